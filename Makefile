@@ -1,0 +1,40 @@
+# The two commands a newcomer needs: `make demo` and `make test`. Both set everything up by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test check format bench bench-k8s test-slow test-k8s clean
+
+demo: $(STAMP)
+	@$(BIN)/python -m volcano.entry.local demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 -m "not slow and not k8s"
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m "slow and not k8s" --timeout 900
+
+test-k8s: $(STAMP)
+	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m k8s --timeout 900 tests || \
+		{ code=$$?; [ $$code -eq 77 ] && echo "test-k8s: skipped, Go is not installed" || exit $$code; }
+
+check: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $(STAMP)

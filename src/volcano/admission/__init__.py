@@ -1,0 +1,1 @@
+"""What may be written, and the defaults that complete it."""

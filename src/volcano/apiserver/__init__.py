@@ -1,0 +1,1 @@
+"""A store that behaves like Kubernetes, and the HTTP surface kubectl talks to."""

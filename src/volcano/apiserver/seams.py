@@ -1,0 +1,112 @@
+"""Where the parts of the API server meet: who asks, what a kind needs beyond storage, and what admission is."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from volcano.clock import Instant
+from volcano.kube.client import DEFAULTS, Options
+from volcano.kube.errors import Cause
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who a request comes from, as authentication found out."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+# What the cluster's own parts act as, in process.
+SYSTEM = User("system:volcano", ("system:masters", "system:authenticated"))
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """Who wants what done to which object: what admission and audit see."""
+
+    verb: str  # create, update, patch, delete, deletecollection, connect
+    kind: Kind
+    key: Key
+    user: User = SYSTEM
+    subresource: str = ""
+    options: Options = DEFAULTS
+
+    @property
+    def operation(self) -> str:
+        """The admission operation: CREATE, UPDATE, DELETE or CONNECT."""
+        return {"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "connect": "CONNECT"}.get(
+            self.verb, "DELETE"
+        )
+
+
+class Lookup(Protocol):
+    """Read access to stored objects, for admission. Returned manifests are the caller's own copies."""
+
+    def find(self, kind: Kind, key: Key) -> Manifest | None: ...
+
+    def all(self, kind: Kind, namespace: str = "") -> list[Manifest]: ...
+
+
+# Admission: given the request, the new object (None on delete) and the old one (None on create), returns the object
+# to store, changed or not, and None on delete. Raises an ApiError to refuse. Called again from the start when an
+# optimistic update has to be retried, so it must not keep state unless it can count twice.
+Admit = Callable[[Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]]
+
+
+class Strategy(Protocol):
+    """What one kind needs beyond storage. All methods are synchronous and change manifests in place."""
+
+    def unknown_fields(self, manifest: Manifest) -> list[str]:
+        """Messages for fields the schema does not know, such as `unknown field "spec.foo"`, for strict decoding."""
+        ...
+
+    def prune(self, manifest: Manifest) -> None:
+        """Drops the fields the schema does not know."""
+        ...
+
+    def default(self, manifest: Manifest) -> None:
+        """Fills in the defaults of the schema (before admission)."""
+        ...
+
+    def before_create(self, manifest: Manifest, now: Instant) -> None:
+        """Resets what a client may not set, such as status; sets what only the server knows. Before admission."""
+        ...
+
+    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+        """Carries over from `old` what this (sub)resource may not change: `status` on a plain update, all but
+        status on a status update; bumps metadata.generation when the spec changed."""
+        ...
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        """Everything wrong with the object to be stored, each with field path, reason and the real server's text."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table kubectl prints."""
+
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    json_path: str = ""  # for CRDs; built-in kinds are rendered by code
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One kind in one version, as this server serves it."""
+
+    kind: Kind
+    storage: Kind  # the version objects are stored under; the same for built-in kinds
+    strategy: Strategy
+    columns: tuple[Column, ...] = ()  # empty for built-in kinds
+    schema: Mapping[str, Any] = field(default_factory=dict)  # OpenAPI v3 schema of a CRD's version
+    crd: str = ""  # the name of the CRD this comes from
+    selectable_fields: tuple[str, ...] = ()  # JSON paths that field selectors may use beyond metadata

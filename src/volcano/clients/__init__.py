@@ -1,0 +1,1 @@
+"""Clients over HTTP, and the kubeconfig that tells where to."""

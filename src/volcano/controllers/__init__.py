@@ -1,0 +1,1 @@
+"""The life cycle of our kinds, as pure reconcilers."""

@@ -1,0 +1,1 @@
+"""The Job controller: one manifest becomes a gang of pods, restarts, completes and cleans up by policy."""

@@ -1,0 +1,1 @@
+"""One main() per process; wires everything."""

@@ -1,0 +1,1 @@
+"""Kubernetes as plain values: kinds, manifests, errors, patches and the client protocol."""

@@ -1,0 +1,123 @@
+"""The client protocol: seven verbs that serve the in-process store and a real API server alike."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+import orjson
+
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest
+
+# Turns the JSON bytes of one object into what the caller wants to keep of it.
+Decode = Callable[[bytes], Any]
+
+
+class PatchType(StrEnum):
+    """The media types of the four kinds of patch."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class EventType(StrEnum):
+    """What happened to an object, as a watch says it."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one object. `object` is what the decoder made of it; a manifest by default."""
+
+    type: EventType
+    kind: Kind
+    object: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A consistent list: the objects, the version to watch from, and the token of the next page, if any."""
+
+    items: list[Any]
+    resource_version: str
+    continue_token: str = ""
+    remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a write may ask for beyond its object. Empty values mean the server's default."""
+
+    patch_type: PatchType = PatchType.MERGE
+    field_manager: str = ""
+    force: bool = False
+    dry_run: bool = False
+    field_validation: str = ""  # Strict, Warn or Ignore
+    grace_seconds: int | None = None
+    propagation: str = ""  # Background, Foreground or Orphan
+    uid: str = ""  # precondition
+    resource_version: str = ""  # precondition
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Which objects a list or watch is about."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    send_initial_events: bool = False  # watch only: stream the present objects first, then a bookmark
+    bookmarks: bool = True  # watch only
+    timeout_seconds: int = 0  # watch only
+
+
+DEFAULTS = Options()
+EVERYTHING = Query()
+
+
+class Client(Protocol):
+    """The seven verbs. A subresource such as `binding` or `status` is an argument, not a verb.
+
+    Every verb raises an `ApiError` child when the server refuses and `Unavailable` when it cannot be reached.
+    """
+
+    async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest: ...
+
+    async def list(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> Listing: ...
+
+    async def create(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        """Creates an object; with a subresource (`binding`, `eviction`, `token`), posts to that of the named one."""
+        ...
+
+    async def update(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest: ...
+
+    async def patch(
+        self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest: ...
+
+    async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
+        """Asks for deletion; returns the object as it was last seen (it may still be terminating) or a Status."""
+        ...
+
+    def watch(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncIterator[Event]:
+        """Changes after `query.resource_version`; ends when the server ends it, raises `Gone` when history is."""
+        ...

@@ -1,0 +1,105 @@
+"""What a reconciler has seen: the newest version of each object, found by key, owner or label."""
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator
+
+from volcano.kube.client import Event, EventType
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest, controller_of, key_of, uid_of, version_of
+
+# The values under which an object can be found in a secondary index.
+Facet = Callable[[Manifest], Iterable[Hashable]]
+
+
+class Index:
+    """Objects of several kinds. Events may arrive late, twice or out of order: only news is taken.
+
+    The answers to our own writes are fed in as events too, so that a reconciler never acts on a state older than
+    what it wrote itself.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[Key, Manifest]] = defaultdict(dict)
+        self._facets: dict[tuple[Kind, str], tuple[Facet, dict[Hashable, dict[Key, None]]]] = {}
+        # Versions at which objects went away, so that a late event does not bring them back.
+        self._gone: dict[tuple[Kind, Key], tuple[str, int]] = {}
+
+    def facet(self, kind: Kind, name: str, values: Facet) -> None:
+        """Adds a secondary index; to be declared before the first event."""
+        self._facets[kind, name] = (values, defaultdict(dict))
+
+    def by_controller(self, kind: Kind) -> None:
+        """Adds the secondary index `controller`: objects by the uid of the owner that manages them."""
+        self.facet(kind, "controller", _controller_uid)
+
+    def apply(self, event: Event) -> bool:
+        """Takes one event in; False when it says nothing new."""
+        if event.type is EventType.BOOKMARK:
+            return False
+        manifest: Manifest = event.object
+        key, kind = key_of(manifest), event.kind
+        version, known = version_of(manifest), self._objects[kind].get(key)
+        if known is not None and version_of(known) > version and uid_of(known) == uid_of(manifest):
+            return False
+        if event.type is EventType.DELETED:
+            if known is not None and uid_of(known) != uid_of(manifest):
+                return False  # an older namesake went; the one we know is its successor
+            self._gone[kind, key] = (uid_of(manifest), version)
+            self._forget(kind, key)
+            return known is not None
+        gone = self._gone.get((kind, key))
+        if gone is not None:
+            if gone[0] == uid_of(manifest):
+                return False
+            del self._gone[kind, key]
+        if known is not None and version_of(known) == version and uid_of(known) == uid_of(manifest):
+            return False
+        self._forget(kind, key)
+        self._remember(kind, key, manifest)
+        return True
+
+    def get(self, kind: Kind, key: Key) -> Manifest | None:
+        """The newest version seen, or None. Callers must not change it."""
+        return self._objects[kind].get(key)
+
+    def all(self, kind: Kind) -> Iterator[Manifest]:
+        """Every object of a kind."""
+        return iter(list(self._objects[kind].values()))
+
+    def count(self, kind: Kind) -> int:
+        return len(self._objects[kind])
+
+    def find(self, kind: Kind, facet: str, value: Hashable) -> list[Manifest]:
+        """The objects under one value of a secondary index, in the order they were first seen."""
+        _, buckets = self._facets[kind, facet]
+        objects = self._objects[kind]
+        return [objects[key] for key in buckets.get(value, ())]
+
+    def owned(self, kind: Kind, owner: Manifest) -> list[Manifest]:
+        """The objects that `owner` manages; needs `by_controller(kind)`."""
+        return self.find(kind, "controller", uid_of(owner))
+
+    def _remember(self, kind: Kind, key: Key, manifest: Manifest) -> None:
+        self._objects[kind][key] = manifest
+        for (indexed, _), (values, buckets) in self._facets.items():
+            if indexed == kind:
+                for value in values(manifest):
+                    buckets[value][key] = None
+
+    def _forget(self, kind: Kind, key: Key) -> None:
+        manifest = self._objects[kind].pop(key, None)
+        if manifest is None:
+            return
+        for (indexed, _), (values, buckets) in self._facets.items():
+            if indexed == kind:
+                for value in values(manifest):
+                    bucket = buckets.get(value)
+                    if bucket is not None:
+                        bucket.pop(key, None)
+                        if not bucket:
+                            del buckets[value]
+
+
+def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:
+    owner = controller_of(manifest)
+    return (owner["uid"],) if owner else ()

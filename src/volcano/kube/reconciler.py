@@ -1,0 +1,206 @@
+"""Brains that do no I/O: events in, operations out, time as an argument."""
+
+import heapq
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from volcano.clock import Instant
+from volcano.kube.client import Event, EventType
+from volcano.kube.errors import ApiError
+from volcano.kube.index import Index
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+from volcano.kube.operations import Create, Delete, Operation
+
+FIRST_RETRY = 0.05
+LONGEST_RETRY = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Objects a brain wants to hear of."""
+
+    kind: Kind
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Writes that belong together, done in order; the first refusal ends them."""
+
+    key: Hashable
+    operations: tuple[Operation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What became of one piece of work: each operation's answer, and the refusal that ended it, if any."""
+
+    work: Work
+    results: tuple[Manifest, ...]
+    error: ApiError | None = None
+
+
+class Brain(Protocol):
+    """What a runner (or a simulator under a virtual clock) drives."""
+
+    name: str
+    watches: Sequence[Watch]
+
+    def handle(self, event: Event) -> None:
+        """Takes in one change. Cheap; decides nothing."""
+        ...
+
+    def step(self, now: Instant) -> list[Work]:
+        """What should be written now. Work under one key never overlaps: the next waits for `settle`."""
+        ...
+
+    def settle(self, done: Done, now: Instant) -> None:
+        """Hears what became of a piece of work."""
+        ...
+
+    def next_due(self) -> float | None:
+        """The monotonic moment at which `step` has work even without a new event; None when never."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What reconciling one key came to: writes in order, and when to look again (seconds from now), if ever."""
+
+    operations: Sequence[Operation] = ()
+    again_after: float | None = None
+
+
+NOTHING = Plan()
+
+
+@dataclass(slots=True)
+class _Retry:
+    failures: int = 0
+
+
+@dataclass(slots=True)
+class _Queue:
+    """Keys that need a look: at once, or at a moment. One entry a key; keys in flight wait."""
+
+    ready: dict[Hashable, None] = field(default_factory=dict)
+    due: list[tuple[float, int, Hashable]] = field(default_factory=list)
+    due_at: dict[Hashable, float] = field(default_factory=dict)
+    busy: dict[Hashable, bool] = field(default_factory=dict)  # in flight → touched meanwhile
+    count: int = 0
+
+    def add(self, key: Hashable) -> None:
+        if key in self.busy:
+            self.busy[key] = True
+        else:
+            self.ready[key] = None
+
+    def add_at(self, key: Hashable, moment: float) -> None:
+        if self.due_at.get(key, float("inf")) > moment:
+            self.due_at[key] = moment
+            self.count += 1
+            heapq.heappush(self.due, (moment, self.count, key))
+
+    def take(self, moment: float) -> list[Hashable]:
+        while self.due and self.due[0][0] <= moment:
+            at, _, key = heapq.heappop(self.due)
+            if self.due_at.get(key) == at:
+                del self.due_at[key]
+                self.add(key)
+        keys, self.ready = list(self.ready), {}
+        return keys
+
+
+class Reconciler(ABC):
+    """A brain that looks at one key at a time: indexes events, queues keys, retries refusals with back-off."""
+
+    name: str = ""
+    watches: Sequence[Watch] = ()
+
+    def __init__(self) -> None:
+        self.index = Index()
+        self._queue = _Queue()
+        self._retries: dict[Hashable, _Retry] = {}
+
+    @abstractmethod
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        """The keys that this change of an object concerns."""
+
+    @abstractmethod
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        """What has to be written so that the cluster moves towards what `key` asks for. Reads `self.index` only."""
+
+    def written(self, operation: Operation, result: Manifest) -> None:  # noqa: B027 - optional
+        """Hears of one successful write, beyond the index having taken it in."""
+
+    def handle(self, event: Event) -> None:
+        if event.type is EventType.BOOKMARK:
+            return
+        before = set(self.keys(event)) if event.type is EventType.DELETED else set()
+        if self.index.apply(event):
+            for key in before | set(self.keys(event)):
+                self._queue.add(key)
+
+    def enqueue(self, key: Hashable) -> None:
+        """Asks for a look at `key` in the next step."""
+        self._queue.add(key)
+
+    def enqueue_at(self, key: Hashable, monotonic: float) -> None:
+        """Asks for a look at `key` at a moment."""
+        self._queue.add_at(key, monotonic)
+
+    def step(self, now: Instant) -> list[Work]:
+        works = []
+        for key in self._queue.take(now.monotonic):
+            plan = self.reconcile(key, now)
+            if plan.again_after is not None:
+                self._queue.add_at(key, now.monotonic + plan.again_after)
+            if plan.operations:
+                self._queue.busy[key] = False
+                works.append(Work(key, tuple(plan.operations)))
+            else:
+                self._retries.pop(key, None)
+        return works
+
+    def settle(self, done: Done, now: Instant) -> None:
+        for operation, result in zip(done.work.operations, done.results, strict=False):
+            self._learn(operation, result)
+            self.written(operation, result)
+        key = done.work.key
+        touched = self._queue.busy.pop(key, False)
+        if done.error is not None:
+            retry = self._retries.setdefault(key, _Retry())
+            delay = min(FIRST_RETRY * 2**retry.failures, LONGEST_RETRY)
+            retry.failures += 1
+            self._queue.add_at(key, now.monotonic + delay)
+        else:
+            self._retries.pop(key, None)
+            # Our own writes may ask for more: look again until there is nothing left to write.
+            self._queue.add(key)
+        if touched:
+            self._queue.add(key)
+
+    def next_due(self) -> float | None:
+        if self._queue.ready:
+            return float("-inf")
+        return self._queue.due[0][0] if self._queue.due else None
+
+    def _learn(self, operation: Operation, result: Manifest) -> None:
+        """Feeds the answer to a write back as an event, so that the next look sees it."""
+        if getattr(operation, "subresource", "") not in ("", "status") or "metadata" not in result:
+            return
+        if result.get("kind") not in (None, operation.kind.kind):
+            return  # a Status: the watch will tell
+        if isinstance(operation, Delete):
+            gone = not result["metadata"].get("deletionTimestamp") and not result["metadata"].get(
+                "finalizers"
+            )
+            event_type = EventType.DELETED if gone else EventType.MODIFIED
+        else:
+            event_type = EventType.ADDED if isinstance(operation, Create) else EventType.MODIFIED
+        self.handle(Event(event_type, operation.kind, result))

@@ -1,0 +1,1 @@
+"""One process that is a whole cluster."""

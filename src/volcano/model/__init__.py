@@ -1,0 +1,1 @@
+"""A batch cluster as frozen facts."""

@@ -1,0 +1,1 @@
+"""Bytes on sockets: HTTP/1.1 server and connection pool, TLS, websocket."""

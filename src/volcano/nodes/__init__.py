@@ -1,0 +1,1 @@
+"""What a kubelet does, for simulated nodes and for this host."""

@@ -1,0 +1,1 @@
+"""Which pod goes where, and why not: sessions, actions and plugins."""

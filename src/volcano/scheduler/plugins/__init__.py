@@ -1,0 +1,1 @@
+"""What a scheduling cycle asks, one plugin per module."""
