@@ -1,0 +1,200 @@
+"""Pools of simulated nodes: `cpu=32,memory=128Gi,nvidia.com/gpu=8` on the command line becomes Node objects."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+
+from volcano.kube import names
+from volcano.kube.manifest import Manifest
+from volcano.kube.quantity import canonical
+
+DEFAULT_RESOURCES: Mapping[str, str] = {
+    "cpu": "8",
+    "memory": "32Gi",
+    "ephemeral-storage": "100Gi",
+    "pods": "110",
+}
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+FIRST_NODE_ADDRESS = IPv4Address("172.16.0.1")
+POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0: each node has the /24 of its number
+KUBELET_VERSION = "v1.36.1-volcano"
+
+
+class PoolError(ValueError):
+    """A node specification that cannot be understood; says which part and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str
+    effect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """So many nodes of one shape."""
+
+    name: str
+    count: int
+    resources: Mapping[str, str] = field(default_factory=lambda: DEFAULT_RESOURCES)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedNode:
+    """One node: its name, its number (which gives it its addresses) and its pool."""
+
+    name: str
+    number: int
+    pool: Pool
+
+    @property
+    def address(self) -> str:
+        return str(FIRST_NODE_ADDRESS + self.number)
+
+    def pod_address(self, host: int) -> str:
+        """The address of the pod with this number on this node, 1 to 254."""
+        return str(IPv4Address(POD_NETWORK + self.number * 256 + host))
+
+
+def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
+    """Reads `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`."""
+    resources, labels = dict(DEFAULT_RESOURCES), {}
+    taints: list[Taint] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        key, separator, value = part.partition("=")
+        if not separator and not key.startswith("taint:"):
+            raise PoolError(f"node specification {text!r}: {part!r} is not of the form resource=quantity")
+        if key.startswith("label:"):
+            labels[key.removeprefix("label:")] = value
+        elif key.startswith("taint:"):
+            taints.append(_taint(part.removeprefix("taint:"), text))
+        elif key == "count":
+            count = _count(value, text)
+        elif key == "name":
+            name = value
+        else:
+            resources[key] = _quantity(key, value, text)
+    return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints))
+
+
+def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Pool]:
+    """Pairs each `--nodes N` with the `--node SPEC` of the same place; what is missing has its default."""
+    pools = []
+    for place in range(max(len(counts), len(specifications))):
+        count = counts[place] if place < len(counts) else None
+        if count is not None and count < 0:
+            raise PoolError(f"--nodes {count}: a number of nodes cannot be negative")
+        text = specifications[place] if place < len(specifications) else ""
+        several = max(len(counts), len(specifications)) > 1
+        pools.append(parse_pool(text, count=count, name=f"pool{place + 1}" if several else ""))
+    return pools
+
+
+def nodes_of(pools: Sequence[Pool]) -> list[SimulatedNode]:
+    """Every node of some pools, numbered through."""
+    nodes: list[SimulatedNode] = []
+    for pool in pools:
+        for index in range(pool.count):
+            nodes.append(SimulatedNode(f"{pool.name}-{index}", len(nodes), pool))
+    return nodes
+
+
+def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
+    """The Node object a kubelet would register."""
+    pool = node.pool
+    resources = {name: canonical(value) for name, value in pool.resources.items()}
+    taints = [
+        {"key": taint.key, "effect": taint.effect, **({"value": taint.value} if taint.value else {})}
+        for taint in pool.taints
+    ]
+    cidr = node.pod_address(0) + "/24"
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": node.name,
+            "labels": {
+                "kubernetes.io/hostname": node.name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "node.kubernetes.io/instance-type": "simulated",
+                names.SIMULATED: "true",
+                **pool.labels,
+            },
+        },
+        "spec": {"podCIDR": cidr, "podCIDRs": [cidr], **({"taints": taints} if taints else {})},
+        "status": {
+            "capacity": resources,
+            "allocatable": resources,
+            "addresses": [
+                {"type": "InternalIP", "address": node.address},
+                {"type": "Hostname", "address": node.name},
+            ],
+            "conditions": node_conditions(timestamp, timestamp),
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": node.name,
+                "containerRuntimeVersion": "simulated://1",
+                "kernelVersion": "simulated",
+                "kubeProxyVersion": "",
+                "kubeletVersion": KUBELET_VERSION,
+                "machineID": node.name,
+                "operatingSystem": "linux",
+                "osImage": "simulated",
+                "systemUUID": node.name,
+            },
+        },
+    }
+
+
+_CONDITIONS = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+def node_conditions(heartbeat: str, transition: str) -> list[Manifest]:
+    """The conditions of a healthy node."""
+    return [
+        {
+            "type": kind,
+            "status": status,
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": heartbeat,
+            "lastTransitionTime": transition,
+        }
+        for kind, status, reason, message in _CONDITIONS
+    ]
+
+
+def _quantity(name: str, value: str, text: str) -> str:
+    try:
+        return canonical(value)
+    except ValueError:
+        raise PoolError(
+            f"node specification {text!r}: {name}={value!r} is no quantity such as 4, 500m or 16Gi"
+        ) from None
+
+
+def _count(value: str, text: str) -> int:
+    if not value.isdigit():
+        raise PoolError(f"node specification {text!r}: count={value!r} is no number of nodes")
+    return int(value)
+
+
+def _taint(part: str, text: str) -> Taint:
+    rest, _, effect = part.rpartition(":")
+    key, _, value = rest.partition("=")
+    if effect not in EFFECTS or not key:
+        raise PoolError(
+            f"node specification {text!r}: taint {part!r} is not of the form key[=value]:effect with one of "
+            f"{', '.join(EFFECTS)}"
+        )
+    return Taint(key, value, effect)

@@ -1,0 +1,84 @@
+"""What a simulated container would do: how long it runs and what it exits with."""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from volcano.kube import names
+from volcano.kube.duration import parse as parse_duration
+from volcano.kube.manifest import Manifest, annotations_of
+
+FOREVER = math.inf
+_SLEEP = re.compile(r"\bsleep\s+(infinity|\d+(?:\.\d+)?)([smhd]?)")
+_EXIT = re.compile(r"\bexit\s+(\d+)\s*;?\s*$")
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+SHELLS = ("sh", "bash", "dash", "ash", "zsh")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How long a container runs, in seconds, and its exit code."""
+
+    duration: float
+    exit_code: int = 0
+
+
+def program_of(pod: Manifest, container: Mapping[str, Any], default: float) -> Program:
+    """Annotations of the pod decide first, then a `sleep N` in the command, then `default`."""
+    annotations = annotations_of(pod)
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    asleep, exit_code = _read(words)
+    duration = _annotated_duration(annotations.get(names.SIM_DURATION))
+    if duration is None:
+        duration = default if asleep is None else asleep
+    annotated_code = annotations.get(names.SIM_EXIT_CODE, "")
+    if annotated_code.strip().isdigit():
+        exit_code = int(annotated_code) & 0xFF
+    return Program(duration, exit_code)
+
+
+def init_program_of(container: Mapping[str, Any]) -> Program:
+    """An init container runs for its `sleep N`, else it is done at once."""
+    asleep, exit_code = _read([*(container.get("command") or ()), *(container.get("args") or ())])
+    return Program(asleep or 0.0, exit_code)
+
+
+def _read(words: list[str]) -> tuple[float | None, int]:
+    """Seconds slept and the exit code that a command line spells out."""
+    if not words:
+        return None, 0
+    command = words[0].rsplit("/", 1)[-1]
+    if command == "sleep":
+        text = "sleep " + " ".join(words[1:2])
+    elif command in SHELLS and "-c" in words[:-1]:
+        text = words[words.index("-c") + 1]
+    elif command in ("true", "false"):
+        return 0.0, int(command == "false")
+    else:
+        return None, 0
+    sleeps = [
+        FOREVER if amount == "infinity" else float(amount) * _UNITS[unit]
+        for amount, unit in _SLEEP.findall(text)
+    ]
+    ended = _EXIT.search(text)
+    code = int(ended.group(1)) & 0xFF if ended else 0
+    if not sleeps and ended:
+        return 0.0, code
+    return (sum(sleeps) if sleeps else None), code
+
+
+def _annotated_duration(text: str | None) -> float | None:
+    if text is None:
+        return None
+    if text.strip().lower() in ("forever", "infinity", "inf"):
+        return FOREVER
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return None
