@@ -1,0 +1,62 @@
+"""Durations as Go writes them: "1h30m", "500ms", "-1.5s"; a number of seconds on our side."""
+
+import re
+from decimal import Decimal
+
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "μs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60 * 1_000_000_000,
+    "h": 3600 * 1_000_000_000,
+}
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_LONGEST = 2**63 - 1
+
+
+def parse_nanoseconds(text: str) -> int:
+    """The nanoseconds a Go duration says. Raises ValueError naming the text."""
+    body = text[1:] if text[:1] in ("+", "-") else text
+    parts = list(_PART.finditer(body))
+    complete = bool(parts) and "".join(part.group() for part in parts) == body
+    if body != "0" and not complete:
+        raise ValueError(f"{text!r} is not a duration; write numbers with units, such as 1h30m, 45s or 500ms")
+    total = sum(int(Decimal(part.group(1)) * _NANOSECONDS[part.group(2)]) for part in parts)
+    if total > _LONGEST:
+        raise ValueError(f"{text!r} is too long a duration; about 292 years is the most")
+    return -total if text.startswith("-") else total
+
+
+def parse(text: str) -> float:
+    """The seconds a Go duration says. Raises ValueError naming the text."""
+    return parse_nanoseconds(text) / 1e9
+
+
+def format_nanoseconds(nanoseconds: int) -> str:
+    """A duration as Go prints it: "1h30m0s", "1.5s", "500ms", "0s"."""
+    if nanoseconds == 0:
+        return "0s"
+    sign, amount = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    for unit, name in ((1_000, "ns"), (1_000_000, "µs"), (1_000_000_000, "ms")):
+        if amount < unit:
+            return f"{sign}{_decimal(amount, max(unit // 1_000, 1))}{name}"
+    minutes, rest = divmod(amount, 60 * 1_000_000_000)
+    hours, minutes = divmod(minutes, 60)
+    seconds = _decimal(rest, 1_000_000_000)
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}s"
+    return f"{sign}{minutes}m{seconds}s" if minutes else f"{sign}{seconds}s"
+
+
+def format(seconds: float) -> str:
+    """Seconds as Go prints them."""
+    return format_nanoseconds(round(seconds * 1e9))
+
+
+def _decimal(amount: int, unit: int) -> str:
+    whole, rest = divmod(amount, unit)
+    fraction = str(rest).zfill(len(str(unit)) - 1).rstrip("0") if rest else ""
+    return f"{whole}.{fraction}" if fraction else str(whole)

@@ -1,0 +1,210 @@
+"""JSON patch, merge patch and the differences they describe; nothing given is ever changed."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+Json = Any  # any JSON value
+
+
+class PatchError(ValueError):
+    """A patch that cannot be applied; the text names the operation and what was wrong with it."""
+
+
+def json_patch(document: Json, operations: Sequence[Any]) -> Json:
+    """`document` after an RFC 6902 patch. Raises PatchError; then nothing has been applied."""
+    if not isinstance(operations, (list, tuple)):
+        raise PatchError(f"a JSON patch is a list of operations, not {_type(operations)}")
+    for index, operation in enumerate(operations):
+        try:
+            document = _apply(document, operation)
+        except PatchError as error:
+            name = operation.get("op", "?") if isinstance(operation, dict) else "?"
+            raise PatchError(f"operation {index} ({name}): {error}") from None
+    return document
+
+
+def merge_patch(document: Json, patch: Json) -> Json:
+    """`document` after an RFC 7386 merge patch: objects merge, null removes, everything else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    result = dict(document) if isinstance(document, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merge_patch(result.get(key), value)
+    return result
+
+
+def diff(before: Json, after: Json) -> list[dict[str, Any]]:
+    """A JSON patch that turns `before` into `after`; empty when they are equal."""
+    return list(_differences(before, after, ""))
+
+
+def merge_diff(before: Json, after: Json) -> Json | None:
+    """A merge patch that turns `before` into `after`, or None when they are equal.
+
+    A null inside `after` cannot be said by a merge patch and is left out.
+    """
+    if same(before, after):
+        return None
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    patch: dict[str, Any] = {key: None for key in before if after.get(key) is None}
+    for key, value in after.items():
+        if value is None:
+            continue
+        if key not in before:
+            patch[key] = value
+        elif (change := merge_diff(before[key], value)) is not None:
+            patch[key] = change
+    return patch
+
+
+def same(left: Json, right: Json) -> bool:
+    """Whether two JSON values are equal; unlike in Python, true is not 1."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def parse_pointer(pointer: Any) -> list[str]:
+    """The reference tokens of an RFC 6901 pointer."""
+    if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
+        raise PatchError(f"{pointer!r} is not a JSON pointer; it must be empty or start with '/'")
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def escape(token: str) -> str:
+    """One reference token as it is written in a pointer."""
+    return token.replace("~", "~0").replace("/", "~1")
+
+
+def _apply(document: Json, operation: Any) -> Json:
+    if not isinstance(operation, dict):
+        raise PatchError(f"an operation is an object with op and path, not {_type(operation)}")
+    name = operation.get("op")
+    path = parse_pointer(operation.get("path"))
+    match name:
+        case "add":
+            return _changed(document, path, _add, _value(operation))
+        case "replace":
+            return _changed(document, path, _replace, _value(operation))
+        case "remove":
+            return _changed(document, path, _remove, None)
+        case "test":
+            if not same(_resolve(document, path), _value(operation)):
+                raise PatchError(f"the value at {_print(path)} is not the one tested for")
+            return document
+        case "copy":
+            return _changed(document, path, _add, _resolve(document, parse_pointer(operation.get("from"))))
+        case "move":
+            source = parse_pointer(operation.get("from"))
+            if path[: len(source)] == source and path != source:
+                raise PatchError(f"{_print(source)} cannot be moved into itself at {_print(path)}")
+            moved = _resolve(document, source)
+            return _changed(_changed(document, source, _remove, None), path, _add, moved)
+    raise PatchError(f"unknown operation {name!r}; choose from add, copy, move, remove, replace, test")
+
+
+def _value(operation: dict[str, Any]) -> Json:
+    if "value" not in operation:
+        raise PatchError("it has no value")
+    return operation["value"]
+
+
+def _resolve(document: Json, path: list[str]) -> Json:
+    for depth, token in enumerate(path):
+        document = _child(document, token, path[: depth + 1])
+    return document
+
+
+def _child(parent: Json, token: str, path: list[str]) -> Json:
+    if isinstance(parent, dict):
+        if token in parent:
+            return parent[token]
+        raise PatchError(f"there is nothing at {_print(path)}")
+    if isinstance(parent, list):
+        return parent[_index(token, len(parent) - 1, path)]
+    raise PatchError(f"{_print(path)} leads into {_type(parent)}")
+
+
+def _index(token: str, last: int, path: list[str]) -> int:
+    if not token.isascii() or not token.isdigit() or (len(token) > 1 and token[0] == "0"):
+        raise PatchError(f"{token!r} in {_print(path)} is not an index of a list")
+    if int(token) > last:
+        raise PatchError(f"index {token} in {_print(path)} is beyond the end of the list of {last + 1}")
+    return int(token)
+
+
+def _changed(document: Json, path: list[str], change: Any, value: Json) -> Json:
+    """`document` with `change` made at `path`; what lies on the way is copied, the rest shared."""
+    if not path:
+        if change is _remove:
+            raise PatchError("the whole document cannot be removed")
+        return value
+    copy: Any = (
+        list(document)
+        if isinstance(document, list)
+        else dict(document)
+        if isinstance(document, dict)
+        else None
+    )
+    if copy is None:
+        raise PatchError(f"/{'/'.join(map(escape, path))} leads into {_type(document)}")
+    if len(path) == 1:
+        change(copy, path[0], value)
+        return copy
+    token: Any = path[0]
+    child = _child(copy, token, path[:1])
+    copy[int(token) if isinstance(copy, list) else token] = _changed(child, path[1:], change, value)
+    return copy
+
+
+def _add(parent: Any, token: str, value: Json) -> None:
+    if isinstance(parent, list):
+        parent.insert(len(parent) if token == "-" else _index(token, len(parent), [token]), value)
+    else:
+        parent[token] = value
+
+
+def _replace(parent: Any, token: str, value: Json) -> None:
+    _child(parent, token, [token])
+    parent[_index(token, len(parent) - 1, [token]) if isinstance(parent, list) else token] = value
+
+
+def _remove(parent: Any, token: str, value: Json) -> None:
+    _child(parent, token, [token])
+    del parent[int(token) if isinstance(parent, list) else token]
+
+
+def _differences(before: Json, after: Json, path: str) -> Iterator[dict[str, Any]]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in before:
+            if key not in after:
+                yield {"op": "remove", "path": f"{path}/{escape(key)}"}
+        for key, value in after.items():
+            if key not in before:
+                yield {"op": "add", "path": f"{path}/{escape(key)}", "value": value}
+            else:
+                yield from _differences(before[key], value, f"{path}/{escape(key)}")
+    elif isinstance(before, list) and isinstance(after, list):
+        for index, (old, new) in enumerate(zip(before, after, strict=False)):
+            yield from _differences(old, new, f"{path}/{index}")
+        for index in range(len(before) - 1, len(after) - 1, -1):
+            yield {"op": "remove", "path": f"{path}/{index}"}
+        for value in after[len(before) :]:
+            yield {"op": "add", "path": f"{path}/-", "value": value}
+    elif not same(before, after):
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _print(path: list[str]) -> str:
+    return repr("/" + "/".join(map(escape, path)))
+
+
+def _type(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
