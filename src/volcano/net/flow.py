@@ -1,0 +1,91 @@
+"""Bytes in and out of a transport, no faster than the other side takes them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+# A stream's chunks are collected until the loop turns or they are this many bytes, then written at once.
+COLLECT = 64 << 10
+
+
+class Pump:
+    """Writes a stream's chunks, collecting what comes within one turn of the loop, no faster than they are read."""
+
+    def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, *, chunked: bool) -> None:
+        self._transport = transport
+        self._writable = writable
+        self._chunked = chunked
+        self._loop = asyncio.get_running_loop()
+        self._collected: list[bytes] = []
+        self._size = 0
+
+    async def run(self, chunks: AsyncIterator[bytes]) -> None:
+        try:
+            async for chunk in chunks:
+                if not chunk:
+                    continue
+                if not self._collected:
+                    self._loop.call_soon(self._flush)
+                self._collected.append(chunk)
+                self._size += len(chunk)
+                if self._size >= COLLECT:
+                    self._flush()
+                    await asyncio.sleep(0)  # an iterator that is always ready must not starve the others
+                if not self._writable.is_set():
+                    await self._writable.wait()
+        finally:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self._collected:
+            return
+        data = self._collected[0] if len(self._collected) == 1 else b"".join(self._collected)
+        self._collected, self._size = [], 0
+        if self._transport.is_closing():
+            return
+        self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
+
+
+class Raw:
+    """The byte stream of an upgraded connection; stops reading when nobody takes what arrives."""
+
+    def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, rest: bytes = b"") -> None:
+        self._transport = transport
+        self._writable = writable
+        self._buffer = bytearray(rest)
+        self._eof = False
+        self._arrived = asyncio.Event()
+        if rest:
+            self._arrived.set()
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+        self._arrived.set()
+        if len(self._buffer) > COLLECT:
+            self._transport.pause_reading()
+
+    def feed_eof(self) -> None:
+        self._eof = True
+        self._arrived.set()
+
+    def take(self) -> bytes:
+        """What has arrived so far."""
+        data = bytes(self._buffer)
+        self._buffer.clear()
+        if not self._eof:
+            self._arrived.clear()
+            if not self._transport.is_closing():
+                self._transport.resume_reading()
+        return data
+
+    async def read(self) -> bytes:
+        await self._arrived.wait()
+        return self.take()
+
+    async def write(self, data: bytes) -> None:
+        if self._transport.is_closing():
+            raise ConnectionResetError("the other end has gone")
+        self._transport.write(data)
+        await self._writable.wait()
+
+    async def close(self) -> None:
+        self._transport.close()

@@ -1,0 +1,110 @@
+"""An HTTP/1.1 server: listens, hands requests to one handler, and goes down without dropping what it has begun."""
+
+import asyncio
+import socket
+import ssl
+from dataclasses import replace
+from email.utils import formatdate
+
+from volcano.log import Log
+from volcano.net.exchange import ErrorAnswer, Exchange
+from volcano.net.incoming import Limits
+from volcano.net.messages import Handler, Request, Response
+
+log = Log("server")
+
+BACKLOG = 1024
+TICK = 1.0
+
+
+def plain_error(request: Request, error: BaseException) -> Response:
+    """What a client sees of a handler's bug unless the server's owner says otherwise."""
+    return Response(500, {"Content-Type": "text/plain; charset=utf-8"}, b"internal error\n")
+
+
+class Server:
+    """Serves `handler` on one address, loopback unless told otherwise.
+
+    With `tls`, clients speak HTTPS; a verified client certificate shows up as the request's peer.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        *,
+        tls: ssl.SSLContext | None = None,
+        max_body: int | None = None,
+        limits: Limits | None = None,
+        on_error: ErrorAnswer = plain_error,
+    ) -> None:
+        self.handler = handler
+        self.limits = limits or Limits()
+        if max_body is not None:
+            self.limits = replace(self.limits, body=max_body)
+        self.on_error = on_error
+        self.exchanges: set[Exchange] = set()
+        self.stopping = False
+        self.date = formatdate(usegmt=True)
+        self._tls = tls
+        self._listener: asyncio.Server | None = None
+        self._ticker: asyncio.TimerHandle | None = None
+        self._address = ("", 0)
+
+    @property
+    def url(self) -> str:
+        """Where the server can be reached, such as `https://127.0.0.1:6443`."""
+        host, port = self._address
+        return f"{'https' if self._tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
+        """Begins to listen; returns the port, which is a free one when 0 was asked for."""
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(
+            lambda: Exchange(self),
+            host,
+            port,
+            ssl=self._tls,
+            ssl_handshake_timeout=10.0 if self._tls else None,
+            ssl_shutdown_timeout=2.0 if self._tls else None,
+            backlog=BACKLOG,
+            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
+        )
+        bound = self._listener.sockets[0].getsockname()
+        self._address = (host, bound[1])
+        self._tick()
+        return self._address[1]
+
+    async def stop(self, grace: float = 5.0) -> None:
+        """Stops accepting, ends streams, lets requests in progress finish for `grace` seconds, then hangs up."""
+        self.stopping = True
+        if self._listener is not None:
+            self._listener.close()
+        if self._ticker is not None:
+            self._ticker.cancel()
+        deadline = asyncio.get_running_loop().time() + grace
+        for exchange in list(self.exchanges):
+            exchange.finish()
+        while self.exchanges and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.01)
+        for exchange in list(self.exchanges):
+            exchange.abort()
+        while self.exchanges:
+            await asyncio.sleep(0)
+        if self._listener is not None:
+            await self._listener.wait_closed()
+
+    async def __aenter__(self) -> "Server":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def _tick(self) -> None:
+        """Once a second: the Date header, and clients that take too long."""
+        loop = asyncio.get_running_loop()
+        self.date = formatdate(usegmt=True)
+        now = loop.time()
+        for exchange in list(self.exchanges):
+            exchange.tick(now)
+        self._ticker = loop.call_later(TICK, self._tick)

@@ -1,0 +1,70 @@
+"""HTTP/1.1 on the wire: heads as bytes, request targets as values; shared by the server and the pool."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from urllib.parse import parse_qs, unquote
+
+# What a message may not carry a body for.
+BODILESS = frozenset({204, 304})
+LAST_CHUNK = b"0\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+_STATUS_LINES = {
+    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+    for status in HTTPStatus
+    if status.value != 100
+}
+
+
+class Malformed(Exception):
+    """What arrived is not an HTTP request we can answer; `status` says how to refuse it."""
+
+    def __init__(self, message: str, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def response_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
+    """The head of an answer. `framing` is the server's own lines, each ended; raises ValueError on injected ones."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    check_lines(headers, lines)
+    line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"
+    return f"{line}{lines}{framing}\r\n".encode("latin-1")
+
+
+def request_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    """The head of a request; raises ValueError when a header or the target would break out of its line."""
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    check_lines(headers, lines)
+    if not target.isascii() or " " in target or "\n" in target or "\r" in target:
+        raise ValueError(f"request target {target!r} must be percent-encoded")
+    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
+
+
+def check_lines(headers: Mapping[str, str], lines: str) -> None:
+    """Refuses header names or values that smuggle in a line of their own."""
+    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
+        raise ValueError("a header contains a line break")
+
+
+def split_target(target: bytes) -> tuple[str, dict[str, list[str]]]:
+    """The percent-decoded path and the query parameters of a request target, in origin or absolute form."""
+    if not target.startswith(b"/"):
+        target = _origin_form(target)
+    raw_path, _, raw_query = target.partition(b"?")
+    try:
+        path = raw_path.decode("ascii") if b"%" not in raw_path else unquote(raw_path, errors="strict")
+        query = parse_qs(raw_query.decode("ascii"), keep_blank_values=True) if raw_query else {}
+    except UnicodeDecodeError:
+        raise Malformed("the request target is not valid UTF-8, percent-encoded") from None
+    return path, query
+
+
+def _origin_form(target: bytes) -> bytes:
+    """`http://host/path?query` as `/path?query`; `*` and `host:port` stay as they are."""
+    _, separator, rest = target.partition(b"://")
+    if not separator:
+        return target
+    authority = rest.partition(b"/")[0].partition(b"?")[0]
+    origin = rest[len(authority) :]
+    return origin if origin.startswith(b"/") else b"/" + origin

@@ -1,0 +1,510 @@
+"""The server answers in order, refuses what is broken and survives its clients."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.net.conftest import Serve, echo, within
+from volcano.net.incoming import Limits
+from volcano.net.messages import Answer, Connection, Request, Response, Stream, Upgrade
+from volcano.net.server import Server
+
+GET = b"GET /a%20b?x=1&x=2&empty= HTTP/1.1\r\nHost: h\r\n\r\n"
+PIECES = [
+    b"GET / HTTP/1.1\r\n",
+    b"Host: h\r\n",
+    b"Content-Length: 3\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Connection: upgrade\r\nUpgrade: x\r\n",
+    b"\r\n",
+    b"abc",
+    b"0\r\n\r\n",
+]
+
+
+async def test_a_request_arrives_decoded(serve: Serve) -> None:
+    seen: list[Request] = []
+
+    async def handler(request: Request) -> Response:
+        seen.append(request)
+        return Response()
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET.replace(b"\r\n\r\n", b"\r\nX-Twice: 1\r\nx-twice: 2\r\n\r\n"))
+    status, headers, body = await wire.answer()
+    assert (status, body) == (200, b"")
+    assert headers["content-length"] == "0"
+    assert headers["date"].endswith("GMT")
+    request = seen[0]
+    assert (request.method, request.path, request.target) == ("GET", "/a b", "/a%20b?x=1&x=2&empty=")
+    assert request.query == {"x": ["1", "2"], "empty": [""]}
+    assert request.headers["x-twice"] == "1, 2"
+    assert request.peer.address == "127.0.0.1"
+
+
+async def test_the_connection_is_kept_and_pipelined_requests_are_answered_in_order(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        await asyncio.sleep(0.02 if request.path == "/0" else 0)  # the first takes longest
+        return Response(200, {}, request.path.encode())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % n for n in range(100)))
+    assert [(await wire.answer())[2] for _ in range(100)] == [b"/%d" % n for n in range(100)]
+
+
+@pytest.mark.parametrize("step", [1, 3, 7])
+async def test_a_request_may_arrive_in_pieces(serve: Serve, step: int) -> None:
+    wire = await (await serve(echo)).connect()
+    message = b"POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\nhello" * 2
+    for start in range(0, len(message), step):
+        await wire.send(message[start : start + step])
+        await asyncio.sleep(0)
+    assert (await wire.answer())[2] == b"hello"
+    assert (await wire.answer())[2] == b"hello"
+
+
+async def test_a_chunked_body_arrives_whole_with_its_trailers_ignored(serve: Serve) -> None:
+    wire = await (await serve(echo)).connect()
+    await wire.send(b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n")
+    await wire.send(b"3;ext=1\r\nabc\r\n2\r\nde\r\n0\r\nTrailer: x\r\n\r\n")
+    assert (await wire.answer())[2] == b"abcde"
+
+
+async def test_a_client_that_asks_gets_a_go_ahead_before_its_body(serve: Serve) -> None:
+    wire = await (await serve(echo)).connect()
+    await wire.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n")
+    assert (await wire.head())[0] == 100
+    await wire.send(b"ok")
+    assert (await wire.answer())[2] == b"ok"
+
+
+async def test_head_is_answered_without_a_body_and_says_its_length(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(200, {}, b"four")
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(b"HEAD / HTTP/1.1\r\nHost: h\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert (await wire.head())[1]["content-length"] == "4"
+    assert (await wire.answer())[2] == b"four"
+
+
+async def test_no_content_has_neither_body_nor_length(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(204, {}, b"ignored")
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    status, headers = await wire.head()
+    assert status == 204
+    assert "content-length" not in headers
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400, id="TLS to a plain port"),
+        pytest.param(b"hello\r\n\r\n", 400, id="no HTTP at all"),
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", 400, id="no host"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, id="two hosts"),
+        pytest.param(b"GET /%ff HTTP/1.1\r\nHost: a\r\n\r\n", 400, id="a path that is not UTF-8"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: a\r\nBad Name: x\r\n\r\n", 400, id="a broken header name"),
+        pytest.param(b"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505, id="a version we do not speak"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+            400,
+            id="two framings at once",
+        ),
+        pytest.param(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n", 400, id="negative length"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+            400,
+            id="broken chunk size",
+        ),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n", 413, id="length too large"
+        ),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n65\r\n" + b"x" * 101,
+            413,
+            id="chunks too large",
+        ),
+        pytest.param(b"GET /" + b"a" * 3000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414, id="target too long"),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 3000 + b"\r\n\r\n", 431, id="head too long"
+        ),
+        pytest.param(
+            b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: y\r\n" * 60 + b"\r\n", 200, id="repeated headers fold"
+        ),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: upgrade\r\nContent-Length: 2\r\n\r\nab",
+            400,
+            id="an upgrade with a body",
+        ),
+    ],
+)
+async def test_what_cannot_be_served_is_refused_and_the_connection_closed(
+    serve: Serve, data: bytes, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = await serve(echo, limits=Limits(body=100, head=2000, headers=50))
+    wire = await bench.connect()
+    await wire.send(data)
+    answered, headers, _ = await wire.answer()
+    assert answered == status
+    if status != 200:
+        assert headers["connection"] == "close"
+        assert await wire.rest() == b""
+    assert "Traceback" not in caplog.text
+    again = await bench.connect()  # nobody else is harmed
+    await again.send(GET)
+    assert (await again.answer())[0] == 200
+
+
+async def test_an_endless_header_line_is_cut_off(serve: Serve) -> None:
+    wire = await (await serve(echo, limits=Limits(head=2000))).connect()
+    await wire.send(b"GET / HTTP/1.1\r\nHost: h\r\nX: ")
+    async with within(5):
+        while not wire.reader._buffer:  # type: ignore[attr-defined]
+            await wire.send(b"a" * 1000)
+            await asyncio.sleep(0.001)
+    assert (await wire.answer())[0] == 431
+
+
+async def test_requests_before_a_broken_one_are_still_answered(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        await asyncio.sleep(0.01)
+        return Response(200, {}, b"first")
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET + b"\x00\x01garbage\r\n\r\n")
+    assert (await wire.answer())[2] == b"first"
+    assert (await wire.answer())[0] == 400
+
+
+async def test_a_refused_body_does_not_cost_the_client_its_answer(serve: Serve) -> None:
+    wire = await (await serve(echo, max_body=1000)).connect()
+    await wire.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000\r\n\r\n" + b"x" * 5_000_000)
+    status, _, body = await wire.answer()
+    assert status == 413
+    assert b"1000" in body
+
+
+@pytest.mark.parametrize(
+    ("head", "kept"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", False, id="1.1 close"),
+        pytest.param(b"GET / HTTP/1.0\r\n\r\n", False, id="1.0"),
+        pytest.param(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", True, id="1.0 keep-alive"),
+    ],
+)
+async def test_the_client_decides_whether_the_connection_stays(serve: Serve, head: bytes, kept: bool) -> None:
+    wire = await (await serve(echo)).connect()
+    await wire.send(head)
+    assert (await wire.answer())[0] == 200
+    await wire.send(GET)
+    rest = wire.reader.read(12) if kept else wire.rest()
+    assert (await rest)[:12] == (b"HTTP/1.1 200" if kept else b"")
+
+
+async def test_a_handlers_bug_is_one_answer_and_one_log_line(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(request: Request) -> Response:
+        if request.path == "/bug":
+            raise RuntimeError("broken part")
+        return Response(200, {}, b"fine")
+
+    def say(request: Request, error: BaseException) -> Response:
+        return Response(500, {"Content-Type": "application/json"}, b'{"kind":"Status"}')
+
+    wire = await (await serve(handler, on_error=say)).connect()
+    await wire.send(b"GET /bug HTTP/1.1\r\nHost: h\r\n\r\n" + GET)
+    assert (await wire.answer())[::2] == (500, b'{"kind":"Status"}')
+    assert (await wire.answer())[2] == b"fine"
+    assert [record.message for record in caplog.records] == ["handler failed method=GET path=/bug"]
+
+
+async def test_an_answer_cannot_smuggle_in_header_lines(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(200, {"X": "a\r\nSet-Cookie: b"})
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    assert b"Set-Cookie" not in await wire.rest()
+    assert "line break" in caplog.text
+
+
+async def test_a_stream_arrives_as_it_is_made_and_ends_cleanly(serve: Serve) -> None:
+    go = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"one"
+        await go.wait()
+        yield b"two"
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks(), headers={"Content-Type": "text/plain"})
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET + GET)
+    assert (await wire.head())[1]["transfer-encoding"] == "chunked"
+    assert await wire.chunk() == b"one"
+    go.set()
+    assert await wire.chunk() == b"two"
+    assert await wire.chunk() == b""
+    assert (await wire.answer())[2] == b"onetwo"  # the next request on the same connection
+
+
+async def test_small_chunks_made_together_travel_together(serve: Serve) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            yield b"x" * 10
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    await wire.head()
+    assert await wire.chunk() == b"x" * 10_000
+
+
+async def test_an_old_client_gets_a_stream_without_chunks(serve: Serve) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"abc"
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(b"GET / HTTP/1.0\r\n\r\n")
+    assert (await wire.rest()).endswith(b"\r\n\r\nabc")
+
+
+async def test_a_slow_reader_slows_the_stream_down_and_its_going_ends_it(serve: Serve) -> None:
+    made = 0
+    ended = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal made
+        try:
+            while True:
+                made += 1
+                yield b"x" * 65536
+        finally:
+            ended.set()
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect(limit=1024)
+    await wire.send(GET)
+    await asyncio.sleep(0.3)
+    stood_at = made
+    await asyncio.sleep(0.1)
+    assert made == stood_at
+    assert made < 1000  # tens of megabytes of socket buffers at the very most
+    wire.writer.transport.abort()
+    async with within(5):
+        await ended.wait()
+
+
+async def test_a_client_that_leaves_an_idle_stream_ends_it(serve: Serve) -> None:
+    ended = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        try:
+            yield b"first"
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    await wire.head()
+    wire.writer.close()
+    async with within(5):
+        await ended.wait()
+
+
+async def test_a_stream_that_breaks_is_not_mistaken_for_a_whole_one(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"part"
+        await asyncio.sleep(0)
+        raise RuntimeError("source broke")
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    assert b"0\r\n\r\n" not in await wire.rest()
+    assert "answer broken off" in caplog.text
+
+
+async def test_an_upgraded_connection_belongs_to_the_handler(serve: Serve) -> None:
+    async def shout(connection: Connection) -> None:
+        while data := await connection.read():
+            await connection.write(data.upper())
+
+    async def handler(request: Request) -> Answer:
+        return Upgrade(shout, {"Upgrade": "shout"})
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: shout\r\nConnection: Upgrade\r\n\r\nhel")
+    status, headers = await wire.head()
+    assert (status, headers["upgrade"], headers["connection"]) == (101, "shout", "Upgrade")
+    await wire.send(b"lo")
+    assert await wire.reader.readexactly(5) == b"HELLO"
+    wire.writer.write_eof()
+    assert await wire.rest() == b""
+
+
+async def test_a_declined_upgrade_is_an_ordinary_request(serve: Serve) -> None:
+    wire = await (await serve(echo)).connect()
+    await wire.send(b"GET /1 HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n" + GET)
+    assert (await wire.answer())[1]["x-path"] == "/1"
+    assert (await wire.answer())[1]["x-path"] == "/a b"
+
+
+async def test_a_client_that_dawdles_is_told_so_and_an_idle_one_is_hung_up_on(serve: Serve) -> None:
+    bench = await serve(echo, limits=Limits(receive=0.2, idle=0.2))
+    slow, idle = await bench.connect(), await bench.connect()
+    await slow.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")
+    await idle.send(GET)
+    await idle.answer()
+    async with within(10):
+        assert (await slow.answer())[0] == 408
+        assert await idle.rest() == b""
+
+
+async def test_a_client_that_never_reads_is_hung_up_on(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        return Response(200, {}, b"x" * (20 << 20))
+
+    bench = await serve(handler, limits=Limits(stall=0.2))
+    wire = await bench.connect(limit=1024)
+    await wire.send(GET)
+    async with within(10):
+        while bench.server.exchanges:
+            await asyncio.sleep(0.05)
+
+
+async def test_stopping_finishes_requests_and_ends_streams_cleanly(serve: Serve) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"event"
+        await asyncio.Event().wait()
+
+    async def handler(request: Request) -> Answer:
+        if request.path == "/watch":
+            return Stream(chunks())
+        begun.set()
+        await go.wait()
+        return Response(200, {}, b"written")
+
+    bench = await serve(handler)
+    busy, watching, idle = [await bench.connect() for _ in range(3)]
+    await busy.send(GET)
+    await watching.send(b"GET /watch HTTP/1.1\r\nHost: h\r\n\r\n")
+    await watching.head()
+    assert await watching.chunk() == b"event"
+    await begun.wait()
+    stopping = asyncio.create_task(bench.server.stop(5))
+    assert await watching.chunk() == b""  # a clean end, so that the client resumes elsewhere
+    assert await idle.rest() == b""
+    go.set()
+    status, headers, body = await busy.answer()
+    assert (status, headers["connection"], body) == (200, "close", b"written")
+    async with within(2):
+        await stopping
+    with pytest.raises(ConnectionRefusedError):
+        await bench.connect()
+
+
+async def test_stopping_does_not_wait_for_ever(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        await asyncio.Event().wait()
+        return Response()
+
+    bench = await serve(handler)
+    wire = await bench.connect()
+    await wire.send(GET)
+    await asyncio.sleep(0.05)
+    async with within(2):
+        await bench.server.stop(0.1)
+    assert await wire.rest() == b""
+
+
+async def test_a_handler_goes_on_when_its_client_has_gone(serve: Serve) -> None:
+    begun, finished = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: Request) -> Response:
+        begun.set()
+        await asyncio.sleep(0.05)
+        finished.set()
+        return Response()
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    await begun.wait()
+    wire.writer.transport.abort()
+    async with within(2):
+        await finished.wait()
+
+
+async def test_a_client_may_stop_sending_and_still_read(serve: Serve) -> None:
+    async def handler(request: Request) -> Response:
+        await asyncio.sleep(0.02)
+        return Response(200, {}, b"late")
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    wire.writer.write_eof()
+    assert (await wire.answer())[2] == b"late"
+    assert await wire.rest() == b""
+
+
+async def test_the_server_says_where_it_is() -> None:
+    async with Server(echo) as server:
+        assert server.url.startswith("http://127.0.0.1:")
+        assert int(server.url.rsplit(":", 1)[1]) > 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.one_of(
+            st.sampled_from(PIECES),
+            st.binary(max_size=20),
+        ),
+        max_size=12,
+    )
+)
+async def test_no_bytes_whatever_harm_the_server(pieces: list[bytes]) -> None:
+    async with Server(echo) as server:
+        port = int(server.url.rsplit(":", 1)[1])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.writelines(pieces)
+        writer.write_eof()
+        async with within(5):
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):
+                answer = await reader.read()
+        assert b" 500 " not in answer
+        writer.close()
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GET)
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200")
+        writer.close()
