@@ -10,7 +10,16 @@ from volcano.kube.client import Event, EventType, Options
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import LEASE, NODE, POD
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of, version_of
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    condition_of,
+    is_deleting,
+    key_of,
+    uid_of,
+    version_of,
+)
 from volcano.kube.operations import Create, Delete, Operation, Patch, Update
 from volcano.kube.reconciler import Done, Watch, Work
 from volcano.nodes import lifecycle
@@ -208,19 +217,9 @@ class SimulatedNodes:
         if what == "lease":
             self._submit(works, item, [self._renewal(name, now)])
         elif what == "status":
-            ready = next(
-                (
-                    c
-                    for c in (self._registered[name].get("status") or {}).get("conditions") or ()
-                    if c["type"] == "Ready"
-                ),
-                {},
-            )
-            since = (
-                ready.get("lastTransitionTime", now.timestamp())
-                if ready.get("status") == "True"
-                else now.timestamp()
-            )
+            ready = condition_of(self._registered[name], "Ready") or {}
+            since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
+            since = since or now.timestamp()
             patch = {"status": {"conditions": node_conditions(now.timestamp(), since)}}
             self._submit(works, item, [Patch(NODE, Key("", name), patch, "status")])
 
