@@ -1,0 +1,108 @@
+"""What happened lately to the objects of one kind: enough to resume a watch or to list as of a while ago."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from volcano.kube.client import EventType
+from volcano.kube.manifest import Key
+
+EMPTY: Mapping[str, str] = {}
+# How many outlived changes are let go at a time: one by one would shift the list for every write.
+TRIM = 64
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One version of one object: its JSON, and what selecting needs to know of it."""
+
+    key: Key
+    version: int
+    uid: str
+    data: bytes
+    labels: Mapping[str, str]
+    owners: tuple[str, ...]  # uids
+    fields: tuple[str, ...]  # values of the kind's selectable fields
+
+
+class Change(msgspec.Struct, gc=False):
+    """One write: what was there before, what is there now. `data` is the object as a watcher is told of it:
+    the new version, or the last one under the version of its deletion."""
+
+    version: int
+    key: Key
+    old: Record | None
+    new: Record | None
+    data: bytes
+
+    @property
+    def type(self) -> EventType:
+        if self.new is None:
+            return EventType.DELETED
+        return EventType.ADDED if self.old is None else EventType.MODIFIED
+
+    def inverse(self) -> "Change":
+        """The change that takes this one back."""
+        return Change(self.version, self.key, self.new, self.old, self.data)
+
+
+class History:
+    """The latest changes of one kind, oldest first, each reachable by its position.
+
+    A position counts all changes ever kept; the one at `start` is the oldest still here. `horizon` is the oldest
+    version from which nothing is missing.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = max(limit, 1)
+        self._changes: list[Change] = []
+        self.start = 0
+        self.horizon = 0
+
+    @property
+    def end(self) -> int:
+        """The position the next change will have."""
+        return self.start + len(self._changes)
+
+    def newest_version(self) -> int:
+        """The version of the newest change; 0 when there is none."""
+        return self._changes[-1].version if self._changes else 0
+
+    def append(self, change: Change) -> None:
+        self._changes.append(change)
+
+    def retract(self) -> Change:
+        """Takes the newest change back."""
+        return self._changes.pop()
+
+    def at(self, position: int) -> Change:
+        return self._changes[position - self.start]
+
+    def after(self, version: int) -> int:
+        """The position of the first change newer than `version`."""
+        return self.start + bisect_right(self._changes, version, key=_version)
+
+    def newest_first(self, version: int) -> Iterator[Change]:
+        """The changes newer than `version`, the newest first."""
+        for change in reversed(self._changes):
+            if change.version <= version:
+                return
+            yield change
+
+    def trim(self, settled: int) -> list[Change]:
+        """Lets go of changes beyond the limit that are not newer than `settled`; returns them."""
+        excess = len(self._changes) - self._limit
+        if excess < min(TRIM, self._limit):
+            return []
+        while excess and self._changes[excess - 1].version > settled:
+            excess -= 1
+        gone = self._changes[:excess]
+        if gone:
+            del self._changes[:excess]
+            self.start += excess
+            self.horizon = gone[-1].version
+        return gone
+
+
+def _version(change: Change) -> int:
+    return change.version
