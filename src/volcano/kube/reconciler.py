@@ -12,7 +12,10 @@ from volcano.kube.errors import ApiError
 from volcano.kube.index import Index
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
-from volcano.kube.operations import Create, Delete, Operation
+from volcano.kube.operations import Create, Delete, Operation, Together, refused
+from volcano.log import Log
+
+log = Log("reconciler")
 
 FIRST_RETRY = 0.05
 LONGEST_RETRY = 30.0
@@ -30,10 +33,15 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Writes that belong together, done in order; the first refusal ends them."""
+    """Writes that belong together, done in order; the first refusal ends them.
+
+    `groups` are ranges of `operations` (start, stop) that may be done side by side: all of a group are tried, the
+    refused ones answered with their Status, and the first refusal among them ends the work after its group.
+    """
 
     key: Hashable
     operations: tuple[Operation, ...]
+    groups: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Brain(Protocol):
 class Plan:
     """What reconciling one key came to: writes in order, and when to look again (seconds from now), if ever."""
 
-    operations: Sequence[Operation] = ()
+    operations: Sequence[Operation | Together] = ()
     again_after: float | None = None
 
 
@@ -157,27 +165,31 @@ class Reconciler(ABC):
     def step(self, now: Instant) -> list[Work]:
         works = []
         for key in self._queue.take(now.monotonic):
-            plan = self.reconcile(key, now)
+            try:
+                plan = self.reconcile(key, now)
+            except Exception as error:  # one key's trouble must not cost the others their turn
+                log.error("reconcile failed", brain=self.name, key=key, error=error)
+                self._retry(key, now)
+                continue
             if plan.again_after is not None:
                 self._queue.add_at(key, now.monotonic + plan.again_after)
             if plan.operations:
                 self._queue.busy[key] = False
-                works.append(Work(key, tuple(plan.operations)))
+                works.append(_work(key, plan.operations))
             else:
                 self._retries.pop(key, None)
         return works
 
     def settle(self, done: Done, now: Instant) -> None:
         for operation, result in zip(done.work.operations, done.results, strict=False):
+            if refused(result):
+                continue
             self._learn(operation, result)
             self.written(operation, result)
         key = done.work.key
         touched = self._queue.busy.pop(key, False)
         if done.error is not None:
-            retry = self._retries.setdefault(key, _Retry())
-            delay = min(FIRST_RETRY * 2**retry.failures, LONGEST_RETRY)
-            retry.failures += 1
-            self._queue.add_at(key, now.monotonic + delay)
+            self._retry(key, now)
         else:
             self._retries.pop(key, None)
             # Our own writes may ask for more: look again until there is nothing left to write.
@@ -190,8 +202,19 @@ class Reconciler(ABC):
             return float("-inf")
         return self._queue.due[0][0] if self._queue.due else None
 
+    def _retry(self, key: Hashable, now: Instant) -> None:
+        retry = self._retries.setdefault(key, _Retry())
+        delay = min(FIRST_RETRY * 2**retry.failures, LONGEST_RETRY)
+        retry.failures += 1
+        self._queue.add_at(key, now.monotonic + delay)
+
     def _learn(self, operation: Operation, result: Manifest) -> None:
         """Feeds the answer to a write back as an event, so that the next look sees it."""
+        if not result and getattr(operation, "if_present", False):
+            known = self.index.get(operation.kind, operation.key)
+            if known is not None:
+                self.handle(Event(EventType.DELETED, operation.kind, known))
+            return
         if getattr(operation, "subresource", "") not in ("", "status") or "metadata" not in result:
             return
         if result.get("kind") not in (None, operation.kind.kind):
@@ -204,3 +227,16 @@ class Reconciler(ABC):
         else:
             event_type = EventType.ADDED if isinstance(operation, Create) else EventType.MODIFIED
         self.handle(Event(event_type, operation.kind, result))
+
+
+def _work(key: Hashable, operations: Sequence[Operation | Together]) -> Work:
+    """Operations laid out flat, remembering which of them may be done side by side."""
+    flat: list[Operation] = []
+    groups = []
+    for operation in operations:
+        if isinstance(operation, Together):
+            groups.append((len(flat), len(flat) + len(operation.operations)))
+            flat.extend(operation.operations)
+        else:
+            flat.append(operation)
+    return Work(key, tuple(flat), tuple(groups))

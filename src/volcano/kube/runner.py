@@ -1,20 +1,21 @@
 """Drives brains against a client: mirrors what they watch, performs what they ask for, tells them what came of it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.manifest import Manifest
 from volcano.kube.mirror import Mirror
-from volcano.kube.operations import perform
+from volcano.kube.operations import Operation, perform
 from volcano.kube.reconciler import Brain, Done, Work
 from volcano.log import Log
 
 log = Log("runner")
 
-CONCURRENCY = 64
+CONCURRENCY = 64  # pieces of work at a time
+ABREAST = 32  # writes at a time within one group of a piece of work
 
 
 class Runner:
@@ -89,14 +90,50 @@ class Runner:
         results: list[Manifest] = []
         refusal: ApiError | None = None
         async with self._slots:
-            try:
-                for operation in work.operations:
-                    results.append(await perform(self._client, operation))
-            except ApiError as error:
-                refusal = error
-                log.info("write refused", brain=self._brain.name, key=work.key, reason=error.message)
-            except Exception as error:  # our own bug: the key is tried again later
-                refusal = InternalError(str(error))
-                log.error("write failed", brain=self._brain.name, key=work.key, error=error)
+            for operations, side_by_side in _stages(work):
+                answers = await (self._abreast(operations) if side_by_side else self._one(operations[0]))
+                refusals = [answer for answer in answers if isinstance(answer, ApiError)]
+                if side_by_side:
+                    results += [
+                        answer.status() if isinstance(answer, ApiError) else answer for answer in answers
+                    ]
+                else:
+                    results += [answer for answer in answers if not isinstance(answer, ApiError)]
+                if refusals:
+                    refusal = refusals[0]
+                    log.info("write refused", brain=self._brain.name, key=work.key, reason=refusal.message)
+                    break
         self._brain.settle(Done(work, tuple(results), refusal), self._clock.now())
         self._wake.set()
+
+    async def _one(self, operation: Operation) -> list[Manifest | ApiError]:
+        try:
+            return [await perform(self._client, operation)]
+        except ApiError as refusal:
+            return [refusal]
+        except Exception as error:  # our own bug: the key is tried again later
+            log.error("write failed", brain=self._brain.name, key=operation.key, error=error)
+            return [InternalError(str(error))]
+
+    async def _abreast(self, operations: Sequence[Operation]) -> list[Manifest | ApiError]:
+        """Does writes side by side, a limited number at a time; the answers are in the order of the writes."""
+        answers: list[Manifest | ApiError] = [{}] * len(operations)
+        waiting = iter(enumerate(operations))
+
+        async def work_off() -> None:
+            for position, operation in waiting:
+                answers[position] = (await self._one(operation))[0]
+
+        await asyncio.gather(*(work_off() for _ in range(min(ABREAST, len(operations)))))
+        return answers
+
+
+def _stages(work: Work) -> Iterator[tuple[Sequence[Operation], bool]]:
+    """The writes of a piece of work in order: one at a time, or a group to be done side by side."""
+    position = 0
+    for start, stop in (*work.groups, (len(work.operations), len(work.operations))):
+        for operation in work.operations[position:start]:
+            yield (operation,), False
+        if start < stop:
+            yield work.operations[start:stop], True
+        position = stop

@@ -1,0 +1,174 @@
+"""Writes that allow for what they find, and groups of writes done side by side."""
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
+from typing import Any
+
+import orjson
+import pytest
+
+from volcano.clock import Instant, SystemClock
+from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
+from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
+from volcano.kube.kinds import CONFIG_MAP, Kind
+from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.operations import Create, Delete, Patch, Together, perform, refused
+from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
+from volcano.kube.runner import Runner
+
+
+def config_map(name: str) -> Manifest:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"namespace": "ns", "name": name, "uid": name},
+    }
+
+
+class Shelf:
+    """A client onto a few objects, which refuses names it is told to and counts writes under way."""
+
+    def __init__(self, *refuse: str) -> None:
+        self.objects: dict[Key, Manifest] = {}
+        self.refuse = refuse
+        self.under_way = 0
+        self.most = 0
+
+    async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest:
+        return self.objects[key]
+
+    async def list(self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads) -> Listing:
+        return Listing(list(self.objects.values()), "1")
+
+    async def create(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        if key_of(manifest).name in self.refuse:
+            raise Forbidden("not this one")
+        if key_of(manifest) in self.objects:
+            raise AlreadyExists("there is one")
+        self.objects[key_of(manifest)] = manifest
+        return manifest
+
+    async def update(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        return manifest
+
+    async def patch(
+        self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        if key not in self.objects:
+            raise NotFound("gone")
+        return self.objects[key]
+
+    async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
+        if key not in self.objects:
+            raise NotFound("gone")
+        return self.objects.pop(key)
+
+    async def watch(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncIterator[Event]:
+        await asyncio.Event().wait()
+        yield Event(EventType.BOOKMARK, kind, {})
+
+
+class Wanting(Reconciler):
+    """Wants some config maps made side by side, then one more."""
+
+    name = "wanting"
+    watches: Sequence[Watch] = (Watch(CONFIG_MAP),)
+
+    def __init__(self, *names: str) -> None:
+        super().__init__()
+        self.names = names
+        self.done: list[Done] = []
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        return ("all",)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        missing = [name for name in self.names if self.index.get(CONFIG_MAP, Key("ns", name)) is None]
+        if not missing or self.done:
+            return Plan()
+        return Plan(
+            [
+                Together(tuple(Create(CONFIG_MAP, config_map(name)) for name in missing)),
+                Create(CONFIG_MAP, config_map("last")),
+            ]
+        )
+
+    def settle(self, done: Done, now: Instant) -> None:
+        super().settle(done, now)
+        self.done.append(done)
+
+
+async def run_once(brain: Wanting, client: Shelf) -> Done:
+    brain.enqueue("all")
+    task = asyncio.create_task(Runner(brain, client, SystemClock()).run())
+    while not brain.done:
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return brain.done[0]
+
+
+async def test_a_group_is_done_side_by_side_and_before_what_follows() -> None:
+    client = Shelf()
+    done = await run_once(Wanting("a", "b", "c"), client)
+    assert (done.error, client.most) == (None, 3)
+    assert [result["metadata"]["name"] for result in done.results] == ["a", "b", "c", "last"]
+
+
+async def test_a_refusal_in_a_group_spares_its_neighbours_and_ends_the_work() -> None:
+    client, brain = Shelf("b"), Wanting("a", "b", "c")
+    done = await run_once(brain, client)
+    assert isinstance(done.error, Forbidden)
+    assert [refused(result) for result in done.results] == [False, True, False]
+    assert Key("ns", "last") not in client.objects
+    assert brain.index.get(CONFIG_MAP, Key("ns", "c")) is not None
+    assert brain.index.get(CONFIG_MAP, Key("ns", "b")) is None
+
+
+async def test_creating_what_may_be_there_answers_with_what_is_there() -> None:
+    client = Shelf()
+    client.objects[Key("ns", "a")] = config_map("a") | {"data": {"mine": "yes"}}
+    answer = await perform(client, Create(CONFIG_MAP, config_map("a"), if_absent=True))
+    assert answer["data"] == {"mine": "yes"}
+
+
+async def test_an_optional_write_that_is_refused_answers_with_the_refusal() -> None:
+    answer = await perform(Shelf("a"), Create(CONFIG_MAP, config_map("a"), optional=True))
+    assert refused(answer)
+    assert answer["reason"] == "Forbidden"
+
+
+@pytest.mark.parametrize(
+    "operation", [Delete(CONFIG_MAP, Key("ns", "a")), Patch(CONFIG_MAP, Key("ns", "a"), {})]
+)
+async def test_what_is_gone_is_refused_unless_the_write_allows_for_it(operation: Patch | Delete) -> None:
+    with pytest.raises(NotFound):
+        await perform(Shelf(), operation)
+    allowing = type(operation)(
+        **{name: getattr(operation, name) for name in operation.__slots__} | {"if_present": True}
+    )
+    assert await perform(Shelf(), allowing) == {}
+
+
+def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothing() -> None:
+    class Broken(Wanting):
+        def reconcile(self, key: Hashable, now: Instant) -> Plan:
+            if key == "broken":
+                raise ValueError("no")
+            return Plan([Create(CONFIG_MAP, config_map("a"))])
+
+    brain = Broken()
+    brain.enqueue("broken")
+    brain.enqueue("fine")
+    assert [work.key for work in brain.step(Instant(0, 0))] == ["fine"]
+    assert brain.next_due() == pytest.approx(0.05)
