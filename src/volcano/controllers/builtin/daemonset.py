@@ -182,7 +182,8 @@ def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
         return False
     if toleration.get("operator", "Equal") == "Exists":
         return not toleration.get("key") or toleration["key"] == taint["key"]
-    return toleration.get("key") == taint["key"] and toleration.get("value", "") == taint.get("value", "")
+    same_key = bool(toleration.get("key") == taint["key"])
+    return same_key and bool(toleration.get("value", "") == taint.get("value", ""))
 
 
 def _status(
