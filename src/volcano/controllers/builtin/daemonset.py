@@ -11,6 +11,7 @@ from volcano.controllers.builtin.pods import (
     is_ready,
     pod_from_template,
     scaled,
+    would_change,
 )
 from volcano.kube.client import Event, Options
 from volcano.kube.kinds import DAEMON_SET, NODE, POD
@@ -75,7 +76,7 @@ class DaemonSetController(Reconciler):
             operations += self._on_node(owner, name, by_node.get(name, []), tag, wanted=name in wanted)
         operations += self._roll(owner, by_node, wanted, tag, now)
         status = _status(owner, by_node, wanted, tag, now)
-        if status != (owner.get("status") or {}):
+        if would_change(owner.get("status") or {}, status):
             operations.append(Patch(DAEMON_SET, key, {"status": status}, "status"))
         waits = [
             moment - now.wall

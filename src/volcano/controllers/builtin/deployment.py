@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.builtin.pods import fingerprint, is_over, scaled, with_condition
+from volcano.controllers.builtin.pods import fingerprint, is_over, scaled, with_condition, would_change
 from volcano.kube.client import Event
 from volcano.kube.kinds import DEPLOYMENT, POD, REPLICA_SET
 from volcano.kube.manifest import (
@@ -74,7 +74,7 @@ class DeploymentController(Reconciler):
             if _complete(deployment, newest, old):
                 operations.extend(_clean_up(deployment, old))
         status, again = _status(deployment, newest, sets, now)
-        if status != (deployment.get("status") or {}):
+        if would_change(deployment.get("status") or {}, status):
             operations.append(Patch(DEPLOYMENT, key, {"status": status}, "status"))
         return Plan(operations, again)
 

@@ -83,7 +83,7 @@ class EndpointsController(Reconciler):
         subsets = [subset] if ready or unready else []
         known = self.index.get(ENDPOINTS, key_of(service))
         if known is None:
-            metadata = {"name": key_of(service).name, "namespace": key_of(service).namespace}
+            metadata: Manifest = {"name": key_of(service).name, "namespace": key_of(service).namespace}
             metadata |= {"labels": dict(labels_of(service))} if labels_of(service) else {}
             yield Create(
                 ENDPOINTS, {"apiVersion": "v1", "kind": "Endpoints", "metadata": metadata, "subsets": subsets}

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.builtin.pods import is_active, is_ready, phase, pod_from_template
+from volcano.controllers.builtin.pods import is_active, is_ready, phase, pod_from_template, would_change
 from volcano.kube.client import Event, Options
 from volcano.kube.kinds import BATCH_JOB, POD
 from volcano.kube.manifest import (
@@ -74,7 +74,7 @@ class JobController(Reconciler):
             creations, again = _create_pods(job, tally, now)
             operations += creations
         status = _status(job, tally, ending, now)
-        if status != (job.get("status") or {}):
+        if would_change(job.get("status") or {}, status):
             operations.append(Patch(BATCH_JOB, key, {"status": status}, "status"))
         # Only after the counters are written may the pods they count go.
         operations += [_release(pod) for pod in [*tally.uncounted, *_lost(pods)]]
@@ -243,20 +243,8 @@ def _status(job: Manifest, tally: Tally, ending: tuple[str, str, str] | None, no
         status["completionTime"] = before.get("completionTime") or now.timestamp()
     if before.get("uncountedTerminatedPods") and not uids:
         # A merge patch leaves what it does not name: empty lists must be said.
-        status["uncountedTerminatedPods"] = {name: None for name in before["uncountedTerminatedPods"]}
-    return status if _differs(status, before) else before
-
-
-def _differs(status: Manifest, before: Manifest) -> bool:
-    """Whether a merge patch of `status` would change `before`."""
-    for name, value in status.items():
-        old = before.get(name)
-        if isinstance(value, dict):
-            if _differs(value, old if isinstance(old, dict) else {}) or (old is None and value):
-                return True
-        elif value != old:
-            return True
-    return False
+        status["uncountedTerminatedPods"] = dict.fromkeys(before["uncountedTerminatedPods"])
+    return status if would_change(before, status) else before
 
 
 def _suspension(conditions: list[Manifest], suspended: bool, now: Instant) -> list[Manifest]:

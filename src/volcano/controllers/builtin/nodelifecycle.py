@@ -42,7 +42,9 @@ class NodeLifecycleController(Reconciler):
         if event.kind == POD:
             # Only a pod on an unwell node is looked at.
             node = self.index.get(NODE, Key("", manifest["spec"].get("nodeName", "")))
-            return (key_of(node),) if node is None or _no_execute(node) else ()
+            return (
+                (Key("", manifest["spec"].get("nodeName", "")),) if node is None or _no_execute(node) else ()
+            )
         return (Key("", manifest["metadata"]["name"]),)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:

@@ -168,3 +168,15 @@ def with_condition(
         "lastUpdateTime": update,
     }
     return [*kept, entry]
+
+
+def would_change(current: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Whether a merge patch would change anything; what the patch does not name does not count."""
+    for name, value in patch.items():
+        before = current.get(name)
+        if isinstance(value, dict):
+            if (before is None and value) or would_change(before if isinstance(before, dict) else {}, value):
+                return True
+        elif value != before:
+            return True
+    return False

@@ -12,6 +12,7 @@ from volcano.controllers.builtin.pods import (
     is_ready,
     pod_from_template,
     selector_of,
+    would_change,
 )
 from volcano.kube.client import Event
 from volcano.kube.kinds import POD, REPLICA_SET
@@ -71,7 +72,7 @@ class ReplicaSetController(Reconciler):
         for pod in by_dispensability(active)[: min(max(-missing, 0), BURST)]:
             operations.append(Delete(POD, key_of(pod)))
         status, again = replica_status(owner, active, now)
-        if status != (owner.get("status") or {}):
+        if would_change(owner.get("status") or {}, status):
             operations.append(Patch(REPLICA_SET, key, {"status": status}, "status"))
         return Plan(operations, again)
 

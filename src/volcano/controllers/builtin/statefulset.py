@@ -10,6 +10,7 @@ from volcano.controllers.builtin.pods import (
     is_ready,
     pod_from_template,
     scaled,
+    would_change,
 )
 from volcano.kube.client import Event, Options
 from volcano.kube.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
@@ -61,7 +62,7 @@ class StatefulSetController(Reconciler):
         operations: list[Operation] = [*self._revisions(owner, update)]
         operations += self._next_pods(owner, pods, current, update, now)
         status = self._status(owner, pods, current, update, now)
-        if status != (owner.get("status") or {}):
+        if would_change(owner.get("status") or {}, status):
             operations.append(Patch(STATEFUL_SET, key, {"status": status}, "status"))
         waits = [
             moment - now.wall
