@@ -1,0 +1,419 @@
+"""Facts about Kubernetes' types: fields, protobuf numbers, merge keys and defaults, as data of our own."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from volcano.clock import parse_timestamp
+from volcano.kube import duration, quantity
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+DATA = Path(__file__).parent / "data" / "facts.json"
+# How the data file packs a field's yes-or-no facts into one number.
+FLAGS = {"pointer": 1, "omit_empty": 2, "omit_zero": 4, "inline": 8, "required": 16, "atomic": 32}
+SCALARS = frozenset({"string", "int32", "int64", "bool", "double", "bytes"})
+# Types whose JSON is not an object with their fields.
+SPECIAL = frozenset(
+    {
+        "Quantity",
+        "IntOrString",
+        "Time",
+        "MicroTime",
+        "Duration",
+        "RawExtension",
+        "FieldsV1",
+        "JSON",
+        "ExtraValue",
+        "strings",
+        "SchemaOrList",
+        "SchemaOrBool",
+        "SchemaOrStrings",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a type. `number` is 0 for what protobuf does not carry (apiVersion, kind)."""
+
+    json: str
+    number: int
+    type: str
+    container: str = ""  # "", "list" or "map"
+    list_type: str = ""  # "", "atomic", "set" or "map"
+    keys: tuple[str, ...] = ()  # of a list of type map
+    merge_key: str = ""  # of strategic merge patches
+    strategies: tuple[str, ...] = ()  # merge, replace, retainKeys
+    required: bool = False
+    atomic: bool = False  # a map or struct that is owned as a whole
+    default: Any = None
+    enum: tuple[str, ...] = ()
+    pointer: bool = False  # in Go: whether "absent" and "zero" are different things
+    omit_empty: bool = False
+    omit_zero: bool = False
+    inline: bool = False  # its fields are written as if they were its parent's
+    go: str = ""  # what Go calls the type, for error texts
+    via: str = ""  # the inlined struct it comes from, which Go's error texts name
+
+    @property
+    def is_object(self) -> bool:
+        """Whether the value (or each element) is an object described by a named type."""
+        return self.type not in SCALARS and self.type not in SPECIAL
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A struct: its fields by JSON name, those of inlined structs included, and by protobuf number."""
+
+    name: str
+    fields: Mapping[str, Field]
+    by_number: Mapping[int, Field]
+    atomic: bool = False
+    inlined: tuple[Field, ...] = field(default=())
+
+    @property
+    def short_name(self) -> str:
+        """`PodSpec` of `core.v1.PodSpec`."""
+        return self.name.rpartition(".")[2]
+
+
+@cache
+def _data() -> Any:
+    return orjson.loads(DATA.read_bytes())
+
+
+def version() -> str:
+    """The Kubernetes version the facts were taken from."""
+    text: str = _data()["version"]
+    return text
+
+
+def type_of(kind: Kind) -> Type | None:
+    """The type of a built-in kind; None for kinds that CRDs define."""
+    return type_named(kind.api_version, kind.kind)
+
+
+@cache
+def type_named(api_version: str, kind: str) -> Type | None:
+    """The type a manifest's apiVersion and kind mean, if it is built in."""
+    found = _data()["kinds"].get(f"{api_version} {kind}")
+    if found is None and kind in (
+        "DeleteOptions",
+        "CreateOptions",
+        "UpdateOptions",
+        "PatchOptions",
+        "WatchEvent",
+    ):
+        found = f"meta.v1.{kind}"  # served in every group
+    return named(found) if found else None
+
+
+def known_kinds() -> Iterator[tuple[str, str, str]]:
+    """Every (apiVersion, kind, type name) there are facts about."""
+    for text, name in _data()["kinds"].items():
+        api_version, _, kind = text.partition(" ")
+        yield api_version, kind, name
+
+
+@cache
+def named(name: str) -> Type:
+    """The type of that name, such as `core.v1.PodSpec`. Raises KeyError when there are no facts about it."""
+    atomic, rows = _data()["types"][name]
+    own = [_field(*row) for row in rows]
+    fields: dict[str, Field] = {}
+    for each in own:
+        if not each.inline:
+            fields[each.json] = each
+            continue
+        inner = named(each.type)
+        fields |= {key: replace(about, via=inner.short_name) for key, about in inner.fields.items()}
+    by_number = {each.number: each for each in own if each.number}
+    return Type(name, fields, by_number, bool(atomic), tuple(each for each in own if each.inline))
+
+
+def _field(
+    json: str, number: int, type_name: str, container: str, bits: int, extras: Mapping[str, Any] = {}
+) -> Field:
+    flags: dict[str, Any] = {flag: bool(bits & bit) for flag, bit in FLAGS.items()}
+    return Field(
+        json,
+        number,
+        type_name,
+        container,
+        list_type=extras.get("l", ""),
+        keys=tuple(extras.get("k", ())),
+        merge_key=extras.get("m", ""),
+        strategies=tuple(extras.get("s", ())),
+        default=extras.get("d"),
+        enum=tuple(extras.get("e", ())),
+        go=extras.get("g", "") or go_type(type_name, container),
+        **flags,
+    )
+
+
+_GO_NAMES = {
+    "double": "float64",
+    "bytes": "[]uint8",
+    "strings": "[]string",
+    "Quantity": "resource.Quantity",
+    "IntOrString": "intstr.IntOrString",
+    "RawExtension": "runtime.RawExtension",
+    "SchemaOrList": "v1.JSONSchemaPropsOrArray",
+    "SchemaOrBool": "v1.JSONSchemaPropsOrBool",
+    "SchemaOrStrings": "v1.JSONSchemaPropsOrStringArray",
+}
+
+
+def go_type(type_name: str, container: str) -> str:
+    """What Go calls a type, unless it has a name of its own: `[]v1.Container`, `map[string]string`."""
+    if type_name in SPECIAL:
+        single = _GO_NAMES.get(type_name, f"v1.{type_name}")
+    elif type_name in SCALARS:
+        single = _GO_NAMES.get(type_name, type_name)
+    else:
+        single = ".".join(type_name.split(".")[-2:])
+    return {"": single, "list": f"[]{single}", "map": f"map[string]{single}"}[container]
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a server finds when it decodes a manifest: fields it does not know, and values of the wrong type."""
+
+    unknown: list[str]
+    wrong: list[str]
+
+
+def inspect(type_: Type, manifest: Any) -> Inspection:
+    """Compares a manifest with its type in one walk; texts are those of a real server, in document order."""
+    walk = _Inspector()
+    walk.value(Field("", 0, type_.name, go=go_type(type_.name, "")), manifest, None, None)
+    return Inspection(walk.unknown, walk.wrong)
+
+
+def unknown_fields(type_: Type, manifest: Manifest) -> list[str]:
+    """`unknown field "spec.containers[0].foo"` for every field the type does not have."""
+    return inspect(type_, manifest).unknown
+
+
+def type_errors(type_: Type, manifest: Manifest) -> list[str]:
+    """What the JSON decoder of a real server says about values of the wrong type; the first is what it answers."""
+    return inspect(type_, manifest).wrong
+
+
+def prune(type_: Type, manifest: Manifest) -> None:
+    """Drops the fields the type does not have, in place."""
+    for key in [key for key in manifest if key not in type_.fields]:
+        del manifest[key]
+    for key, value in manifest.items():
+        about = type_.fields[key]
+        if about.type in SCALARS or value is None:
+            continue
+        for each in _objects(about, value):
+            prune(named(_SCHEMAS.get(about.type, about.type)), each)
+
+
+# The apiextensions types that are a schema or something else.
+_SCHEMAS = dict.fromkeys(
+    ("SchemaOrList", "SchemaOrBool", "SchemaOrStrings"), "apiextensions.v1.JSONSchemaProps"
+)
+
+
+def _objects(about: Field, value: Any) -> Iterator[dict[str, Any]]:
+    """The objects of a named type (or schemas) that a field holds, alone or in a list or map."""
+    if not about.is_object and about.type not in _SCHEMAS:
+        return
+    if about.container == "map" and isinstance(value, dict):
+        value = list(value.values())
+    for each in value if isinstance(value, list) else (value,):
+        if isinstance(each, dict):
+            yield each
+
+
+class _MapKey(str):
+    """A key of a map, which Go's error texts leave out."""
+
+    __slots__ = ()
+
+
+class _Embedded(str):
+    """The name of an inlined struct, which only Go's error texts mention."""
+
+    __slots__ = ()
+
+
+# A path is a linked list of keys and indices, put into words only when there is something to say.
+_Path = tuple[Any, str | int] | None
+_PYTHON: dict[str, type] = {"string": str, "bool": bool}
+_INTEGERS = {"int32": 2**31, "int64": 2**63}
+
+
+class _Inspector:
+    def __init__(self) -> None:
+        self.unknown: list[str] = []
+        self.wrong: list[str] = []
+
+    def value(self, about: Field, value: Any, path: _Path, owner: Type | None) -> None:
+        """One value that is not null, of a field (or an element of one) of `owner`."""
+        kind = about.type
+        expected = _PYTHON.get(kind)
+        if expected is not None:
+            if value.__class__ is not expected:
+                self._mismatch(about, value, path, owner)
+        elif kind in _INTEGERS:
+            if value.__class__ is not int or not -_INTEGERS[kind] <= value < _INTEGERS[kind]:
+                self._mismatch(about, value, path, owner)
+        elif kind in SPECIAL or kind in ("double", "bytes"):
+            self._special(about, value, path, owner)
+        elif value.__class__ is dict:
+            self.fields(named(kind), value, path)
+        else:
+            self._mismatch(about, value, path, owner)
+
+    def fields(self, type_: Type, manifest: dict[str, Any], path: _Path) -> None:
+        known = type_.fields
+        for key, value in manifest.items():
+            about = known.get(key)
+            if about is None:
+                self.unknown.append(f'unknown field "{_dotted((path, key))}"')
+            elif value is None:
+                pass
+            elif about.container == "":
+                before = (path, _Embedded(about.via)) if about.via else path
+                self.value(about, value, (before, key), type_)
+            elif about.container == "list" and value.__class__ is list:
+                for index, each in enumerate(value):
+                    if each is not None:
+                        self.value(about, each, ((path, key), index), type_)
+            elif about.container == "map" and value.__class__ is dict:
+                for name, each in value.items():
+                    if each is not None:
+                        self.value(about, each, ((path, key), _MapKey(name)), type_)
+            else:
+                self._mismatch(about, value, (path, key), type_, whole=True)
+
+    def _special(self, about: Field, value: Any, path: _Path, owner: Type | None) -> None:
+        kind = about.type
+        if kind in _SCHEMAS and isinstance(value, (dict, list)):
+            unknown = len(self.unknown)
+            for index, each in enumerate(value if isinstance(value, list) else ()):
+                if isinstance(each, dict):
+                    self.fields(named(_SCHEMAS[kind]), each, (path, index))
+            if isinstance(value, dict):
+                self.fields(named(_SCHEMAS[kind]), value, path)
+            del self.unknown[unknown:]  # parity: a real server decodes these leniently
+        elif kind == "SchemaOrBool" and not isinstance(value, bool):
+            self.wrong.append("boolean or JSON schema expected")
+        elif kind in _JSON_TYPES and value.__class__ not in _JSON_TYPES[kind]:
+            if kind == "Quantity":
+                self.wrong.append(_UNPARSABLE[kind])
+            else:
+                self._mismatch(about, value, path, owner, element=_DECODED_AS.get(kind, ""))
+        elif kind in _PARSERS:
+            self._parse(kind, value)
+        elif kind in ("ExtraValue", "strings"):
+            for each in value:
+                if not isinstance(each, str):
+                    self._mismatch(about, each, path, owner, element="string")
+
+    def _parse(self, kind: str, value: Any) -> None:
+        try:
+            _PARSERS[kind](value)
+        except ValueError as error:
+            self.wrong.append(_UNPARSABLE[kind].format(value) if kind in _UNPARSABLE else str(error))
+
+    def _mismatch(
+        self,
+        about: Field,
+        value: Any,
+        path: _Path,
+        owner: Type | None,
+        *,
+        whole: bool = False,
+        element: str = "",
+    ) -> None:
+        go = element or (about.go if whole or not about.container else go_element(about))
+        where = f"struct field {owner.short_name}.{_dotted(path, indices=False)}" if owner else "value"
+        self.wrong.append(f"json: cannot unmarshal {_json_name(value, go)} into Go {where} of type {go}")
+
+
+def go_element(about: Field) -> str:
+    """What Go calls one element of a list or map."""
+    return about.go.split("]", 1)[1] if "]" in about.go else go_type(about.type, "")
+
+
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "double": (int, float),
+    "bytes": (str,),
+    "Quantity": (str, int, float),
+    "IntOrString": (str, int),
+    "Time": (str,),
+    "MicroTime": (str,),
+    "Duration": (str,),
+    "ExtraValue": (list,),
+    "strings": (list,),
+    "RawExtension": (dict,),
+}
+# What Go decodes these into first, and so calls them in error texts.
+_DECODED_AS = {"Time": "string", "MicroTime": "string", "Duration": "string", "IntOrString": "int32"}
+
+
+def _check_base64(text: str) -> None:
+    body = text.replace("\r", "").replace("\n", "")
+    wrong = re.search(r"[^A-Za-z0-9+/=]|=(?=[^=])", body)
+    if wrong or len(body) % 4 or len(body) - len(body.rstrip("=")) > 2:
+        raise ValueError(
+            f"illegal base64 data at input byte {wrong.start() if wrong else len(body) // 4 * 4}"
+        )
+
+
+_PARSERS: Mapping[str, Any] = {
+    "bytes": _check_base64,
+    "Quantity": quantity.read,
+    "Time": parse_timestamp,
+    "MicroTime": parse_timestamp,
+    "Duration": duration.parse_nanoseconds,
+}
+_UNPARSABLE = {
+    "Quantity": "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    "Time": 'parsing time "{0}" as "2006-01-02T15:04:05Z07:00": cannot parse "{0}" as "2006"',
+    "MicroTime": 'parsing time "{0}" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "{0}" as "2006"',
+    "Duration": 'time: invalid duration "{0}"',
+}
+
+
+def _dotted(path: _Path, *, indices: bool = True) -> str:
+    """`spec.containers[0].image`, or without indices and map keys' brackets as Go's errors have it."""
+    keys: list[str | int] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    text = ""
+    for each in reversed(keys):
+        if isinstance(each, int):
+            text += f"[{each}]" if indices else ""
+        elif indices or not isinstance(each, _MapKey):
+            if indices and isinstance(each, _Embedded):
+                continue
+            text += f".{each}" if text else each
+    return text
+
+
+def _json_name(value: Any, go: str) -> str:
+    match value:
+        case bool():
+            return "bool"
+        case str():
+            return "string"
+        case dict():
+            return "object"
+        case list():
+            return "array"
+        case int() | float() if go in ("int32", "int64"):
+            return f"number {value}"
+    return "number"

@@ -1,0 +1,161 @@
+"""Regenerates src/volcano/kube/data/facts.json from Kubernetes' published Go modules and OpenAPI documents.
+
+    python tools/generate_facts.py [--version 1.36.1] [--openapi DIR]
+
+Needs `go` and the modules k8s.io/{api,apimachinery,apiextensions-apiserver,kubernetes} in its cache or reachable.
+Only facts are taken (names, numbers, types, merge keys, defaults); descriptions are left behind.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from volcano.kube import kinds
+from volcano.kube.facts import DATA, FLAGS, go_type
+
+ROOT = Path(__file__).resolve().parent.parent
+# Posted or answered, but no resource of their own.
+MESSAGES = (
+    ("", "v1", "Binding"),
+    ("", "v1", "DeleteOptions"),
+    ("", "v1", "CreateOptions"),
+    ("", "v1", "UpdateOptions"),
+    ("", "v1", "PatchOptions"),
+    ("", "v1", "Status"),
+    ("", "v1", "List"),
+    ("", "v1", "WatchEvent"),
+    ("autoscaling", "v1", "Scale"),
+    ("policy", "v1", "Eviction"),
+    ("authentication.k8s.io", "v1", "TokenRequest"),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--version", default="1.36.1", help="Kubernetes version")
+    parser.add_argument(
+        "--openapi", type=Path, help="directory of OpenAPI v3 documents; found with go if not given"
+    )
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        module = Path(directory)
+        prepare(module, arguments.version)
+        facts = run_walker(module)
+        openapi = arguments.openapi or openapi_directory(module, arguments.version)
+    types = dict(merged(facts["types"], schemas(openapi)))
+    document = {"version": arguments.version, "kinds": kind_names(facts["kinds"]), "types": types}
+    DATA.write_text(printed(document))
+    print(f"{DATA.relative_to(ROOT)}: {len(types)} types, {DATA.stat().st_size // 1024} KB")
+
+
+def prepare(module: Path, version: str) -> None:
+    """A throw-away Go module around tools/facts/main.go."""
+    minor = version.split(".", 1)[1]
+    names = ("api", "apimachinery", "apiextensions-apiserver")
+    requirements = "".join(f"\tk8s.io/{name} v0.{minor}\n" for name in names)
+    (module / "go.mod").write_text(f"module facts\n\ngo 1.24\n\nrequire (\n{requirements})\n")
+    (module / "main.go").write_text((ROOT / "tools/facts/main.go").read_text())
+
+
+def run_walker(module: Path) -> Any:
+    wanted = [(kind.group, kind.version, kind.kind) for kind in kinds.BUILT_IN + kinds.VIRTUAL]
+    lines = "\n".join(" ".join(names) for names in [*wanted, *MESSAGES])
+    output = subprocess.run(
+        ["go", "run", "-mod=mod", "."], cwd=module, input=lines, text=True, check=True, stdout=subprocess.PIPE
+    )
+    return json.loads(output.stdout)
+
+
+def openapi_directory(module: Path, version: str) -> Path:
+    found = subprocess.run(
+        ["go", "mod", "download", "-json", f"k8s.io/kubernetes@v{version}"],
+        cwd=module,
+        text=True,
+        check=True,
+        stdout=subprocess.PIPE,
+    )
+    return Path(json.loads(found.stdout)["Dir"]) / "api/openapi-spec/v3"
+
+
+def schemas(directory: Path) -> dict[str, Any]:
+    """Every schema of every document, by the short name our facts use (core.v1.PodSpec)."""
+    found: dict[str, Any] = {}
+    for path in sorted(directory.glob("*_openapi.json")):
+        for name, schema in json.loads(path.read_text()).get("components", {}).get("schemas", {}).items():
+            found[".".join(name.split(".")[-3:])] = schema
+    return found
+
+
+def merged(types: dict[str, Any], schemas: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    hosts = {
+        field["type"]: name
+        for name, fields in types.items()
+        for field in fields or ()
+        if field["inline"] and field["number"]
+    }
+    for name, fields in sorted(types.items()):
+        schema = schemas.get(name) or schemas.get(hosts.get(name, ""), {})
+        atomic = schema.get("x-kubernetes-map-type") == "atomic" and name in schemas
+        yield name, [int(atomic), [row(field, schema, schemas) for field in fields or ()]]
+
+
+def row(field: dict[str, Any], schema: dict[str, Any], schemas: dict[str, Any]) -> list[Any]:
+    """One field as [json, number, type, container, flags, extras]; extras only where there are any."""
+    about = schema.get("properties", {}).get(field["json"], {})
+    target = schemas.get(field["type"], {}) if not field["container"] else {}
+    flags = {
+        "pointer": field["pointer"],
+        "omit_empty": field["omitEmpty"],
+        "omit_zero": field["omitZero"],
+        "inline": field["inline"],
+        "required": field["json"] in schema.get("required", ()),
+        "atomic": "atomic" in (about.get("x-kubernetes-map-type"), target.get("x-kubernetes-map-type")),
+    }
+    extras = {
+        "l": about.get("x-kubernetes-list-type"),
+        "k": about.get("x-kubernetes-list-map-keys"),
+        "m": field["mergeKey"],
+        "s": [strategy for strategy in field["strategies"].split(",") if strategy],
+        "d": about.get("default"),
+        "e": about.get("enum"),
+        "g": field["go"] if field["go"] != go_type(field["type"], field["container"]) else "",
+    }
+    kept = {key: value for key, value in extras.items() if value}
+    bits = sum(bit for flag, bit in FLAGS.items() if flags[flag])
+    return [
+        field["json"],
+        field["number"],
+        field["type"],
+        field["container"],
+        bits,
+        *([kept] if kept else ()),
+    ]
+
+
+def kind_names(found: dict[str, str]) -> dict[str, str]:
+    def api_version(group: str, version: str) -> str:
+        return f"{group}/{version}" if group else version
+
+    split = {line: line.split(" ") for line in found}
+    return {f"{api_version(*split[line][:2])} {split[line][2]}": found[line] for line in sorted(found)}
+
+
+def printed(document: dict[str, Any]) -> str:
+    """JSON with one type a line, so that a new version shows as a readable difference."""
+
+    def lines(entries: dict[str, Any]) -> Iterable[str]:
+        return (
+            f"{json.dumps(key)}:{json.dumps(value, separators=(',', ':'))}" for key, value in entries.items()
+        )
+
+    body = ",\n".join(lines(document["types"]))
+    known = ",\n".join(lines(document["kinds"]))
+    return f'{{"version":"{document["version"]}",\n"kinds":{{\n{known}\n}},\n"types":{{\n{body}\n}}}}\n'
+
+
+if __name__ == "__main__":
+    main()
