@@ -1,0 +1,159 @@
+"""Job: a PodGroup together with its tasks, their counts and totals, as of one snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from volcano.kube.selectors import LabelSelector
+from volcano.model.resources import ResourceList, Vector
+from volcano.model.status import Status
+from volcano.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkTopology:
+    """How close together tasks have to be."""
+
+    mode: str = "hard"
+    highest_tier: int | None = None
+    highest_tier_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SubGroupPolicy:
+    """How the tasks of a job fall into sub-groups."""
+
+    name: str
+    size: int = 1
+    min_groups: int = 0
+    selector: LabelSelector | None = None
+    match_keys: tuple[str, ...] = ()
+    topology: NetworkTopology | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of a PodGroup."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    transition_id: str = ""
+    last_transition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """What the API server says about a PodGroup."""
+
+    namespace: str
+    name: str
+    object_uid: str = ""
+    resource_version: str = ""
+    queue: str = "default"
+    min_member: int = 0
+    min_task_member: Mapping[str, int] = field(default_factory=dict)
+    min_resources: ResourceList | None = None  # None when not set
+    # The same as written, all names included, for quotas; None when not set.
+    min_resources_text: Mapping[str, str] | None = None
+    priority_class: str = ""
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    counts: tuple[int, int, int] = (0, 0, 0)  # status: running, succeeded, failed
+    created: float = 0.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    preemptable: bool | None = None  # None when neither annotation nor label says so
+    revocable_zone: str = ""
+    sla_waiting: float | None = None  # seconds
+    min_available_budget: str = ""  # jdb-min-available: a number or a percentage
+    max_unavailable_budget: str = ""
+    topology: NetworkTopology | None = None
+    sub_groups: tuple[SubGroupPolicy, ...] = ()
+    implicit: bool = False  # a pod scheduled without a PodGroup: a gang of one, never written back
+    malformed: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SubJob:
+    """Some tasks of a job that have to be started together. A job without sub-group policies has exactly one."""
+
+    uid: str  # the job's uid for the default sub-job, else "<job>/<policy>-<values>"
+    job: str
+    policy: str  # "" for the default sub-job
+    min_available: int
+    tasks: Mapping[str, Task]
+    by_status: Mapping[Status, tuple[Task, ...]]
+    best_effort_pending: int
+    priority: int = 0  # the highest of its tasks
+    index: int = -1  # the first value it was matched by, when that is a number
+    topology: NetworkTopology | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """A gang: its PodGroup, its tasks, and what they add up to. `uid` is "<namespace>/<name>"."""
+
+    uid: str
+    group: PodGroup
+    priority: int
+    tasks: Mapping[str, Task]  # by uid
+    by_status: Mapping[Status, tuple[Task, ...]]
+    roles: Mapping[str, Mapping[Status, int]]  # how many tasks of a role have a status
+    best_effort_pending: Mapping[str, int]  # pending best-effort tasks by role, gated ones included
+    allocated: Vector  # requests of tasks that hold resources
+    requested: Vector  # … and of pending ones
+    total: Vector  # … and of all tasks
+    gated: Vector  # requests of tasks that something other than the queue's own gate holds back
+    min_resources: Vector  # zeros when not set
+    inqueue: Vector  # what it was admitted with and does not hold yet
+    elastic: Vector  # what it holds beyond its min_resources
+    sub_jobs: Mapping[str, SubJob] = field(default_factory=dict)  # only when it has sub-group policies
+    sub_job_of: Mapping[str, str] = field(default_factory=dict)  # task uid → sub-job uid
+
+    @property
+    def namespace(self) -> str:
+        return self.group.namespace
+
+    @property
+    def name(self) -> str:
+        return self.group.name
+
+    @property
+    def queue(self) -> str:
+        return self.group.queue
+
+    @property
+    def min_available(self) -> int:
+        return self.group.min_member
+
+    @property
+    def created(self) -> float:
+        return self.group.created
+
+    @property
+    def phase(self) -> str:
+        """The phase before this cycle; the ledger knows what the cycle makes of it."""
+        return self.group.phase
+
+    @property
+    def pending_phase(self) -> bool:
+        """Whether the job was not admitted yet before this cycle."""
+        return self.group.phase in ("", "Pending")
+
+    @property
+    def preemptable(self) -> bool:
+        """The PodGroup's own word; not saying so means no (for tasks it means yes)."""
+        return bool(self.group.preemptable)
+
+    def count(self, status: Status) -> int:
+        """How many tasks had this status before the cycle."""
+        return len(self.by_status.get(status, ()))
+
+    @property
+    def condition(self) -> Mapping[str, Any]:
+        return {condition.type: condition for condition in self.group.conditions}
+
+    def __repr__(self) -> str:
+        return f"Job({self.uid} {self.phase or 'Pending'} {len(self.tasks)} tasks, min {self.min_available})"

@@ -1,0 +1,57 @@
+"""Snapshot: the frozen view that one scheduling cycle works on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.node import Node
+from volcano.model.queue import Queue, QueueTotals
+from volcano.model.resources import ResourceIndex, Vector
+from volcano.model.storage import DisruptionBudget, Quota, Storage
+from volcano.model.task import Task
+from volcano.model.topology import HyperNode
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a cycle may know. Nobody changes any of it; arrays are read-only.
+
+    Nodes are rows: `nodes[row]`, `allocatable[row]`, `tasks_on[row]` belong together, `row_of[name]` finds them.
+    """
+
+    now: float  # seconds since the epoch
+    seed: int
+    resources: ResourceIndex
+    nodes: tuple[Node, ...]
+    row_of: Mapping[str, int]
+    allocatable: Vector  # (nodes, resources)
+    used: Vector  # … of everything on the node, releasing included
+    releasing: Vector  # … of what is being deleted
+    nonzero_used: Vector  # (nodes, 2): cpu and memory, as Shape.nonzero_request counts them
+    tasks_on: tuple[Mapping[str, Task], ...]  # per row: every pod that occupies the node, ours or not, by uid
+    jobs: Mapping[str, Job]  # those with a PodGroup and an existing queue, by uid
+    active: tuple[str, ...]  # uids of the jobs that have something to decide: not admitted, or tasks pending
+    queues: Mapping[str, Queue]
+    totals: Mapping[str, QueueTotals]  # for every queue
+    total: Vector  # allocatable of all nodes
+    namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # name → labels
+    storage: Storage = field(default_factory=Storage)
+    budgets: tuple[DisruptionBudget, ...] = ()
+    quotas: Mapping[str, tuple[Quota, ...]] = field(default_factory=dict)  # by namespace
+    hypernodes: Mapping[str, HyperNode] = field(default_factory=dict)
+    changed: frozenset[str] = frozenset()  # uids of jobs that changed since the cycle before
+    memory: Mapping[str, Any] = field(default_factory=dict)  # what each plugin kept from the cycle before
+    usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
+
+    @property
+    def has_nodes(self) -> bool:
+        return len(self.nodes) > 0
+
+    @property
+    def idle(self) -> Vector:
+        """Allocatable and not used, over the whole cluster."""
+        idle: Vector = self.total - np.sum(self.used, axis=0)
+        return idle

@@ -1,0 +1,142 @@
+"""Task: one pod as the scheduler sees it; Shape: what tasks of a kind have in common."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from volcano.kube.selectors import LabelSelector, NodeSelector
+from volcano.model.resources import Vector
+from volcano.model.status import Status
+
+
+class Toleration(NamedTuple):
+    """One toleration; an empty key tolerates every taint, an empty effect every effect."""
+
+    key: str
+    operator: str  # Equal or Exists
+    value: str
+    effect: str
+
+
+class PreferredNodes(NamedTuple):
+    """A preference for some nodes."""
+
+    weight: int
+    nodes: NodeSelector
+
+
+class PodTerm(NamedTuple):
+    """Pods near which (or away from which) a pod wants to be: who they are and what counts as near."""
+
+    selector: LabelSelector
+    topology_key: str
+    namespaces: frozenset[str]  # explicit ones, or the pod's own when neither list nor selector is given
+    namespace_selector: LabelSelector | None = None
+    weight: int = 0  # for preferences
+
+
+class SpreadConstraint(NamedTuple):
+    """One topology spread constraint."""
+
+    topology_key: str
+    max_skew: int
+    when_unsatisfiable: str  # DoNotSchedule or ScheduleAnyway
+    selector: LabelSelector
+    min_domains: int = 1
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
+    match_label_keys: tuple[str, ...] = ()
+
+
+class HostPort(NamedTuple):
+    """A port of the host; an empty address means all of them."""
+
+    protocol: str
+    port: int
+    address: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """Where a pod may run, beyond resources."""
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    required_nodes: NodeSelector | None = None
+    preferred_nodes: tuple[PreferredNodes, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    required_near: tuple[PodTerm, ...] = ()  # pod affinity
+    preferred_near: tuple[PodTerm, ...] = ()
+    required_apart: tuple[PodTerm, ...] = ()  # pod anti-affinity
+    preferred_apart: tuple[PodTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    claims: tuple[str, ...] = ()  # persistent volume claims, by name; generic ephemeral ones as "<pod>-<volume>"
+    volumes: tuple[Mapping[str, Any], ...] = ()  # in-tree volumes with conflicts (gcePersistentDisk, iscsi, rbd, ...)
+    images: tuple[str, ...] = ()
+
+
+class Shape(msgspec.Struct, frozen=True, eq=False):
+    """What identical pods share. One object per distinct shape, so identity is equality: use it as a cache key."""
+
+    request: Vector  # with 1 in the column of pods
+    nonzero_request: Vector  # cpu and memory, where containers that ask for nothing count 100m and 200 MB
+    limits: Mapping[str, float]
+    best_effort: bool  # asks for nothing; placed by backfill
+    namespace: str
+    constraints: Constraints
+    preempts: bool  # preemptionPolicy is not Never
+    key: bytes  # what the shape was made from; equal shapes have equal keys
+
+
+class Task(msgspec.Struct, frozen=True, eq=False):
+    """One pod. Two tasks are the same when their `uid` is; a changed pod is a new Task."""
+
+    uid: str
+    namespace: str
+    name: str
+    job: str  # uid of its job: "<namespace>/<PodGroup>", or "" when the pod belongs to none
+    shape: Shape
+    status: Status
+    node: str = ""
+    role: str = ""
+    priority: int = 1
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}  # those the scheduler knows, not all
+    preemptable: bool = True
+    revocable_zone: str = ""
+    gates: tuple[str, ...] = ()
+    created: float = 0.0
+    started: float = 0.0  # 0 when not
+    scheduled: float = 0.0  # when PodScheduled became true; 0 when it is not
+    nominated: str = ""
+    scheduler: str = "volcano"
+    priority_class: str = ""
+    disrupted: bool = False  # being deleted because the scheduler preempted it
+    condition: tuple[str, str] = ("", "")  # reason and message of PodScheduled=False, as written before
+    index: int = -1  # the number at the end of its name, for ordering
+    resource_version: str = ""
+    owner: str = ""  # uid of the controller that manages it
+    malformed: str = ""  # why it cannot be understood; such a task is never placed
+
+    @property
+    def request(self) -> Vector:
+        """What the pod asks for, in the columns of the snapshot's ResourceIndex."""
+        return self.shape.request
+
+    @property
+    def best_effort(self) -> bool:
+        return self.shape.best_effort
+
+    @property
+    def gated(self) -> bool:
+        """Whether something still holds it back from being scheduled."""
+        return bool(self.gates)
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def __repr__(self) -> str:
+        return f"Task({self.key} {self.status}{' on ' + self.node if self.node else ''})"

@@ -1,0 +1,364 @@
+"""Ledger: everything a cycle provisionally changes, and how to undo it bit for bit."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from volcano.model.job import Job, SubJob
+from volcano.model.resources import Vector
+from volcano.model.snapshot import Snapshot
+from volcano.model.status import HOLDING, READY, VALID, Status
+from volcano.model.task import Task
+from volcano.scheduler.plugin import Refusal
+from volcano.scheduler.tally import Tally, Totals
+
+Undo = Callable[[], None]
+
+
+class Listener(Protocol):
+    """Who hears of changes: the policy, on behalf of the plugins."""
+
+    def on_allocate(self, tasks: Sequence[Task], row: int) -> None: ...
+
+    def on_deallocate(self, tasks: Sequence[Task], row: int) -> None: ...
+
+    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal": ...
+
+    def release(self, task: Task, row: int) -> None: ...
+
+    def reserves(self, task: Task) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A task put on a node in this cycle."""
+
+    task: Task
+    row: int
+    status: Status  # ALLOCATED or PIPELINED
+    evicting: bool = False  # room was made for it by eviction
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A running task marked for eviction in this cycle."""
+
+    task: Task
+    row: int
+    reason: str
+    on_behalf_of: str
+
+
+Change = Placement | Eviction
+
+
+class Statement:
+    """Changes that stand or fall together. Left without a word, they are undone."""
+
+    __slots__ = ("changes", "outcome")
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.outcome = "undo"
+
+    def commit(self) -> None:
+        """The changes stand; those of an inner statement become the outer one's."""
+        self.outcome = "commit"
+
+    def keep(self) -> None:
+        """The changes are held for the rest of the cycle and never written: a job that is pipelined, not ready."""
+        self.outcome = "keep"
+
+
+class Ledger:
+    """The one thing that moves in a cycle: task statuses, node columns, counts per job."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.allocatable = snapshot.allocatable
+        self.used = snapshot.used.copy()
+        self.releasing = snapshot.releasing.copy()
+        self.pipelined = snapshot.used * 0.0
+        self.nonzero_used = snapshot.nonzero_used.copy()
+        # Rows in the order they changed; whoever caches something per row remembers how far it has read.
+        self.touched: list[int] = []
+        self.listener: Listener | None = None
+        self.committed: list[Change] = []
+        self.annotations: dict[str, dict[str, str]] = {}
+        self._status: dict[str, Status] = {}
+        self._row: dict[str, int] = {}
+        self._placed: dict[int, dict[str, Task]] = {}
+        self._tallies: dict[str, Tally] = {}
+        self._phases: dict[str, str] = {}
+        self._journal: list[Undo] = []
+        self._open: list[Statement] = []
+
+    # -- questions about tasks ---------------------------------------------------------------------------------------
+
+    def status(self, task: Task) -> Status:
+        """Where the task stands now, in this cycle."""
+        return self._status.get(task.uid, task.status)
+
+    def row(self, task: Task) -> int | None:
+        """The row of the node the task is on, or was put on in this cycle."""
+        found = self._row.get(task.uid)
+        return self.snapshot.row_of.get(task.node) if found is None else found
+
+    def changed(self, task: Task) -> bool:
+        """Whether this cycle gave the task another status than the snapshot says."""
+        return task.uid in self._status
+
+    def tasks_on(self, row: int) -> Iterator[Task]:
+        """Every task that is on a node, or was put there in this cycle; those being evicted included."""
+        yield from self.snapshot.tasks_on[row].values()
+        yield from self._placed.get(row, {}).values()
+
+    # -- questions about jobs -----------------------------------------------------------------------------------------
+
+    def tally(self, job: Job | SubJob) -> Tally:
+        """The counts of a job or sub-job, as of now."""
+        tally = self._tallies.get(job.uid)
+        if tally is None:
+            tally = Tally.of_job(job) if isinstance(job, Job) else Tally.of_sub_job(job)
+            self._tallies[job.uid] = tally
+        return tally
+
+    def ready(self, job: Job | SubJob) -> int:
+        """How many tasks hold resources or have succeeded."""
+        return self.tally(job).count(READY)
+
+    def waiting(self, job: Job | SubJob) -> int:
+        """How many tasks are pipelined."""
+        return self.tally(job).counts[Status.PIPELINED]
+
+    def pending_best_effort(self, job: Job | SubJob) -> int:
+        """How many pending tasks ask for nothing; they count as good as ready."""
+        return self.tally(job).best_effort
+
+    def valid(self, job: Job | SubJob) -> int:
+        """How many tasks exist that are neither failed nor going."""
+        return self.tally(job).count(VALID)
+
+    def holding(self, job: Job | SubJob) -> int:
+        """How many tasks hold resources."""
+        return self.tally(job).count(HOLDING)
+
+    def allocated(self, job: Job) -> Vector:
+        """What the job's tasks hold, pipelined ones included and evicted ones not. Never change it in place."""
+        return self.tally(job).allocated
+
+    def phase(self, job: Job) -> str:
+        """The PodGroup's phase, as of now; "Pending" when it has none yet."""
+        return self._phases.get(job.uid) or job.phase or "Pending"
+
+    def set_phase(self, job: Job, phase: str) -> None:
+        """Admits a job; not part of any statement."""
+        self._phases[job.uid] = phase
+
+    @property
+    def phases(self) -> Mapping[str, str]:
+        """The phases set in this cycle, by job."""
+        return self._phases
+
+    @property
+    def touched_jobs(self) -> Iterator[str]:
+        """The jobs (and sub-jobs) somebody asked about or changed."""
+        return iter(self._tallies)
+
+    # -- running totals of plugins ------------------------------------------------------------------------------------
+
+    def totals(self, start: Mapping[str, Vector] | None = None) -> Totals:
+        """Totals by name that an undo restores: a queue's allocation, a job's share."""
+        return Totals(self, start or {})
+
+    def record_undo(self, undo: Undo) -> None:
+        """Registers how to take back a change that a plugin just made to its own state."""
+        self._journal.append(undo)
+
+    # -- changes ------------------------------------------------------------------------------------------------------
+
+    def allocate(self, task: Task, row: int) -> Refusal | None:
+        """Puts a task on idle resources; a refusal (a volume, a device) leaves everything as it was."""
+        return self._place((task,), row, Status.ALLOCATED, evicting=False)
+
+    def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Refusal | None:
+        """Promises a task what is being released on a node."""
+        return self._place((task,), row, Status.PIPELINED, evicting=evicting)
+
+    def allocate_run(self, tasks: Sequence[Task], row: int) -> Refusal | None:
+        """Puts tasks of one job and shape on one node, as one change."""
+        return self._place(tasks, row, Status.ALLOCATED, evicting=False)
+
+    def evict(self, task: Task, reason: str, on_behalf_of: str = "") -> None:
+        """Marks a running task for eviction; its resources are releasing from now on."""
+        row, before = self.row(task), self.status(task)
+        assert row is not None
+        request = task.request
+        releasing = self.releasing[row].copy()
+        self.releasing[row] += request
+        self.touched.append(row)
+        self._status[task.uid] = Status.RELEASING
+        self._count((task,), before, Status.RELEASING, -1)
+        self._change(Eviction(task, row, reason, on_behalf_of))
+
+        def undo() -> None:
+            self.releasing[row] = releasing
+            self.touched.append(row)
+            self._restore_status(task, before)
+
+        self._journal.append(undo)
+        if self.listener is not None:
+            self.listener.on_deallocate((task,), row)
+
+    def unplace(self, task: Task) -> None:
+        """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""
+        row = self._row[task.uid]
+        self.pipelined[row] -= task.request
+        self.touched.append(row)
+        before = self._status.pop(task.uid)
+        del self._row[task.uid]
+        self._placed[row].pop(task.uid, None)
+        self._count((task,), before, task.status, -1)
+        if self.listener is not None:
+            self.listener.on_deallocate((task,), row)
+
+    # -- statements ---------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def statement(self) -> Iterator[Statement]:
+        """Changes inside are undone, newest first, unless the statement was committed or kept."""
+        statement, start = Statement(), len(self._journal)
+        self._open.append(statement)
+        try:
+            yield statement
+        except BaseException:
+            statement.outcome = "undo"
+            raise
+        finally:
+            self._open.remove(statement)
+            if statement.outcome == "undo":
+                self._undo_to(start)
+            elif statement.outcome == "commit":
+                (self._open[-1].changes if self._open else self.committed).extend(statement.changes)
+            if not self._open:
+                self._journal.clear()
+
+    def plan(self, statement: Statement) -> tuple[Change, ...]:
+        """What a statement changed so far, to be done again later with `replay` after an undo."""
+        return tuple(statement.changes)
+
+    def replay(self, plan: Sequence[Change]) -> bool:
+        """Makes planned changes again; False, with nothing changed by the failing one, when one is refused."""
+        for change in plan:
+            match change:
+                case Placement(task, row, Status.PIPELINED, evicting):
+                    refused = self.pipeline(task, row, evicting=evicting)
+                case Placement(task, row):
+                    refused = self.allocate(task, row)
+                case Eviction(task, _, reason, on_behalf_of):
+                    self.evict(task, reason, on_behalf_of)
+                    refused = None
+            if refused is not None:
+                return False
+        return True
+
+    # -- inside -------------------------------------------------------------------------------------------------------
+
+    def _place(self, tasks: Sequence[Task], row: int, status: Status, *, evicting: bool) -> Refusal | None:
+        start = len(self._journal)
+        refused = self._reserve(tasks, row)
+        if refused is not None:
+            self._undo_to(start)
+            return refused
+        first, before = tasks[0], self.status(tasks[0])
+        self._occupy(first, row, status, len(tasks))
+        placed = self._placed.setdefault(row, {})
+        for task in tasks:
+            self._status[task.uid] = status
+            self._row[task.uid] = row
+            placed[task.uid] = task
+            self._change(Placement(task, row, status, evicting))
+        self._count(tasks, before, status, len(tasks))
+
+        def undo() -> None:
+            for task in tasks:
+                self._row.pop(task.uid, None)
+                placed.pop(task.uid, None)
+                self._set_back(task, before)
+            self._count(tasks, status, before, 0)
+
+        self._journal.append(undo)
+        if self.listener is not None:
+            self.listener.on_allocate(tasks, row)
+        return None
+
+    def _occupy(self, first: Task, row: int, status: Status, count: int) -> None:
+        """Books `count` tasks of one shape on a row; the undo puts the saved rows back."""
+        amount, nonzero = first.request, first.shape.nonzero_request
+        column = self.pipelined if status is Status.PIPELINED else self.used
+        saved, saved_nonzero = column[row].copy(), self.nonzero_used[row].copy()
+        column[row] += amount if count == 1 else amount * count
+        if status is not Status.PIPELINED:
+            self.nonzero_used[row] += nonzero if count == 1 else nonzero * count
+        self.touched.append(row)
+
+        def undo() -> None:
+            column[row] = saved
+            self.nonzero_used[row] = saved_nonzero
+            self.touched.append(row)
+
+        self._journal.append(undo)
+
+    def _reserve(self, tasks: Sequence[Task], row: int) -> Refusal | None:
+        listener = self.listener
+        if listener is None or not listener.reserves(tasks[0]):
+            return None
+        for task in tasks:
+            answer = listener.reserve(task, row)
+            if isinstance(answer, Refusal):
+                return answer
+            self.annotations[task.uid] = dict(answer)
+
+            def undo(task: Task = task) -> None:
+                self.annotations.pop(task.uid, None)
+                listener.release(task, row)
+
+            self._journal.append(undo)
+        return None
+
+    def _count(self, tasks: Sequence[Task], before: Status, after: Status, sign: int) -> None:
+        """Moves tasks of one job from one status to another in its tally; `sign` says which way resources go."""
+        job = self.snapshot.jobs.get(tasks[0].job)
+        if job is None:
+            return
+        tally = self.tally(job)
+        if sign:
+            saved = tally.allocated
+            step = tasks[0].request * len(tasks)
+            tally.allocated = saved + step if sign > 0 else saved - step
+            self._journal.append(lambda: setattr(tally, "allocated", saved))
+        tally.move(tasks, before, after)
+        if job.sub_jobs:
+            for task in tasks:
+                sub_job = job.sub_jobs[job.sub_job_of[task.uid]]
+                self.tally(sub_job).move((task,), before, after)
+
+    def _restore_status(self, task: Task, status: Status) -> None:
+        now = self.status(task)
+        self._set_back(task, status)
+        self._count((task,), now, status, 0)
+
+    def _set_back(self, task: Task, status: Status) -> None:
+        if status is task.status:
+            self._status.pop(task.uid, None)
+        else:
+            self._status[task.uid] = status
+
+    def _change(self, change: Change) -> None:
+        (self._open[-1].changes if self._open else self.committed).append(change)
+
+    def _undo_to(self, start: int) -> None:
+        journal = self._journal
+        while len(journal) > start:
+            journal.pop()()

@@ -1,0 +1,123 @@
+"""Counts per job and totals per name, as a cycle moves them."""
+
+from collections.abc import ItemsView, Mapping, Sequence, Set
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcano.model.job import Job, SubJob
+from volcano.model.resources import Vector
+from volcano.model.status import Status
+from volcano.model.task import Task
+
+if TYPE_CHECKING:
+    from volcano.scheduler.ledger import Ledger
+
+STATUSES = len(Status)
+
+
+class Tally:
+    """How many tasks of a job have which status, over all and by role, and what they hold."""
+
+    __slots__ = ("allocated", "best_effort", "best_effort_by_role", "counts", "roles")
+
+    def __init__(
+        self,
+        counts: list[int],
+        roles: dict[str, list[int]],
+        best_effort_by_role: dict[str, int],
+        allocated: Vector,
+    ) -> None:
+        self.counts = counts
+        self.roles = roles
+        self.best_effort_by_role = best_effort_by_role  # pending tasks that ask for nothing
+        self.best_effort = sum(best_effort_by_role.values())
+        self.allocated = allocated
+
+    @classmethod
+    def of_job(cls, job: Job) -> "Tally":
+        """The tally a job starts the cycle with."""
+        roles = {
+            role: [counts.get(status, 0) for status in Status] for role, counts in job.roles.items()
+        }
+        return cls(
+            [len(job.by_status.get(status, ())) for status in Status],
+            roles,
+            dict(job.best_effort_pending),
+            job.allocated,
+        )
+
+    @classmethod
+    def of_sub_job(cls, sub_job: SubJob) -> "Tally":
+        """The tally of a sub-group; it keeps no roles and no resources."""
+        counts = [len(sub_job.by_status.get(status, ())) for status in Status]
+        return cls(counts, {}, {"": sub_job.best_effort_pending}, np.zeros(0))
+
+    def count(self, statuses: Set[Status]) -> int:
+        """How many tasks have one of these statuses."""
+        counts = self.counts
+        return sum([counts[status] for status in statuses])
+
+    def count_role(self, role: str, statuses: Set[Status]) -> int:
+        """How many tasks of a role have one of these statuses."""
+        counts = self.roles.get(role)
+        return sum([counts[status] for status in statuses]) if counts else 0
+
+    def move(self, tasks: Sequence[Task], before: Status, after: Status) -> None:
+        """Tasks of one shape went from one status to another."""
+        many, first = len(tasks), tasks[0]
+        self.counts[before] -= many
+        self.counts[after] += many
+        if first.best_effort:
+            step = (after is Status.PENDING) - (before is Status.PENDING)
+            self.best_effort += step * many
+        for task in tasks:
+            if self.roles:
+                role = self.roles.get(task.role)
+                if role is not None:
+                    role[before] -= 1
+                    role[after] += 1
+            if first.best_effort and step and self.best_effort_by_role:
+                name = task.role if self.roles else ""
+                self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
+
+
+class Totals:
+    """Vectors by name whose changes an undo takes back exactly. A total that was never added to is zero."""
+
+    __slots__ = ("_ledger", "_values", "_zero")
+
+    def __init__(self, ledger: "Ledger", start: Mapping[str, Vector]) -> None:
+        self._ledger = ledger
+        self._values = dict(start)
+        self._zero = ledger.snapshot.resources.zeros()
+
+    def __getitem__(self, name: str) -> Vector:
+        """The total under a name; never change it in place."""
+        return self._values.get(name, self._zero)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def items(self) -> ItemsView[str, Vector]:
+        return self._values.items()
+
+    def add(self, name: str, amount: Vector) -> None:
+        """Adds to a total; inside a statement, remembers how to take it back."""
+        self._set(name, self[name] + amount)
+
+    def subtract(self, name: str, amount: Vector) -> None:
+        """Subtracts from a total; inside a statement, remembers how to take it back."""
+        self._set(name, self[name] - amount)
+
+    def _set(self, name: str, value: Vector) -> None:
+        before = self._values.get(name)
+        self._values[name] = value
+
+        def undo() -> None:
+            if before is None:
+                self._values.pop(name, None)
+            else:
+                self._values[name] = before
+
+        self._ledger.record_undo(undo)
