@@ -201,10 +201,7 @@ CSI_NODE_PRINTER = Printer((NAME, *integers("Drivers"), AGE), csi_node_cells)
 CSI_DRIVER_PRINTER = Printer(
     (
         NAME,
-        *(
-            Column(name, type="boolean")
-            for name in ("AttachRequired", "PodInfoOnMount", "StorageCapacity")
-        ),
+        *(Column(name, type="boolean") for name in ("AttachRequired", "PodInfoOnMount", "StorageCapacity")),
         *text("TokenRequests"),
         Column("RequiresRepublish", type="boolean"),
         *text("Modes"),

@@ -62,7 +62,9 @@ def _roles(node: Manifest) -> str:
 
 
 def _address(node: Manifest, kind: str) -> str:
-    found = (entry.get("address") for entry in items(node, "status", "addresses") if entry.get("type") == kind)
+    found = (
+        entry.get("address") for entry in items(node, "status", "addresses") if entry.get("type") == kind
+    )
     return str(next(found, NONE))
 
 
@@ -166,7 +168,8 @@ def secret_cells(secret: Manifest, now: float) -> list[Any]:
 
 
 def quota_cells(quota: Manifest, now: float) -> list[Any]:
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     for resource, hard in sorted(at(quota, "status", "hard", default={}).items()):
         column = limits if resource.startswith("limits.") else requests
         column.append(f"{resource}: {at(quota, 'status', 'used', resource, default='0')}/{hard}")

@@ -31,7 +31,8 @@ def _cell(path: JsonPath, kind: str, manifest: Manifest, now: float) -> Any:
         return None
     if kind == "date":
         return _date(value, now)
-    return CONVERSIONS.get(kind, _nothing)(value)
+    convert = CONVERSIONS.get(kind)
+    return convert(value) if convert else None
 
 
 def _date(value: Any, now: float) -> Any:
@@ -58,10 +59,6 @@ def _number(value: Any) -> float | None:
 
 def _boolean(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
-
-
-def _nothing(value: Any) -> None:
-    return None
 
 
 # What a value of any JSON type becomes in a column of the declared type; None leaves the cell empty.

@@ -174,9 +174,7 @@ def pod_conditions(pod: Manifest) -> list[Manifest]:
             message = "The pod failed."
         case _:
             return []
-    return [
-        {"type": "Completed", "status": "True", "reason": at(pod, "status", "phase"), "message": message}
-    ]
+    return [{"type": "Completed", "status": "True", "reason": at(pod, "status", "phase"), "message": message}]
 
 
 POD_PRINTER = Printer(

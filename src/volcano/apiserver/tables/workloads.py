@@ -217,9 +217,7 @@ CRON_JOB_PRINTER = Printer(
     ),
     cron_job_cells,
 )
-CONTROLLER_REVISION_PRINTER = Printer(
-    (NAME, *text("Controller", "Revision"), AGE), controller_revision_cells
-)
+CONTROLLER_REVISION_PRINTER = Printer((NAME, *text("Controller", "Revision"), AGE), controller_revision_cells)
 POD_TEMPLATE_PRINTER = Printer((NAME, *text("Containers", "Images", "Pod Labels")), pod_template_cells)
 DISRUPTION_BUDGET_PRINTER = Printer(
     (NAME, *text("Min Available", "Max Unavailable"), *integers("Allowed Disruptions"), AGE),

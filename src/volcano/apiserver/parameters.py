@@ -1,0 +1,164 @@
+"""Query parameters and DeleteOptions as the values the registry takes."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from volcano.kube.client import Options, PatchType, Query
+from volcano.kube.errors import BadRequest, Cause, Invalid
+from volcano.kube.manifest import Manifest
+from volcano.net.messages import Request
+
+FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
+PROPAGATION = ("Background", "Foreground", "Orphan")
+LONGEST_MANAGER = 128
+
+
+def flag(request: Request, name: str) -> bool:
+    """A boolean parameter: present means true unless it says false or 0."""
+    values = request.query.get(name)
+    return values is not None and values[0].lower() not in ("false", "0")
+
+
+def whole_number(request: Request, name: str) -> int | None:
+    """A number parameter; None when absent or empty."""
+    text = request.parameter(name)
+    if not text:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text[:100]}": invalid syntax') from None
+    if not -(2**63) <= number < 2**63:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text[:100]}": value out of range')
+    return number
+
+
+def query_of(request: Request, namespace: str, *, watch: bool) -> Query:
+    """Which objects a list, watch or deletecollection is about."""
+    limit = whole_number(request, "limit") or 0
+    timeout = whole_number(request, "timeoutSeconds") or 0
+    return Query(
+        namespace=namespace,
+        labels=request.parameter("labelSelector"),
+        fields=request.parameter("fieldSelector"),
+        limit=max(limit, 0),
+        continue_token=request.parameter("continue"),
+        resource_version=request.parameter("resourceVersion"),
+        resource_version_match=request.parameter("resourceVersionMatch"),
+        send_initial_events=watch and flag(request, "sendInitialEvents"),
+        bookmarks=watch and flag(request, "allowWatchBookmarks"),
+        timeout_seconds=max(timeout, 0),
+    )
+
+
+def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
+    """What a create, update or patch asks for beyond its object; `kind` names the options in complaints."""
+    validation = request.parameter("fieldValidation")
+    if validation and validation not in FIELD_VALIDATION:
+        raise _unsupported(kind, "fieldValidation", validation, FIELD_VALIDATION)
+    manager = request.parameter("fieldManager")
+    if len(manager) > LONGEST_MANAGER:
+        message = f"Too long: may not be more than {LONGEST_MANAGER} bytes"
+        raise _invalid(kind, "fieldManager", "FieldValueTooLong", message)
+    return Options(
+        field_manager=manager or default_manager(user_agent),
+        force=flag(request, "force"),
+        dry_run=_dry_run(request.query.get("dryRun", []), kind),
+        field_validation=validation or "Warn",
+    )
+
+
+def default_manager(user_agent: str) -> str:
+    """Who writes, when the request does not say: the program's name from its user agent."""
+    return user_agent.partition("/")[0][:LONGEST_MANAGER]
+
+
+def patch_options(request: Request, media_type: str, user_agent: str) -> Options:
+    """The options of a patch of one of the four kinds."""
+    kind = "PatchOptions"
+    options = replace(options_of(request, kind, user_agent), patch_type=PatchType(media_type))
+    if options.patch_type is not PatchType.APPLY:
+        if request.query.get("force"):
+            message = "Forbidden: may not be specified for non-apply patch"
+            raise _invalid(kind, "force", "FieldValueForbidden", message)
+        return options
+    if not request.parameter("fieldManager"):
+        message = "Required value: is required for apply patch"
+        raise _invalid(kind, "fieldManager", "FieldValueRequired", message)
+    return options
+
+
+def delete_options(request: Request, body: Any) -> Options:
+    """How a deletion is to go about: from its DeleteOptions body, or from the query when there is none."""
+    given = _delete_body(body) if body else _delete_query(request)
+    wrong = {
+        "gracePeriodSeconds": not isinstance(given.get("gracePeriodSeconds", 0), int | None),
+        "preconditions": not isinstance(given.get("preconditions") or {}, dict),
+        "dryRun": not isinstance(given.get("dryRun") or [], list),
+    }
+    for name, bad in wrong.items():
+        if bad:
+            raise BadRequest(f"DeleteOptions.{name} has the wrong type")
+    preconditions = given.get("preconditions") or {}
+    return Options(
+        dry_run=_dry_run(given.get("dryRun") or [], "DeleteOptions"),
+        grace_seconds=given.get("gracePeriodSeconds"),
+        propagation=_propagation(given),
+        uid=str(preconditions.get("uid") or ""),
+        resource_version=str(preconditions.get("resourceVersion") or ""),
+    )
+
+
+def _delete_body(body: Any) -> Manifest:
+    if not isinstance(body, dict):
+        raise BadRequest("the body of a deletion must be a DeleteOptions object")
+    if body.get("kind", "DeleteOptions") != "DeleteOptions":
+        raise BadRequest(f"decoded object cannot be converted to DeleteOptions: it is a {body.get('kind')}")
+    return body
+
+
+def _delete_query(request: Request) -> Manifest:
+    given: Manifest = {"dryRun": request.query.get("dryRun", [])}
+    grace = whole_number(request, "gracePeriodSeconds")
+    if grace is not None:
+        given["gracePeriodSeconds"] = grace
+    if "orphanDependents" in request.query:
+        given["orphanDependents"] = flag(request, "orphanDependents")
+    if policy := request.parameter("propagationPolicy"):
+        given["propagationPolicy"] = policy
+    return given
+
+
+def _propagation(given: Mapping[str, Any]) -> str:
+    policy, orphan = given.get("propagationPolicy") or "", given.get("orphanDependents")
+    if policy and orphan is not None:
+        message = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
+        raise _invalid("DeleteOptions", "propagationPolicy", "FieldValueInvalid", message)
+    if policy and policy not in PROPAGATION:
+        raise _unsupported("DeleteOptions", "propagationPolicy", str(policy), PROPAGATION)
+    if orphan is not None:
+        return "Orphan" if orphan else "Background"
+    return str(policy)
+
+
+def _dry_run(values: list[Any], kind: str) -> bool:
+    for value in values:
+        if value != "All":
+            raise _unsupported(kind, "dryRun", str(value), ("All",))
+    return bool(values)
+
+
+def _unsupported(kind: str, field: str, value: str, allowed: tuple[str, ...]) -> Invalid:
+    choices = ", ".join(f'"{choice}"' for choice in allowed)
+    message = f'Unsupported value: "{value}": supported values: {choices}'
+    return _invalid(kind, field, "FieldValueNotSupported", message)
+
+
+def _invalid(kind: str, field: str, reason: str, message: str) -> Invalid:
+    return Invalid(
+        f'{kind}.meta.k8s.io "" is invalid: {field}: {message}',
+        causes=[Cause(reason, message, field)],
+        group="meta.k8s.io",
+        kind=kind,
+    )
