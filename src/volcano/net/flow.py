@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 
 # A stream's chunks are collected until the loop turns or they are this many bytes, then written at once.
 COLLECT = 64 << 10
+# What may wait to be read before the sender is stopped.
+HOLD = 256 << 10
 
 
 class Pump:
@@ -46,39 +48,53 @@ class Pump:
 
 
 class Raw:
-    """The byte stream of an upgraded connection; stops reading when nobody takes what arrives."""
+    """What arrives on a connection, read as it comes; stops the sender when nobody takes it."""
 
     def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, rest: bytes = b"") -> None:
         self._transport = transport
         self._writable = writable
-        self._buffer = bytearray(rest)
-        self._eof = False
+        self._buffer = [rest] if rest else []
+        self._size = len(rest)
+        self._paused = False
+        self._ended = False
+        self._error: Exception | None = None
         self._arrived = asyncio.Event()
         if rest:
             self._arrived.set()
 
     def feed(self, data: bytes) -> None:
-        self._buffer += data
+        if not data:
+            return
+        self._buffer.append(data)
+        self._size += len(data)
         self._arrived.set()
-        if len(self._buffer) > COLLECT:
+        if self._size > HOLD and not self._paused:
+            self._paused = True
             self._transport.pause_reading()
 
-    def feed_eof(self) -> None:
-        self._eof = True
+    def feed_eof(self, error: Exception | None = None) -> None:
+        """Nothing more will come; with `error`, whoever reads on hears of it."""
+        self._ended = True
+        self._error = error
         self._arrived.set()
 
     def take(self) -> bytes:
         """What has arrived so far."""
-        data = bytes(self._buffer)
-        self._buffer.clear()
-        if not self._eof:
+        data = self._buffer[0] if len(self._buffer) == 1 else b"".join(self._buffer)
+        self._buffer, self._size = [], 0
+        if not self._ended:
             self._arrived.clear()
+        if self._paused:
+            self._paused = False
             if not self._transport.is_closing():
                 self._transport.resume_reading()
         return data
 
     async def read(self) -> bytes:
+        """Everything that has arrived, at least a byte; empty at the end."""
         await self._arrived.wait()
+        if self._error is not None and not self._buffer:
+            raise self._error
         return self.take()
 
     async def write(self, data: bytes) -> None:

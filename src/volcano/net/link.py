@@ -1,0 +1,211 @@
+"""One connection to a server: a request out, its reply in, whole or as a stream."""
+
+import asyncio
+from dataclasses import dataclass
+
+import httptools
+
+from volcano.net.flow import Raw
+from volcano.net.messages import Headers
+
+
+class Broken(Exception):
+    """The exchange did not come to its end. `sent` says whether the server may have acted on the request."""
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class TimedOut(Broken):
+    """The server took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A whole reply."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The head of a reply whose body (or upgraded connection) is read as it comes."""
+
+    status: int
+    headers: Headers
+    body: Raw
+
+
+class Link(asyncio.Protocol):
+    """Carries one exchange at a time; `reusable` after a reply that leaves the connection open."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._result: asyncio.Future[Reply | Flow] | None = None
+        self._raw: Raw | None = None
+        self.upgraded = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._lost: Exception | None = None
+        self.reusable = False
+        self.idle_since = 0.0
+        self.server = ""
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.reusable = True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.reusable = False
+        self._writable.set()
+        if self.upgraded and self._raw is not None:
+            self._raw.feed_eof()
+        elif self._pending() and self._closes_with_body():
+            self._complete()
+        else:
+            self._fail(Broken(f"{self.server} closed the connection" + (f": {error}" if error else "")))
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        if self.upgraded and self._raw is not None:
+            self._raw.feed(data)
+            return
+        if not self._pending():
+            self.abort()  # nobody asked
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._raw is not None:
+                self._raw.feed(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._fail(Broken(f"{self.server} does not answer in HTTP: {error}"))
+            self.abort()
+
+    # the exchange
+
+    async def exchange(self, data: bytes, *, timeout: float, head_only: bool = False) -> Reply:
+        """Sends a request and returns the whole reply."""
+        reply = await self._ask(data, timeout, stream=False, head_only=head_only)
+        assert isinstance(reply, Reply)
+        return reply
+
+    async def open(self, data: bytes, *, timeout: float) -> Flow:
+        """Sends a request and returns its reply's head; `timeout` is for the head alone."""
+        flow = await self._ask(data, timeout, stream=True, head_only=False)
+        assert isinstance(flow, Flow)
+        return flow
+
+    async def _ask(self, data: bytes, timeout: float, *, stream: bool, head_only: bool) -> Reply | Flow:
+        if self._lost is not None or self._transport.is_closing():
+            raise Broken(f"{self.server} closed the connection", sent=False)
+        self.reusable = False
+        self._result = self._loop.create_future()
+        self._stream, self._head_only = stream, head_only
+        self._status, self._headers = 0, dict[str, str]()
+        self._body: list[bytes] = []
+        self._in_head = True
+        self._timer = self._loop.call_later(timeout, self._time_out, timeout)
+        self._transport.write(data)
+        try:
+            return await self._result
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """Ends the connection after what has been written."""
+        self.reusable = False
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        self.reusable = False
+        self._transport.abort()
+
+    # httptools' callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._status = self._parser.get_status_code()
+        if self._head_only and self._status >= 200:
+            self._finish(reusable=False)  # the parser would wait for the body that the length speaks of
+        elif self._stream and (self._status >= 200 or self._status == 101):
+            self._raw = Raw(self._transport, self._writable)
+            self.upgraded = self._status == 101
+            self._settle(Flow(self._status, self._headers, self._raw))
+
+    def on_body(self, part: bytes) -> None:
+        if self._raw is not None:
+            self._raw.feed(part)
+        else:
+            self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        if self.upgraded or self._head_only:
+            return
+        if self._status < 200:  # 100 Continue and the like: the reply is still to come
+            self._headers, self._in_head = {}, True
+        else:
+            self._finish(reusable=self._parser.should_keep_alive())
+
+    # how an exchange ends
+
+    def _finish(self, *, reusable: bool) -> None:
+        self.reusable = reusable and not self._transport.is_closing()
+        self.idle_since = self._loop.time()
+        self._complete()
+        if not self.reusable:
+            self._transport.close()
+
+    def _complete(self) -> None:
+        if self._raw is not None:
+            self._raw.feed_eof()
+            self._raw = None
+            self._result = None
+        else:
+            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            self._settle(Reply(self._status, self._headers, body))
+
+    def _settle(self, reply: Reply | Flow) -> None:
+        if self._result is not None and not self._result.done():
+            self._result.set_result(reply)
+
+    def _fail(self, error: Broken) -> None:
+        self._lost = error
+        if self._raw is not None:
+            self._raw.feed_eof(error)
+        elif self._result is not None and not self._result.done():
+            self._result.set_exception(error)
+
+    def _time_out(self, seconds: float) -> None:
+        self._fail(TimedOut(f"{self.server} did not answer within {seconds:g} seconds"))
+        self._transport.abort()
+
+    def _pending(self) -> bool:
+        """Whether a reply, or the rest of one, is awaited."""
+        return self._raw is not None or (self._result is not None and not self._result.done())
+
+    def _closes_with_body(self) -> bool:
+        """Whether the end of the connection is the proper end of the reply."""
+        framed = "content-length" in self._headers or "transfer-encoding" in self._headers
+        return not self._in_head and not framed

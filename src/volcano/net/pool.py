@@ -1,0 +1,170 @@
+"""A pool of connections to one server: kept open, bounded, through TLS and proxies."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+from volcano.net.link import Broken, Flow, Link, Reply, TimedOut
+from volcano.net.proxy import Proxy, Tunnel
+from volcano.net.tls import client_context
+from volcano.net.wire import request_head
+
+NO_HEADERS: Mapping[str, str] = {}
+CONNECTIONS = 64
+TIMEOUT = 60.0
+CONNECT_TIMEOUT = 10.0
+SHUTDOWN_TIMEOUT = 2.0
+# Servers drop idle connections after a few minutes; we do so first, not to write into a closing one.
+MAX_IDLE = 50.0
+
+
+class Pool:
+    """Connections to the server at `url`. At most `connections` requests run at a time; streams come on top."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        server_name: str = "",
+        proxy: Proxy | None = None,
+        connections: int = CONNECTIONS,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"server address {url!r} must look like https://host:port")
+        self.secure = parts.scheme == "https"
+        self.host, self.port = parts.hostname, parts.port or (443 if self.secure else 80)
+        self._tls = (tls or client_context()) if self.secure else None
+        self._server_name = server_name or self.host
+        self._proxy = proxy
+        self._slots = asyncio.Semaphore(connections)
+        self._connect_timeout = connect_timeout
+        self._idle: list[Link] = []
+        self._streams: set[Link] = set()
+        default = 443 if self.secure else 80
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        self._authority = name if self.port == default else f"{name}:{self.port}"
+        # A plain request through a proxy names the whole address.
+        self._prefix = f"http://{self._authority}" if proxy and not self.secure else ""
+        self._common = {"Host": self._authority, **(proxy.headers if proxy and not self.secure else {})}
+
+    async def request(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        *,
+        timeout: float = TIMEOUT,
+    ) -> Reply:
+        """One exchange. Raises `Broken` when the reply does not arrive whole."""
+        data = self._encode(method, target, headers, body)
+        async with self._slots:
+            link = self._kept() or await self._connect()
+            reply = await link.exchange(data, timeout=timeout, head_only=method == "HEAD")
+            if link.reusable:
+                self._idle.append(link)
+        return reply
+
+    @asynccontextmanager
+    async def stream(
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+        *,
+        timeout: float = TIMEOUT,
+    ) -> AsyncIterator[Flow]:
+        """An exchange whose reply is read as it comes; also for upgrades (status 101). Leaving ends it."""
+        link = self._kept() or await self._connect()
+        self._streams.add(link)
+        try:
+            yield await link.open(self._encode(method, target, headers, body), timeout=timeout)
+        finally:
+            self._streams.discard(link)
+            if link.reusable:
+                self._idle.append(link)
+            elif link.upgraded:
+                link.close()
+            else:
+                link.abort()
+
+    async def close(self) -> None:
+        """Closes idle connections and breaks off streams."""
+        for link in self._idle:
+            link.close()
+        for link in self._streams:
+            link.abort()
+        self._idle.clear()
+        await asyncio.sleep(0)  # transports close in the next turn of the loop
+
+    def _encode(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        lines = {**self._common, **headers}
+        if body or method in ("POST", "PUT", "PATCH"):
+            lines["Content-Length"] = str(len(body))
+        return request_head(method, self._prefix + target, lines) + body
+
+    def _kept(self) -> Link | None:
+        """The idle connection used last, if any is still good."""
+        while self._idle:
+            link = self._idle.pop()
+            if link.reusable and asyncio.get_running_loop().time() - link.idle_since < MAX_IDLE:
+                return link
+            link.abort()
+        return None
+
+    async def _connect(self) -> Link:
+        where = f"{self.host}:{self.port}"
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                link = await (self._through(self._proxy) if self._proxy else self._directly())
+        except TimeoutError:
+            raise TimedOut(
+                f"cannot connect to {where} in {self._connect_timeout:g} seconds", sent=False
+            ) from None
+        except ssl.SSLCertVerificationError as error:
+            raise Broken(f"{where} is not trusted: {error.verify_message}", sent=False) from error
+        except (OSError, ssl.SSLError) as error:
+            raise Broken(f"cannot connect to {where}: {error}", sent=False) from error
+        link.server = where
+        return link
+
+    async def _directly(self) -> Link:
+        _, link = await asyncio.get_running_loop().create_connection(
+            Link,
+            self.host,
+            self.port,
+            ssl=self._tls,
+            server_hostname=self._server_name if self._tls else None,
+            ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
+        )
+        return link
+
+    async def _through(self, proxy: Proxy) -> Link:
+        loop = asyncio.get_running_loop()
+        outer = ssl.create_default_context() if proxy.secure else None
+        if self._tls is None:
+            _, link = await loop.create_connection(Link, proxy.host, proxy.port, ssl=outer)
+            return link
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        authority = f"{name}:{self.port}"
+        transport, tunnel = await loop.create_connection(
+            lambda: Tunnel(proxy, authority), proxy.host, proxy.port, ssl=outer
+        )
+        try:
+            await tunnel.opened
+            link = Link()
+            secured = await loop.start_tls(transport, link, self._tls, server_hostname=self._server_name)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                transport.abort()
+            raise
+        assert secured is not None
+        link.connection_made(secured)
+        return link
