@@ -1,0 +1,95 @@
+"""The strategies of the built-in kinds: decoding, defaults, life cycle and validation, put together by tables."""
+
+from functools import cache
+
+from volcano.apiserver import defaults, lifecycle
+from volcano.apiserver.validation import rules
+from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes, name_check_for
+from volcano.clock import Instant
+from volcano.kube import facts, kinds
+from volcano.kube.errors import BadRequest, Cause
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+# Kinds that hold JSON of others, in which a null is a value.
+_NULLS_MEAN_SOMETHING = (kinds.CRD, kinds.CONTROLLER_REVISION)
+
+
+class BuiltInStrategy:
+    """What a built-in kind needs beyond storage."""
+
+    __slots__ = ("_check", "_check_update", "_default", "_name_check", "_type", "kind")
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self._type = _type_of(kind)
+        self._default = defaults.default_for(kind)
+        self._check = rules.CREATE.get(kind)
+        self._check_update = rules.UPDATE.get(kind)
+        self._name_check = name_check_for(kind)
+
+    def unknown_fields(self, manifest: Manifest) -> list[str]:
+        return facts.inspect(self._type, manifest).unknown
+
+    def prune(self, manifest: Manifest) -> None:
+        """Drops unknown fields; raises BadRequest when a field has the wrong type, as decoding would."""
+        found = facts.inspect(self._type, manifest)
+        if found.wrong:
+            raise BadRequest(
+                f'{self.kind.kind} in version "{self.kind.version}" cannot be handled as a {self.kind.kind}: '
+                f"{found.wrong[0]}"
+            )
+        if found.unknown:
+            facts.prune(self._type, manifest)
+        if self.kind not in _NULLS_MEAN_SOMETHING:
+            _drop_nulls(manifest)
+
+    def default(self, manifest: Manifest) -> None:
+        if self._default is not None:
+            self._default(manifest)
+
+    def before_create(self, manifest: Manifest, now: Instant) -> None:
+        lifecycle.born(self.kind, manifest, now)
+
+    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+        lifecycle.changed(self.kind, new, old, subresource, now)
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        if old is None:
+            causes = metadata_causes(new, self.kind, self._name_check)
+        else:
+            causes = metadata_update_causes(new, old)
+        if self._check is not None and subresource != "status":
+            causes.extend(self._check(new))
+        if old is not None and self._check_update is not None:
+            causes.extend(self._check_update(new, old, subresource))
+        return causes
+
+
+@cache
+def strategy_for(kind: Kind) -> BuiltInStrategy:
+    """The strategy of a built-in kind."""
+    return BuiltInStrategy(kind)
+
+
+def _type_of(kind: Kind) -> facts.Type:
+    found = facts.type_of(kind)
+    if found is None:
+        raise LookupError(f"{kind} is not a built-in kind: its strategy comes with its CRD")
+    return found
+
+
+def _drop_nulls(holder: Manifest) -> None:
+    """A null field is an absent field."""
+    nulls = [key for key, value in holder.items() if value is None]
+    for key in nulls:
+        del holder[key]
+    for value in holder.values():
+        if value.__class__ is dict:
+            _drop_nulls(value)
+        elif value.__class__ is list:
+            if None in value:
+                value[:] = [each for each in value if each is not None]
+            for each in value:
+                if each.__class__ is dict:
+                    _drop_nulls(each)
