@@ -1,0 +1,300 @@
+"""Jobs: defaults that complete them, and rules about tasks, plugins, volumes, queues and updates."""
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from volcano.admission.policies import check_policies
+from volcano.admission.review import Complaint, Request
+from volcano.kube.kinds import QUEUE
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.quantity import parse
+
+DEFAULT_MAX_RETRY = 3
+NATIVE = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
+NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
+QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+
+
+def default_job(request: Request) -> Manifest:
+    """The job as submitted, with everything filled in that the user left open."""
+    assert request.new is not None
+    job = copy.deepcopy(request.new)
+    spec = job.setdefault("spec", {})
+    spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
+    spec["schedulerName"] = spec.get("schedulerName") or request.settings.scheduler_names[0]
+    spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
+    for index, task in enumerate(spec.get("tasks") or ()):
+        _default_task(task, index)
+    if not spec.get("minAvailable"):
+        spec["minAvailable"] = sum(task.get("minAvailable") or 0 for task in spec.get("tasks") or ())
+    plugins = spec.get("plugins")
+    if plugins:
+        if any(name in plugins for name in NEED_SVC):
+            plugins.setdefault("svc", [])
+        if "mpi" in plugins:
+            plugins.setdefault("ssh", [])
+    return job
+
+
+def _default_task(task: Manifest, index: int) -> None:
+    task["name"] = task.get("name") or f"default{index}"
+    task["maxRetry"] = task.get("maxRetry") or DEFAULT_MAX_RETRY
+    if task.get("minAvailable") is None:
+        partition = task.get("partitionPolicy") or {}
+        partitions, size = partition.get("minPartitions") or 0, partition.get("partitionSize") or 0
+        task["minAvailable"] = partitions * size if partitions > 0 else task.get("replicas") or 0
+    pod = (task.get("template") or {}).get("spec") or {}
+    if pod.get("hostNetwork") and not pod.get("dnsPolicy"):
+        pod["dnsPolicy"] = "ClusterFirstWithHostNet"
+    for container in [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]:
+        complete_extended_limits(container)
+
+
+def complete_extended_limits(container: Manifest) -> None:
+    """An extended resource asked for without a limit gets its request as limit: Kubernetes wants both equal."""
+    resources = container.get("resources") or {}
+    for name, amount in (resources.get("requests") or {}).items():
+        if "/" in name and not name.startswith("kubernetes.io/") and name not in NATIVE:
+            resources.setdefault("limits", {}).setdefault(name, amount)
+
+
+def check_new_job(request: Request) -> Iterable[Complaint]:
+    """Everything wrong with a job about to be created."""
+    assert request.new is not None
+    job, spec = request.new, request.new.get("spec") or {}
+    tasks = spec.get("tasks") or []
+    if not tasks:
+        yield Complaint("spec.tasks", "No task specified in job spec; give at least one")
+        return
+    yield from _check_mpi_master(spec, tasks)
+    yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
+    seen: set[str] = set()
+    for index, task in enumerate(tasks):
+        path = f"spec.tasks[{index}]"
+        if task.get("name") in seen:
+            yield Complaint(f"{path}.name", f"duplicated task name {task['name']}")
+        seen.add(task.get("name", ""))
+        yield from _check_task(task, path)
+        yield from _check_pod_name(job, task, index, path)
+        yield from _check_template(task, path, request)
+    yield from _check_name(job)
+    yield from _check_total(spec, tasks, "should not be greater than total replicas in tasks")
+    yield from check_policies(spec.get("policies") or (), "spec.policies")
+    for name in spec.get("plugins") or {}:
+        if name not in request.settings.job_plugins and "." not in name:
+            known = ", ".join(sorted(request.settings.job_plugins))
+            yield Complaint(
+                f"spec.plugins[{name}]", f"unable to find job plugin: {name}; choose from {known}"
+            )
+    yield from _check_volumes(spec.get("volumes") or ())
+    yield from _check_queue(request, spec.get("queue") or DEFAULT_QUEUE)
+    yield from _check_dependencies(tasks)
+
+
+def check_job_update(request: Request) -> Iterable[Complaint]:
+    """Everything wrong with a change of a job: sizes may change, the rest may not."""
+    assert request.new is not None
+    assert request.old is not None
+    new, old = request.new.get("spec") or {}, request.old.get("spec") or {}
+    tasks, before = new.get("tasks") or [], old.get("tasks") or []
+    for index, task in enumerate(tasks):
+        yield from _check_sizes(task, f"spec.tasks[{index}]")
+        yield from _check_partition(task, f"spec.tasks[{index}]")
+    yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
+    yield from _check_total(new, tasks, "must not be greater than total replicas")
+    if len(tasks) != len(before):
+        yield Complaint("spec.tasks", "job updates may not add or remove tasks")
+    elif _fixed(new) != _fixed(old):
+        yield Complaint(
+            "spec",
+            "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
+            f"and `tasks[*].minAvailable`; changed: {', '.join(_changed(_fixed(old), _fixed(new)))}",
+        )
+
+
+def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Complaint]:
+    """A tier is given by number or by name."""
+    if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
+        text = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+        yield Complaint(path, text)
+
+
+def _check_task(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+    yield from _check_sizes(task, path)
+    yield from check_policies(task.get("policies") or (), f"{path}.policies")
+    yield from _check_numa(task, path)
+    yield from _check_partition(task, path)
+
+
+def _check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+    replicas, minimum = task.get("replicas") or 0, task.get("minAvailable") or 0
+    if replicas < 0:
+        yield Complaint(f"{path}.replicas", f"'replicas' {replicas} must be >= 0")
+    if minimum < 0:
+        yield Complaint(f"{path}.minAvailable", f"'minAvailable' {minimum} must be >= 0")
+    if minimum > replicas:
+        text = (
+            f"'minAvailable' {minimum} is greater than 'replicas' {replicas} in task {task.get('name', '')}"
+        )
+        yield Complaint(f"{path}.minAvailable", text)
+
+
+def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+    if task.get("topologyPolicy", "none") in ("", "none"):
+        return
+    pod = (task.get("template") or {}).get("spec") or {}
+    for container in [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        asked = (resources.get("requests") or resources.get("limits") or {}).get("cpu", 0)
+        amount = _number(asked)
+        if amount is None or amount <= 0 or amount != int(amount):
+            text = f"the cpu request isn't an integer in container {container.get('name', '')}: {asked}"
+            yield Complaint(f"{path}.template", text)
+
+
+def _check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+    policy = task.get("partitionPolicy")
+    if not policy:
+        return
+    here = f"{path}.partitionPolicy"
+    total, size = policy.get("totalPartitions") or 0, policy.get("partitionSize") or 0
+    minimum, least = task.get("minAvailable"), policy.get("minPartitions") or 0
+    if total <= 0:
+        yield Complaint(f"{here}.totalPartitions", "'TotalPartitions' must be greater than 0")
+    elif size <= 0:
+        yield Complaint(f"{here}.partitionSize", "'PartitionSize' must be greater than 0")
+    elif total * size != (task.get("replicas") or 0):
+        text = f"'Replicas' are not equal to TotalPartitions*PartitionSize: {task.get('replicas')} is not {total}*{size}"
+        yield Complaint(here, text)
+    elif minimum is not None and least > 0 and least * size != minimum:
+        text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize: {minimum} is not {least}*{size}"
+        yield Complaint(here, text)
+    yield from check_topology(policy.get("networkTopology"), f"{here}.networkTopology")
+
+
+def _check_mpi_master(spec: Mapping[str, Any], tasks: list[Manifest]) -> Iterable[Complaint]:
+    arguments = (spec.get("plugins") or {}).get("mpi")
+    if arguments is None:
+        return
+    master = next((a.partition("=")[2] for a in arguments if a.startswith("--master=")), "master")
+    if all(task.get("name") != master for task in tasks):
+        names = ", ".join(str(task.get("name")) for task in tasks)
+        text = f"The specified mpi master task was not found: {master!r} is not among the tasks {names}"
+        yield Complaint("spec.plugins[mpi]", text)
+
+
+def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Complaint]:
+    name = f"{job['metadata'].get('name', '')}-{task.get('name', '')}-{index}"
+    if len(name) > 63 or not QUALIFIED.match(name):
+        text = f"create pod with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
+        yield Complaint(f"{path}.name", text)
+
+
+def _check_name(job: Manifest) -> Iterable[Complaint]:
+    name = job["metadata"].get("name", "")
+    if name and (len(name) > 63 or not QUALIFIED.match(name)):
+        text = f"create job with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
+        yield Complaint("metadata.name", text)
+
+
+def _check_template(task: Mapping[str, Any], path: str, request: Request) -> Iterable[Complaint]:
+    for cause in request.settings.check_template(task.get("template") or {}):
+        yield Complaint(f"{path}.template.{cause.field}", cause.message)
+
+
+def _check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Complaint]:
+    total, minimum = sum(task.get("replicas") or 0 for task in tasks), spec.get("minAvailable") or 0
+    if minimum < 0:
+        yield Complaint("spec.minAvailable", f"job 'minAvailable' must be >= 0, not {minimum}")
+    if minimum > total:
+        yield Complaint("spec.minAvailable", f"job 'minAvailable' {text}: {minimum} of {total}")
+
+
+def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Complaint]:
+    mounted: set[str] = set()
+    for index, volume in enumerate(volumes):
+        path, mount = f"spec.volumes[{index}]", volume.get("mountPath", "")
+        claim, name = volume.get("volumeClaim"), volume.get("volumeClaimName")
+        if not mount:
+            yield Complaint(f"{path}.mountPath", "mountPath is required")
+        elif mount in mounted:
+            yield Complaint(f"{path}.mountPath", f"duplicated mountPath: {mount}")
+        mounted.add(mount)
+        if claim is None and not name:
+            yield Complaint(path, "either VolumeClaim or VolumeClaimName must be specified")
+        elif claim is not None and name:
+            yield Complaint(
+                path, "VolumeClaim and VolumeClaimName must not be specified together; keep one of them"
+            )
+        elif name and (len(name) > 253 or not QUALIFIED.match(name)):
+            yield Complaint(f"{path}.volumeClaimName", f"invalid claim name {name!r}")
+
+
+def _check_queue(request: Request, name: str) -> Iterable[Complaint]:
+    queue = request.lookup.find(QUEUE, Key("", name))
+    if queue is None:
+        known = ", ".join(sorted(q["metadata"]["name"] for q in request.lookup.all(QUEUE))) or "none"
+        yield Complaint("spec.queue", f"unable to find job queue: {name!r}; the queues are: {known}")
+        return
+    state = (queue.get("status") or {}).get("state", "")
+    if name == ROOT_QUEUE:
+        yield Complaint("spec.queue", "can not submit job to root queue; choose a queue below it")
+    elif any((q.get("spec") or {}).get("parent") == name for q in request.lookup.all(QUEUE)):
+        text = f"can only submit job to leaf queue, and queue {name!r} has child queues; choose one of those"
+        yield Complaint("spec.queue", text)
+    elif state in ("Closed", "Closing", "Unknown"):
+        yield Complaint("spec.queue", f"can only submit job to queue with state `Open`; {name!r} is {state}")
+
+
+def _check_dependencies(tasks: list[Manifest]) -> Iterable[Complaint]:
+    graph = {t.get("name", ""): list((t.get("dependsOn") or {}).get("name") or ()) for t in tasks}
+    for index, task in enumerate(tasks):
+        for target in graph[task.get("name", "")]:
+            if target not in graph:
+                text = f"job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG): no task {target!r}"
+                yield Complaint(f"spec.tasks[{index}].dependsOn", text)
+    loop = find_cycle(graph)
+    if loop:
+        text = f"job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG): {' -> '.join(loop)}"
+        yield Complaint("spec.tasks", text)
+
+
+def find_cycle(graph: Mapping[str, list[str]]) -> list[str]:
+    """Names along a cycle, first and last the same; empty when there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [str(name) for name in reversed(error.args[1])]
+    return []
+
+
+def _fixed(spec: Mapping[str, Any]) -> Manifest:
+    """What of a job's spec may not change."""
+    kept = {
+        k: v for k, v in spec.items() if k not in ("minAvailable", "priorityClassName", "tasks", "volumes")
+    }
+    kept["tasks"] = [
+        {k: v for k, v in task.items() if k not in ("replicas", "minAvailable")}
+        for task in spec.get("tasks") or ()
+    ]
+    kept["volumes"] = [
+        {k: v for k, v in volume.items() if k != "volumeClaimName" or not volume.get("volumeClaim")}
+        for volume in spec.get("volumes") or ()
+    ]
+    return kept
+
+
+def _changed(before: Manifest, after: Manifest) -> list[str]:
+    names = dict.fromkeys([*before, *after])
+    return [name for name in names if before.get(name) != after.get(name)]
+
+
+def _number(value: Any) -> float | None:
+    try:
+        return float(parse(value))
+    except ValueError:
+        return None

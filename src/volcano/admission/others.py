@@ -1,0 +1,185 @@
+"""PodGroups, pods, JobFlows, HyperNodes and CronJobs: the rules that fit on a page."""
+
+import copy
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from volcano.admission.jobs import QUALIFIED, check_topology, find_cycle
+from volcano.admission.review import Complaint, Request
+from volcano.kube import cron
+from volcano.kube.kinds import NAMESPACE, QUEUE
+from volcano.kube.manifest import Key, Manifest, annotations_of
+from volcano.kube.names import (
+    DEFAULT_QUEUE,
+    JDB_MAX_UNAVAILABLE,
+    JDB_MIN_AVAILABLE,
+    POD_QUEUE_NAME,
+    QUEUE_GATE,
+)
+
+RESOURCE_GROUP = "volcano.sh/resource-group"
+ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
+
+
+def default_pod_group(request: Request) -> Manifest:
+    """A PodGroup without a queue of its own goes to its namespace's, where the namespace names one."""
+    assert request.new is not None
+    group = copy.deepcopy(request.new)
+    spec = group.setdefault("spec", {})
+    if spec.get("queue", DEFAULT_QUEUE) in ("", DEFAULT_QUEUE):
+        namespace = request.lookup.find(NAMESPACE, Key("", request.key.namespace))
+        spec["queue"] = (
+            annotations_of(namespace).get(POD_QUEUE_NAME, DEFAULT_QUEUE) if namespace else DEFAULT_QUEUE
+        )
+    return group
+
+
+def check_pod_group(request: Request) -> Iterable[Complaint]:
+    """The queue is there and open, and tiers are given one way."""
+    assert request.new is not None
+    spec = request.new.get("spec") or {}
+    name = spec.get("queue", "")
+    if name:
+        queue = request.lookup.find(QUEUE, Key("", name))
+        state = ((queue or {}).get("status") or {}).get("state", "")
+        if queue is None:
+            yield Complaint("spec.queue", f"unable to find queue {name!r}; create it first")
+        elif state in ("Closed", "Closing", "Unknown"):
+            yield Complaint(
+                "spec.queue", f"can only submit PodGroup to queue with state `Open`; {name!r} is {state}"
+            )
+    yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
+    for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
+        path = f"spec.subGroupPolicy[{index}].networkTopology"
+        yield from check_topology(policy.get("networkTopology"), path)
+
+
+def default_pod(request: Request) -> Manifest:
+    """Gates a pod that asks for it, and applies the first resource group that the pod belongs to."""
+    assert request.new is not None
+    pod = request.new
+    gated = request.settings.gate_queue_admission and QUEUE_GATE in annotations_of(pod)
+    group = next((g for g in request.settings.resource_groups if _belongs(pod, g)), None)
+    if not gated and group is None:
+        return pod
+    pod = copy.deepcopy(pod)
+    spec = pod.setdefault("spec", {})
+    if gated and all(gate.get("name") != QUEUE_GATE for gate in spec.get("schedulingGates") or ()):
+        spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": QUEUE_GATE}]
+    if group is not None:
+        if group.get("labels"):
+            spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **group["labels"]}
+        if group.get("affinity") and not spec.get("affinity"):
+            spec["affinity"] = group["affinity"]
+        if group.get("tolerations"):
+            spec["tolerations"] = [*(spec.get("tolerations") or ()), *group["tolerations"]]
+        if group.get("schedulerName"):
+            spec["schedulerName"] = group["schedulerName"]
+    return pod
+
+
+def _belongs(pod: Manifest, group: Mapping[str, Any]) -> bool:
+    match, notes = group.get("object") or {}, annotations_of(pod)
+    key, values = match.get("key", ""), match.get("value") or ()
+    if key == "namespace":
+        return pod["metadata"].get("namespace") in values
+    if key not in ("", "annotation"):
+        return False
+    for line in values:
+        name, _, value = str(line).partition(":")
+        if notes.get(name.strip()) == value.strip():
+            return True
+    return (
+        key == "" and bool(group.get("resourceGroup")) and notes.get(RESOURCE_GROUP) == group["resourceGroup"]
+    )
+
+
+def check_pod(request: Request) -> Iterable[Complaint]:
+    """The disruption budget in a pod's annotations is a positive number or a percentage, and only one of the two."""
+    assert request.new is not None
+    if (request.new.get("spec") or {}).get("schedulerName") not in request.settings.scheduler_names:
+        return
+    notes = annotations_of(request.new)
+    present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in notes]
+    if len(present) > 1:
+        text = f"not allow configure multiple annotations {' and '.join(present)} at the same time; keep one"
+        yield Complaint("metadata.annotations", text)
+    for name in present:
+        text = notes[name]
+        here = f"metadata.annotations[{name}]"
+        if text.endswith("%"):
+            if not text[:-1].isdigit() or not 1 <= int(text[:-1]) <= 99:
+                yield Complaint(here, f"{text!r} must be a valid percentage which between 1% ~ 99%")
+        elif not text.isdigit() or int(text) <= 0:
+            yield Complaint(here, f"{text!r} must be a positive integer or a percentage such as 25%")
+
+
+def check_job_flow(request: Request) -> Iterable[Complaint]:
+    """Flows depend on flows that exist, and on nobody that depends on them."""
+    assert request.new is not None
+    flows = (request.new.get("spec") or {}).get("flows") or ()
+    graph = {flow["name"]: list((flow.get("dependsOn") or {}).get("targets") or ()) for flow in flows}
+    for index, flow in enumerate(flows):
+        for target in graph[flow["name"]]:
+            if target not in graph:
+                text = f"jobflow Flow is not DAG: vertex is not defined: {target}; the flows are {', '.join(graph)}"
+                yield Complaint(f"spec.flows[{index}].dependsOn.targets", text)
+    loop = find_cycle(graph)
+    if loop:
+        yield Complaint("spec.flows", f"jobflow Flow is not DAG: {' -> '.join(loop)}")
+
+
+def check_hyper_node(request: Request) -> Iterable[Complaint]:
+    """There is a member, and patterns are regular expressions."""
+    assert request.new is not None
+    members = (request.new.get("spec") or {}).get("members") or ()
+    if not members:
+        yield Complaint("spec.members", "member must have at least one member")
+    for index, member in enumerate(members):
+        pattern = ((member.get("selector") or {}).get("regexMatch") or {}).get("pattern")
+        if pattern is None:
+            continue
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            text = f"member regexMatch pattern is invalid: {pattern!r}: {error}"
+            yield Complaint(f"spec.members[{index}].selector.regexMatch.pattern", text)
+
+
+def check_cron_job(request: Request) -> Iterable[Complaint]:
+    """The schedule parses, the time zone exists, and children's names will fit."""
+    assert request.new is not None
+    spec, name = request.new.get("spec") or {}, request.key.name
+    schedule = spec.get("schedule", "")
+    if not schedule:
+        yield Complaint("spec.schedule", "schedule must not be empty; such as '*/5 * * * *'")
+    elif "TZ" in schedule:
+        yield Complaint("spec.schedule", "must not contain TZ or CRON_TZ; use spec.timeZone instead")
+    else:
+        try:
+            cron.parse(schedule)
+        except ValueError as error:
+            yield Complaint("spec.schedule", f"invalid schedule: {error}")
+    zone = spec.get("timeZone")
+    if zone is not None:
+        yield from _check_zone(zone)
+    if len(name) > 52 or (name and not QUALIFIED.match(name)):
+        text = f"{name!r} must be at most 52 lower-case letters, digits or '-': its jobs' names are 11 characters longer"
+        yield Complaint("metadata.name", text)
+
+
+def _check_zone(zone: str) -> Iterable[Complaint]:
+    parts = zone.split("/")
+    if (
+        not zone
+        or any(not ZONE_PART.match(part) or part in (".", "..") for part in parts)
+        or zone.lower() == "local"
+    ):
+        yield Complaint("spec.timeZone", f"unknown timeZone {zone!r}; such as Europe/Berlin")
+        return
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        yield Complaint("spec.timeZone", f"invalid timeZone {zone!r}: no such zone is known here")

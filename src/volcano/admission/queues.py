@@ -1,0 +1,277 @@
+"""Queues: defaults, and the rules that keep a hierarchy of shares consistent."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from volcano.admission.review import Complaint, Request
+from volcano.kube.kinds import POD_GROUP, QUEUE
+from volcano.kube.manifest import Key, Manifest, annotations_of
+from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
+from volcano.kube.quantity import parse
+
+HIERARCHY = "volcano.sh/hierarchy"
+WEIGHTS = "volcano.sh/hierarchy-weights"
+Amounts = dict[str, Decimal]
+
+
+def default_queue(request: Request) -> Manifest:
+    """A new queue with its weight, reclaimability and a hierarchy that starts at the root."""
+    assert request.new is not None
+    queue = copy.deepcopy(request.new)
+    spec = queue.setdefault("spec", {})
+    if spec.get("reclaimable") is None:
+        spec["reclaimable"] = True
+    spec["weight"] = spec.get("weight") or 1
+    notes = queue["metadata"].get("annotations") or {}
+    path, weights = notes.get(HIERARCHY), notes.get(WEIGHTS)
+    if path and weights and path != ROOT_QUEUE and not path.startswith(f"{ROOT_QUEUE}/"):
+        notes[HIERARCHY], notes[WEIGHTS] = f"{ROOT_QUEUE}/{path}", f"1/{weights}"
+    return queue
+
+
+def check_queue(request: Request) -> Iterable[Complaint]:
+    """Everything wrong with a queue about to be created or changed; later stages only when the earlier are clean."""
+    for stage in (_check_values, _check_parent, _check_root, _check_hierarchy):
+        complaints = list(stage(request))
+        yield from complaints
+        if complaints:
+            return
+
+
+def check_queue_deletion(request: Request) -> Iterable[Complaint]:
+    """Why a queue may not be deleted."""
+    name = request.key.name
+    if name in (DEFAULT_QUEUE, ROOT_QUEUE):
+        yield Complaint("", f"`{name}` queue can not be deleted")
+        return
+    children = _children(request, name)
+    if children:
+        names = ", ".join(sorted(_name(child) for child in children))
+        text = f"queue {name} can not be deleted because it has {len(children)} child queues: {names}"
+        yield Complaint("", text)
+    if request.settings.check_allocated_pods and request.old and _allocated_pods(request.old):
+        yield Complaint(
+            "",
+            f"queue {name} cannot be deleted because it has allocated Pods: {_allocated_pods(request.old)}",
+        )
+
+
+def _check_values(request: Request) -> Iterable[Complaint]:
+    queue = _new(request)
+    spec = queue.get("spec") or {}
+    parts = {
+        "spec.capability": spec.get("capability") or {},
+        "spec.deserved": spec.get("deserved") or {},
+        "spec.guarantee.resource": (spec.get("guarantee") or {}).get("resource") or {},
+    }
+    for path, resources in parts.items():
+        for name, value in resources.items():
+            amount = _amount(value)
+            if amount is None:
+                yield Complaint(f"{path}[{name}]", f"{value!r} is no quantity such as 4, 500m or 16Gi")
+            elif amount < 0:
+                yield Complaint(f"{path}[{name}]", f"{value} must be greater than or equal to 0")
+    capability, deserved, guarantee = (_amounts(resources) for resources in parts.values())
+    if deserved:  # a guarantee alone is valid: the seeds' queues have no `deserved`
+        for name, amount in guarantee.items():
+            if amount > deserved.get(name, Decimal(0)):
+                has = deserved.get(name, Decimal(0))
+                text = f"deserved[{name}]={has} must be >= guarantee[{name}]={amount}"
+                yield Complaint(f"spec.deserved[{name}]", text)
+    for name in deserved.keys() & capability.keys():
+        if deserved[name] > capability[name]:
+            text = f"deserved[{name}]={deserved[name]} must be <= capability[{name}]={capability[name]}"
+            yield Complaint(f"spec.deserved[{name}]", text)
+    for name in guarantee.keys() & capability.keys():
+        if guarantee[name] > capability[name]:
+            text = f"guarantee[{name}]={guarantee[name]} must be <= capability[{name}]={capability[name]}"
+            yield Complaint(f"spec.guarantee.resource[{name}]", text)
+    yield from _check_hierarchy_annotations(request)
+
+
+def _check_hierarchy_annotations(request: Request) -> Iterable[Complaint]:
+    notes = annotations_of(_new(request))
+    path, weights = notes.get(HIERARCHY, ""), notes.get(WEIGHTS, "")
+    if not path and not weights:
+        return
+    here = f"metadata.annotations[{WEIGHTS}]"
+    if path.count("/") != weights.count("/"):
+        yield Complaint(here, f"{weights} must have the same length with {HIERARCHY}: {path}")
+        return
+    for weight in weights.split("/"):
+        try:
+            if float(weight) <= 0:
+                yield Complaint(here, f"{weight} in {weights} must be larger than 0")
+        except ValueError:
+            yield Complaint(here, f"{weight} in {weights} is invalid number")
+    for other in request.lookup.all(QUEUE):
+        theirs = annotations_of(other).get(HIERARCHY, "")
+        if _name(other) != request.key.name and theirs.startswith(f"{path}/"):
+            text = f"{path} is not allowed to be in the sub path of {theirs} of queue {_name(other)}"
+            yield Complaint(f"metadata.annotations[{HIERARCHY}]", text)
+
+
+def _check_parent(request: Request) -> Iterable[Complaint]:
+    queue, name = _new(request), request.key.name
+    parent = (queue.get("spec") or {}).get("parent", "")
+    before = ((request.old or {}).get("spec") or {}).get("parent", "")
+    if parent in ("", ROOT_QUEUE) or (request.old is not None and parent == before):
+        return
+    if parent == name:
+        yield Complaint("spec.parent", f"queue {name} cannot use itself as parent queue")
+        return
+    found = request.lookup.find(QUEUE, Key("", parent))
+    if found is None:
+        yield Complaint(
+            "spec.parent",
+            f"failed to get parent queue of queue {name}: {parent!r} does not exist; create it first",
+        )
+        return
+    trail = [name]
+    ancestor: Manifest | None = found
+    while ancestor is not None and _name(ancestor) != ROOT_QUEUE:
+        if _name(ancestor) in trail:
+            yield Complaint(
+                "spec.parent", f"queues would form a cycle: {' -> '.join([*trail, _name(ancestor)])}"
+            )
+            return
+        trail.append(_name(ancestor))
+        ancestor = request.lookup.find(QUEUE, Key("", (ancestor.get("spec") or {}).get("parent", ROOT_QUEUE)))
+    limit = request.settings.max_queue_depth
+    if len(trail) > limit:
+        yield Complaint(
+            "spec.parent", f"queue {name} at depth {len(trail)} exceeds the maximum allowed depth {limit}"
+        )
+    if not _children(request, parent) and (pods := _allocated_pods(found)):
+        text = (
+            f"queue {parent} cannot be the parent queue of queue {name} because it has allocated Pods: {pods}"
+        )
+        yield Complaint("spec.parent", text)
+    elif not _children(request, parent) and (groups := _pod_groups(request, parent)):
+        text = f"queue {parent} cannot be the parent queue of queue {name} because it has PodGroups: {', '.join(groups)}"
+        yield Complaint("spec.parent", text)
+
+
+def _check_root(request: Request) -> Iterable[Complaint]:
+    if request.key.name != ROOT_QUEUE or request.old is None or not request.settings.protect_root_queue:
+        return
+    new, old = _new(request).get("spec") or {}, request.old.get("spec") or {}
+    for part in ("capability", "deserved", "guarantee"):
+        if (new.get(part) or {}) != (old.get(part) or {}):
+            yield Complaint(f"spec.{part}", f"root queue's {part} cannot be modified")
+
+
+def _check_hierarchy(request: Request) -> Iterable[Complaint]:
+    """Shares add up: children within their parent, and nobody's limit above an ancestor's."""
+    queue, name = _new(request), request.key.name
+    if name == ROOT_QUEUE or not _shares_changed(request):
+        return
+    own = {part: _part(queue, part) for part in ("capability", "deserved", "guarantee")}
+    parent_name = (queue.get("spec") or {}).get("parent") or ROOT_QUEUE
+    if parent_name != ROOT_QUEUE:
+        yield from _check_ancestors(request, parent_name, own["capability"])
+        parent = request.lookup.find(QUEUE, Key("", parent_name)) or {}
+        siblings = [q for q in _children(request, parent_name) if _name(q) != name]
+        for part in ("guarantee", "deserved"):
+            yield from _check_sum(
+                part, [own[part], *(_part(q, part) for q in siblings)], _part(parent, part), parent_name
+            )
+    children = _children(request, name)
+    largest = _largest_capability(request, name, frozenset((name,)))
+    for resource, amount in own["capability"].items():
+        if amount > 0 and largest.get(resource, Decimal(0)) > amount:
+            text = f"{amount} is smaller than its descendants' max capability {largest[resource]}"
+            yield Complaint(f"spec.capability[{resource}]", text)
+    if children:
+        for part in ("guarantee", "deserved"):
+            yield from _check_sum(part, [_part(child, part) for child in children], own[part], name)
+
+
+def _check_ancestors(request: Request, parent: str, capability: Amounts) -> Iterable[Complaint]:
+    for resource, amount in capability.items():
+        name, seen = parent, set[str]()
+        while name not in ("", ROOT_QUEUE) and name not in seen:
+            seen.add(name)
+            ancestor = request.lookup.find(QUEUE, Key("", name)) or {}
+            limit = _part(ancestor, "capability").get(resource, Decimal(0))
+            if limit > 0:
+                if amount > limit:
+                    text = f"{amount} exceeds its ancestor's capability: queue {name} has {limit}"
+                    yield Complaint(f"spec.capability[{resource}]", text)
+                break
+            name = (ancestor.get("spec") or {}).get("parent", ROOT_QUEUE)
+
+
+def _check_sum(part: str, shares: list[Amounts], limit: Amounts, parent: str) -> Iterable[Complaint]:
+    for resource in sorted({resource for share in shares for resource in share}):
+        total = sum((share.get(resource, Decimal(0)) for share in shares), Decimal(0))
+        if total > limit.get(resource, Decimal(0)):
+            has = limit.get(resource, Decimal(0))
+            text = f"sum of children's {part}[{resource}]={total} exceeds parent's {part} limit: queue {parent} has {has}"
+            yield Complaint(f"spec.{part}", text)
+
+
+def _largest_capability(request: Request, name: str, seen: frozenset[str]) -> Amounts:
+    largest: Amounts = {}
+    for child in _children(request, name):
+        if _name(child) in seen:
+            continue
+        below = _largest_capability(request, _name(child), seen | {_name(child)})
+        for amounts in (_part(child, "capability"), below):
+            for resource, amount in amounts.items():
+                largest[resource] = max(largest.get(resource, Decimal(0)), amount)
+    return largest
+
+
+def _shares_changed(request: Request) -> bool:
+    if request.old is None:
+        return True
+    new, old = _new(request).get("spec") or {}, request.old.get("spec") or {}
+    return any(new.get(part) != old.get(part) for part in ("parent", "capability", "deserved", "guarantee"))
+
+
+def _new(request: Request) -> Manifest:
+    assert request.new is not None
+    return request.new
+
+
+def _name(queue: Mapping[str, Any]) -> str:
+    return str(queue["metadata"]["name"])
+
+
+def _children(request: Request, name: str) -> list[Manifest]:
+    return [q for q in request.lookup.all(QUEUE) if (q.get("spec") or {}).get("parent") == name]
+
+
+def _pod_groups(request: Request, queue: str) -> list[str]:
+    """PodGroups still at work in a queue."""
+    return [
+        _name(group)
+        for group in request.lookup.all(POD_GROUP)
+        if (group.get("spec") or {}).get("queue") == queue
+        and (group.get("status") or {}).get("phase") != "Completed"
+    ]
+
+
+def _allocated_pods(queue: Manifest) -> int:
+    allocated = (queue.get("status") or {}).get("allocated") or {}
+    return int(_amount(allocated.get("pods", 0)) or 0)
+
+
+def _part(queue: Mapping[str, Any], part: str) -> Amounts:
+    spec = queue.get("spec") or {}
+    resources = (spec.get(part) or {}).get("resource") if part == "guarantee" else spec.get(part)
+    return _amounts(resources or {})
+
+
+def _amounts(resources: Mapping[str, Any]) -> Amounts:
+    return {name: amount for name, value in resources.items() if (amount := _amount(value)) is not None}
+
+
+def _amount(value: Any) -> Decimal | None:
+    try:
+        return parse(value)
+    except ValueError:
+        return None

@@ -1,0 +1,71 @@
+"""What admission is asked and what it answers: a request in, complaints or a completed object out."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from volcano.kube.errors import Cause
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.names import SCHEDULER_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """One thing wrong with an object: the field's path, what is wrong and what would be right."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
+
+class Lookup(Protocol):
+    """The objects that rules look at beside the one under review."""
+
+    def find(self, kind: Kind, key: Key) -> Manifest | None: ...
+
+    def all(self, kind: Kind, namespace: str = "") -> list[Manifest]: ...
+
+
+# Kubernetes' own validation of a pod template; each cause's field is relative to the template.
+TemplateCheck = Callable[[Manifest], Iterable[Cause]]
+
+
+def no_template_check(template: Manifest) -> Iterable[Cause]:
+    """For where nobody can judge a template: the API server will, when the pod is created."""
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an administrator may choose about admission."""
+
+    scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
+    max_queue_depth: int = 5
+    protect_root_queue: bool = True
+    check_allocated_pods: bool = False
+    job_plugins: frozenset[str] = frozenset(
+        ("env", "svc", "ssh", "pytorch", "mpi", "tensorflow", "ray", "hcclrank")
+    )
+    check_template: TemplateCheck = no_template_check
+    resource_groups: tuple[Manifest, ...] = ()
+    gate_queue_admission: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One write under review. `new` is None on DELETE, `old` is None on CREATE."""
+
+    operation: str  # CREATE, UPDATE, DELETE
+    kind: Kind
+    key: Key
+    new: Manifest | None
+    old: Manifest | None
+    lookup: Lookup
+    settings: Settings = field(default_factory=Settings)
+
+
+Complaints = Callable[[Request], Iterable[Complaint]]
+Defaults = Callable[[Request], Manifest]

@@ -1,0 +1,111 @@
+"""Which defaults and checks apply to which kind and operation, and the two functions that apply them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from volcano.admission.jobs import check_job_update, check_new_job, default_job
+from volcano.admission.others import (
+    check_cron_job,
+    check_hyper_node,
+    check_job_flow,
+    check_pod,
+    check_pod_group,
+    default_pod,
+    default_pod_group,
+)
+from volcano.admission.queues import check_queue, check_queue_deletion, default_queue
+from volcano.admission.review import Complaint, Complaints, Defaults, Request
+from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One webhook path: what it serves and what it does."""
+
+    path: str
+    name: str
+    kind: Kind
+    operations: tuple[str, ...]
+    defaults: Defaults | None = None
+    complaints: Mapping[str, Complaints] | None = None
+
+    @property
+    def mutating(self) -> bool:
+        return self.defaults is not None
+
+
+SERVICES: tuple[Service, ...] = (
+    Service("/jobs/mutate", "mutatejob.volcano.sh", JOB, ("CREATE",), default_job),
+    Service(
+        "/jobs/validate",
+        "validatejob.volcano.sh",
+        JOB,
+        ("CREATE", "UPDATE"),
+        complaints={"CREATE": check_new_job, "UPDATE": check_job_update},
+    ),
+    Service("/pods/mutate", "mutatepod.volcano.sh", POD, ("CREATE",), default_pod),
+    Service("/pods/validate", "validatepod.volcano.sh", POD, ("CREATE",), complaints={"CREATE": check_pod}),
+    Service("/podgroups/mutate", "mutatepodgroup.volcano.sh", POD_GROUP, ("CREATE",), default_pod_group),
+    Service(
+        "/podgroups/validate",
+        "validatepodgroup.volcano.sh",
+        POD_GROUP,
+        ("CREATE",),
+        complaints={"CREATE": check_pod_group},
+    ),
+    Service("/queues/mutate", "mutatequeue.volcano.sh", QUEUE, ("CREATE",), default_queue),
+    Service(
+        "/queues/validate",
+        "validatequeue.volcano.sh",
+        QUEUE,
+        ("CREATE", "UPDATE", "DELETE"),
+        complaints={"CREATE": check_queue, "UPDATE": check_queue, "DELETE": check_queue_deletion},
+    ),
+    Service(
+        "/jobflows/validate",
+        "validatejobflow.volcano.sh",
+        JOB_FLOW,
+        ("CREATE", "UPDATE"),
+        complaints={"CREATE": check_job_flow, "UPDATE": check_job_flow},
+    ),
+    Service(
+        "/hypernodes/validate",
+        "validatehypernode.volcano.sh",
+        HYPER_NODE,
+        ("CREATE", "UPDATE"),
+        complaints={"CREATE": check_hyper_node, "UPDATE": check_hyper_node},
+    ),
+    Service(
+        "/cronjobs/validate",
+        "validatecronjob.volcano.sh",
+        CRON_JOB,
+        ("CREATE", "UPDATE"),
+        complaints={"CREATE": check_cron_job, "UPDATE": check_cron_job},
+    ),
+)
+BY_PATH: Mapping[str, Service] = {service.path: service for service in SERVICES}
+
+
+def complete(request: Request) -> Manifest | None:
+    """The object with its defaults; unchanged where no defaults apply."""
+    manifest = request.new
+    for service in SERVICES:
+        if service.defaults and service.kind == request.kind and request.operation in service.operations:
+            manifest = service.defaults(replace(request, new=manifest))
+    return manifest
+
+
+def complaints(request: Request) -> list[Complaint]:
+    """Everything wrong with the write under review."""
+    return [
+        complaint
+        for service in SERVICES
+        if service.complaints and service.kind == request.kind and request.operation in service.complaints
+        for complaint in service.complaints[request.operation](request)
+    ]
+
+
+def governed(kind: Kind) -> bool:
+    """Whether any rule is about this kind."""
+    return any(service.kind == kind for service in SERVICES)
