@@ -112,7 +112,7 @@ def load_plugin(name: str) -> type[Plugin]:
     if importlib.util.find_spec(module) is None:
         raise LookupError(f"plugin {name!r} is not available yet; leave it out")
     found = vars(importlib.import_module(module)).values()
-    classes = [c for c in found if _is_plugin(c) and c.__module__.startswith(module)]
+    classes: list[type[Plugin]] = [c for c in found if _is_plugin(c) and c.__module__.startswith(module)]
     return classes[-1]
 
 

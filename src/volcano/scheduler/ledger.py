@@ -1,9 +1,12 @@
 """Ledger: everything a cycle provisionally changes, and how to undo it bit for bit."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
+
+import numpy as np
 
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import Vector
@@ -19,9 +22,9 @@ Undo = Callable[[], None]
 class Listener(Protocol):
     """Who hears of changes: the policy, on behalf of the plugins."""
 
-    def on_allocate(self, tasks: Sequence[Task], row: int) -> None: ...
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
 
-    def on_deallocate(self, tasks: Sequence[Task], row: int) -> None: ...
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
 
     def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal": ...
 
@@ -32,10 +35,10 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A task put on a node in this cycle."""
+    """Tasks of one job, role and shape put on nodes in this cycle: `tasks[i]` on `rows[i]`."""
 
-    task: Task
-    row: int
+    tasks: tuple[Task, ...]
+    rows: tuple[int, ...]
     status: Status  # ALLOCATED or PIPELINED
     evicting: bool = False  # room was made for it by eviction
 
@@ -180,15 +183,15 @@ class Ledger:
 
     def allocate(self, task: Task, row: int) -> Refusal | None:
         """Puts a task on idle resources; a refusal (a volume, a device) leaves everything as it was."""
-        return self._place((task,), row, Status.ALLOCATED, evicting=False)
+        return self._place((task,), (row,), Status.ALLOCATED, evicting=False)
 
     def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Refusal | None:
         """Promises a task what is being released on a node."""
-        return self._place((task,), row, Status.PIPELINED, evicting=evicting)
+        return self._place((task,), (row,), Status.PIPELINED, evicting=evicting)
 
-    def allocate_run(self, tasks: Sequence[Task], row: int) -> Refusal | None:
-        """Puts tasks of one job and shape on one node, as one change."""
-        return self._place(tasks, row, Status.ALLOCATED, evicting=False)
+    def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
+        """Puts pending tasks of one job, role and shape on nodes, `tasks[i]` on `rows[i]`, as one change."""
+        return self._place(tuple(tasks), tuple(rows), Status.ALLOCATED, evicting=False)
 
     def evict(self, task: Task, reason: str, on_behalf_of: str = "") -> None:
         """Marks a running task for eviction; its resources are releasing from now on."""
@@ -199,17 +202,17 @@ class Ledger:
         self.releasing[row] += request
         self.touched.append(row)
         self._status[task.uid] = Status.RELEASING
-        self._count((task,), before, Status.RELEASING, -1)
+        self._count(task, 1, before, Status.RELEASING, -1)
         self._change(Eviction(task, row, reason, on_behalf_of))
 
         def undo() -> None:
             self.releasing[row] = releasing
             self.touched.append(row)
-            self._restore_status(task, before)
+            self._set_back(task, before)
 
         self._journal.append(undo)
         if self.listener is not None:
-            self.listener.on_deallocate((task,), row)
+            self.listener.on_deallocate((task,), (row,))
 
     def unplace(self, task: Task) -> None:
         """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""
@@ -219,9 +222,9 @@ class Ledger:
         before = self._status.pop(task.uid)
         del self._row[task.uid]
         self._placed[row].pop(task.uid, None)
-        self._count((task,), before, task.status, -1)
+        self._count(task, 1, before, task.status, -1)
         if self.listener is not None:
-            self.listener.on_deallocate((task,), row)
+            self.listener.on_deallocate((task,), (row,))
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
@@ -252,10 +255,8 @@ class Ledger:
         """Makes planned changes again; False, with nothing changed by the failing one, when one is refused."""
         for change in plan:
             match change:
-                case Placement(task, row, Status.PIPELINED, evicting):
-                    refused = self.pipeline(task, row, evicting=evicting)
-                case Placement(task, row):
-                    refused = self.allocate(task, row)
+                case Placement(tasks, rows, status, evicting):
+                    refused = self._place(tasks, rows, status, evicting=evicting)
                 case Eviction(task, _, reason, on_behalf_of):
                     self.evict(task, reason, on_behalf_of)
                     refused = None
@@ -265,89 +266,106 @@ class Ledger:
 
     # -- inside -------------------------------------------------------------------------------------------------------
 
-    def _place(self, tasks: Sequence[Task], row: int, status: Status, *, evicting: bool) -> Refusal | None:
+    def _place(
+        self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
+    ) -> Refusal | None:
         start = len(self._journal)
-        refused = self._reserve(tasks, row)
+        refused = self._reserve(tasks, rows)
         if refused is not None:
             self._undo_to(start)
             return refused
         first, before = tasks[0], self.status(tasks[0])
-        self._occupy(first, row, status, len(tasks))
-        placed = self._placed.setdefault(row, {})
-        for task in tasks:
-            self._status[task.uid] = status
-            self._row[task.uid] = row
-            placed[task.uid] = task
-            self._change(Placement(task, row, status, evicting))
-        self._count(tasks, before, status, len(tasks))
+        self._occupy(first, rows, status)
+        self._count(first, len(tasks), before, status, 1)
+        statuses, where, placed = self._status, self._row, self._placed
+        for task, row in zip(tasks, rows, strict=True):
+            uid = task.uid
+            statuses[uid] = status
+            where[uid] = row
+            on_row = placed.get(row)
+            if on_row is None:
+                on_row = placed[row] = {}
+            on_row[uid] = task
 
         def undo() -> None:
-            for task in tasks:
-                self._row.pop(task.uid, None)
-                placed.pop(task.uid, None)
+            for task, row in zip(tasks, rows, strict=True):
+                where.pop(task.uid, None)
+                placed[row].pop(task.uid, None)
                 self._set_back(task, before)
-            self._count(tasks, status, before, 0)
 
         self._journal.append(undo)
+        self._change(Placement(tasks, rows, status, evicting))
         if self.listener is not None:
-            self.listener.on_allocate(tasks, row)
+            self.listener.on_allocate(tasks, rows)
         return None
 
-    def _occupy(self, first: Task, row: int, status: Status, count: int) -> None:
-        """Books `count` tasks of one shape on a row; the undo puts the saved rows back."""
-        amount, nonzero = first.request, first.shape.nonzero_request
+    def _occupy(self, first: Task, rows: tuple[int, ...], status: Status) -> None:
+        """Books tasks of one shape on rows; the undo puts the saved rows back."""
+        request, nonzero = first.request, first.shape.nonzero_request
         column = self.pipelined if status is Status.PIPELINED else self.used
-        saved, saved_nonzero = column[row].copy(), self.nonzero_used[row].copy()
-        column[row] += amount if count == 1 else amount * count
+        at: int | list[int]
+        if len(rows) == 1:
+            at, amount, extra = rows[0], request, nonzero
+        else:
+            counts = Counter(rows)
+            at, many = list(counts), np.array(list(counts.values()), dtype=np.float64)[:, None]
+            amount, extra = many * request, many * nonzero
+        saved, saved_nonzero = column[at].copy(), self.nonzero_used[at].copy()
+        column[at] += amount
         if status is not Status.PIPELINED:
-            self.nonzero_used[row] += nonzero if count == 1 else nonzero * count
-        self.touched.append(row)
+            self.nonzero_used[at] += extra
+        self._touch(at)
 
         def undo() -> None:
-            column[row] = saved
-            self.nonzero_used[row] = saved_nonzero
-            self.touched.append(row)
+            column[at] = saved
+            self.nonzero_used[at] = saved_nonzero
+            self._touch(at)
 
         self._journal.append(undo)
 
-    def _reserve(self, tasks: Sequence[Task], row: int) -> Refusal | None:
+    def _touch(self, at: int | list[int]) -> None:
+        if isinstance(at, int):
+            self.touched.append(at)
+        else:
+            self.touched.extend(at)
+
+    def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
         listener = self.listener
         if listener is None or not listener.reserves(tasks[0]):
             return None
-        for task in tasks:
+        for task, row in zip(tasks, rows, strict=True):
             answer = listener.reserve(task, row)
             if isinstance(answer, Refusal):
                 return answer
             self.annotations[task.uid] = dict(answer)
 
-            def undo(task: Task = task) -> None:
+            def undo(task: Task = task, row: int = row) -> None:
                 self.annotations.pop(task.uid, None)
                 listener.release(task, row)
 
             self._journal.append(undo)
         return None
 
-    def _count(self, tasks: Sequence[Task], before: Status, after: Status, sign: int) -> None:
-        """Moves tasks of one job from one status to another in its tally; `sign` says which way resources go."""
-        job = self.snapshot.jobs.get(tasks[0].job)
+    def _count(self, task: Task, many: int, before: Status, after: Status, sign: int) -> None:
+        """Moves tasks like this one from one status to another in their job's tally; `sign` is where resources go."""
+        job = self.snapshot.jobs.get(task.job)
         if job is None:
             return
-        tally = self.tally(job)
-        if sign:
-            saved = tally.allocated
-            step = tasks[0].request * len(tasks)
-            tally.allocated = saved + step if sign > 0 else saved - step
-            self._journal.append(lambda: setattr(tally, "allocated", saved))
-        tally.move(tasks, before, after)
+        tallies = [self.tally(job)]
         if job.sub_jobs:
-            for task in tasks:
-                sub_job = job.sub_jobs[job.sub_job_of[task.uid]]
-                self.tally(sub_job).move((task,), before, after)
+            tallies.append(self.tally(job.sub_jobs[job.sub_job_of[task.uid]]))
+        saved = tallies[0].allocated
+        step = task.request * many
+        tallies[0].allocated = saved + step if sign > 0 else saved - step
+        for tally in tallies:
+            tally.move(task, many, before, after)
 
-    def _restore_status(self, task: Task, status: Status) -> None:
-        now = self.status(task)
-        self._set_back(task, status)
-        self._count((task,), now, status, 0)
+        def undo() -> None:
+            tallies[0].allocated = saved
+            for tally in tallies:
+                tally.move(task, many, after, before)
+
+        self._journal.append(undo)
 
     def _set_back(self, task: Task, status: Status) -> None:
         if status is task.status:

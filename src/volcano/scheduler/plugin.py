@@ -247,15 +247,15 @@ class Plugin:
 
     # -- what happened ---------------------------------------------------------------------------------------------------
 
-    def on_allocate(self, tasks: Sequence[Task], row: int) -> None:
-        """Tasks of one job and shape were placed (or pipelined) on a node.
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Tasks of one job, role and shape were placed (or pipelined): `tasks[i]` on the node at `rows[i]`.
 
         Totals kept in `ledger.totals()` are restored by an undo; anything else must be undone through
         `ledger.record_undo(callback)`. `on_deallocate` is not called for an undo.
         """
 
-    def on_deallocate(self, tasks: Sequence[Task], row: int) -> None:
-        """Running tasks of one job were marked for eviction on a node."""
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        """Tasks of one job, role and shape were marked for eviction: `tasks[i]` on the node at `rows[i]`."""
 
     # -- victims ---------------------------------------------------------------------------------------------------------
 

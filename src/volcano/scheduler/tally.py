@@ -1,6 +1,6 @@
 """Counts per job and totals per name, as a cycle moves them."""
 
-from collections.abc import ItemsView, Mapping, Sequence, Set
+from collections.abc import ItemsView, Mapping, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -63,23 +63,19 @@ class Tally:
         counts = self.roles.get(role)
         return sum([counts[status] for status in statuses]) if counts else 0
 
-    def move(self, tasks: Sequence[Task], before: Status, after: Status) -> None:
-        """Tasks of one shape went from one status to another."""
-        many, first = len(tasks), tasks[0]
+    def move(self, task: Task, many: int, before: Status, after: Status) -> None:
+        """So many tasks of one role and shape, like this one, went from one status to another."""
         self.counts[before] -= many
         self.counts[after] += many
-        if first.best_effort:
-            step = (after is Status.PENDING) - (before is Status.PENDING)
-            self.best_effort += step * many
-        for task in tasks:
-            if self.roles:
-                role = self.roles.get(task.role)
-                if role is not None:
-                    role[before] -= 1
-                    role[after] += 1
-            if first.best_effort and step and self.best_effort_by_role:
-                name = task.role if self.roles else ""
-                self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
+        role = self.roles.get(task.role)
+        if role is not None:
+            role[before] -= many
+            role[after] += many
+        if task.best_effort:
+            step = many * ((after is Status.PENDING) - (before is Status.PENDING))
+            name = task.role if self.roles else ""
+            self.best_effort += step
+            self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
 
 
 class Totals:

@@ -1,0 +1,257 @@
+"""Policy: the configured plugins as one judge, one method per question, each naming its reducer."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from volcano.model.job import Job, SubJob
+from volcano.model.queue import Queue
+from volcano.model.resources import Vector
+from volcano.model.task import Task
+from volcano.scheduler import reducers
+from volcano.scheduler.config import Config
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Reject
+from volcano.scheduler.reducers import Ask, Named, Tiers
+
+if TYPE_CHECKING:
+    from volcano.scheduler.session import Session
+
+VOTES = {
+    Purpose.PREEMPT: "preemptable",
+    Purpose.RECLAIM: "reclaimable",
+    Purpose.GANG_PREEMPT: "unified_evictable",
+    Purpose.GANG_RECLAIM: "unified_evictable",
+}
+
+
+class Policy:
+    """What the plugins, tier by tier, answer together."""
+
+    def __init__(self, session: "Session", config: Config) -> None:
+        self.session = session
+        self.tiers: list[list[Plugin]] = []
+        self._asked: dict[str, Tiers] = {}
+        self._disabled: dict[Plugin, frozenset[str]] = {}
+        for tier in config.tiers:
+            self.tiers.append([])
+            for configured in tier:
+                plugin = configured.plugin(session)
+                plugin.name = configured.name
+                self.tiers[-1].append(plugin)
+                self._disabled[plugin] = configured.disabled
+        self._flat: dict[str, list[Ask]] = {}
+        self._queue_keys: dict[str, Any] = {}
+        self._reserving: dict[Any, list[Plugin]] = {}
+        self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
+        self._spares = [p.spare for p in self.plugins if type(p).spare is not Plugin.spare]
+
+    @property
+    def plugins(self) -> list[Plugin]:
+        return [plugin for tier in self.tiers for plugin in tier]
+
+    def tiers_of(self, question: str) -> Tiers:
+        """Who answers a question, by tier: plugins that override the method and are not switched off."""
+        found = self._asked.get(question)
+        if found is None:
+            base = getattr(Plugin, question)
+            found = [
+                [
+                    (plugin.name, getattr(plugin, question))
+                    for plugin in tier
+                    if getattr(type(plugin), question) is not base and question not in self._disabled[plugin]
+                ]
+                for tier in self.tiers
+            ]
+            self._asked[question] = found
+        return found
+
+    def named(self, question: str) -> list[Named]:
+        """Who answers a question, in order, with their names."""
+        return [named for tier in self.tiers_of(question) for named in tier]
+
+    def asked(self, question: str) -> list[Ask]:
+        """Who answers a question, in order."""
+        found = self._flat.get(question)
+        if found is None:
+            found = self._flat[question] = [ask for _, ask in self.named(question)]
+        return found
+
+    # -- order -----------------------------------------------------------------------------------------------------------
+
+    def queue_order(self, queue: Queue) -> tuple[Any, ...]:
+        """A key; the queue with the smallest is served first."""
+        return (*reducers.order(self.asked("queue_order"), queue), queue.created, queue.name)
+
+    def job_order(self, job: Job) -> tuple[Any, ...]:
+        """A key; the job with the smallest goes first; at equal terms the oldest."""
+        return (*reducers.order(self.asked("job_order"), job), job.created, job.uid)
+
+    def sub_job_order(self, sub_job: SubJob) -> tuple[Any, ...]:
+        return (*reducers.order(self.asked("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
+
+    def task_order(self, task: Task) -> tuple[Any, ...]:
+        """A key; at equal terms by the number at the end of the name, then by age."""
+        return (*reducers.order(self.asked("task_order"), task), task.index, task.created, task.uid)
+
+    def victim_order(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+        """The candidates, whom to evict first first: worse queues, then worse jobs, then worse tasks."""
+        jobs, queues = self.session.snapshot.jobs, self.session.snapshot.queues
+        job_keys = {uid: self.job_order(jobs[uid]) for uid in {task.job for task in candidates}}
+        ordered = sorted(candidates, key=self.task_order, reverse=True)
+        ordered.sort(key=lambda task: job_keys[task.job], reverse=True)
+        if not hunt.purpose.across_queues:
+            return ordered
+        names = {jobs[uid].queue for uid in job_keys}
+        evictor = queues[hunt.job.queue]
+        asked = self.asked("victim_queue_order")
+        # Later sorts win: first the reverse of queue order, then what plugins say about whom to take from.
+        queue_keys = {name: self.queue_order(queues[name]) for name in names}
+        ordered.sort(key=lambda task: queue_keys[jobs[task.job].queue], reverse=True)
+        if asked:
+            said = {name: reducers.order(asked, queues[name], evictor) for name in names}
+            ordered.sort(key=lambda task: said[jobs[task.job].queue])
+        return ordered
+
+    # -- admission ---------------------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        return reducers.first_refusal(self.named("job_valid"), job)
+
+    def job_enqueueable(self, job: Job) -> Refusal | None:
+        return reducers.tiered_vote(self.tiers_of("job_enqueueable"), job)
+
+    def job_enqueued(self, job: Job) -> None:
+        reducers.tell_all(self.asked("job_enqueued"), job)
+
+    # -- gangs --------------------------------------------------------------------------------------------------------------
+
+    def job_short(self, job: Job) -> int:
+        return reducers.most(self.asked("job_short"), job)
+
+    def job_ready(self, job: Job) -> bool:
+        return reducers.most(self.asked("job_short"), job) <= 0
+
+    def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
+        return reducers.most(self.asked("sub_job_short"), sub_job) <= 0 if job.sub_jobs else self.job_ready(job)
+
+    def job_pipelined(self, job: Job) -> bool:
+        return reducers.tiered_vote(self.tiers_of("job_pipelined"), job) is None
+
+    def sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
+        if not job.sub_jobs:
+            return self.job_pipelined(job)
+        return reducers.tiered_vote(self.tiers_of("sub_job_pipelined"), sub_job) is None
+
+    def job_starving(self, job: Job) -> bool:
+        return reducers.tiered_everyone(self.tiers_of("job_starving"), job)
+
+    # -- queues ---------------------------------------------------------------------------------------------------------------
+
+    def overused(self, queue: Queue) -> bool:
+        return reducers.anyone(self.asked("overused"), queue)
+
+    def allocatable(self, queue: Queue, task: Task, count: int = 1) -> int:
+        return reducers.least(self.asked("allocatable"), queue, task, count)
+
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        return reducers.first_refusal(self.named("why_not_allocatable"), queue, task)
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        return reducers.everyone(self.asked("preemptive"), queue, tasks)
+
+    # -- nodes ----------------------------------------------------------------------------------------------------------------
+
+    def pre_predicate(self, task: Task) -> Refusal | None:
+        return reducers.first_refusal(self.named("pre_predicate"), task)
+
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> list[tuple[str, Reject]]:
+        return list(reducers.rejections(self.named("reject_nodes"), task, nodes))
+
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[tuple[str, Reject]] | None:
+        """None when nobody cares about placements for tasks like this one."""
+        found: list[tuple[str, Reject]] | None = None
+        for name, ask in self.named("reject_nodes_now"):
+            answer = ask(task, nodes)
+            if answer is not None:
+                found = found or []
+                found.extend((name, reject) for reject in answer)
+        return found
+
+    def score_nodes(self, task: Task, nodes: NodeTable, zeros: Vector) -> Vector:
+        return reducers.total(self.asked("score_nodes"), zeros, task, nodes)
+
+    def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
+        """None when the feasible nodes need not be compared for tasks like this one."""
+        scores: Vector | None = None
+        for ask in self.asked("score_nodes_together"):
+            answer: Vector | None = ask(task, nodes)
+            if answer is not None:
+                scores = answer if scores is None else scores + answer
+        return scores
+
+    def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
+        return reducers.first_answer(self.asked("best_node"), None, task, nodes, scores)
+
+    # -- what happens: the ledger tells ---------------------------------------------------------------------------------------
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        reducers.tell_all(self.asked("on_allocate"), tasks, rows)
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        reducers.tell_all(self.asked("on_deallocate"), tasks, rows)
+
+    def reserves(self, task: Task) -> bool:
+        return bool(self._reserving_for(task))
+
+    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
+        """All reserve, or none does; the annotations of all are merged."""
+        annotations: dict[str, str] = {}
+        done: list[Plugin] = []
+        for plugin in self._reserving_for(task):
+            answer = plugin.reserve(task, row)
+            if isinstance(answer, Refusal):
+                for earlier in reversed(done):
+                    earlier.release(task, row)
+                return answer.by(plugin.name)
+            done.append(plugin)
+            annotations.update(answer)
+        return annotations
+
+    def release(self, task: Task, row: int) -> None:
+        for plugin in reversed(self._reserving_for(task)):
+            plugin.release(task, row)
+
+    def _reserving_for(self, task: Task) -> list[Plugin]:
+        found = self._reserving.get(task.shape)
+        if found is None:
+            found = [plugin for plugin in self._reservers if plugin.reserves(task)]
+            self._reserving[task.shape] = found
+        return found
+
+    # -- victims ---------------------------------------------------------------------------------------------------------------
+
+    def victims(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+        """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given."""
+        left = reducers.sieve(self._spares, hunt, candidates)
+        if not left:
+            return []
+        return reducers.tiered_intersection(self.tiers_of(VOTES[hunt.purpose]), hunt, left)
+
+    def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
+        return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)
+
+    # -- topology ----------------------------------------------------------------------------------------------------------------
+
+    def hyper_node_gradient(
+        self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool
+    ) -> Sequence[Sequence[str]]:
+        return reducers.first_answer(
+            self.asked("hyper_node_gradient"), [[within]], job, sub_job, within, evicting=evicting
+        )
+
+    def hyper_node_order(self, sub_job: SubJob, hypernodes: Sequence[str]) -> dict[str, float]:
+        scores = dict.fromkeys(hypernodes, 0.0)
+        for ask in self.asked("hyper_node_order"):
+            for name, score in ask(sub_job, hypernodes).items():
+                scores[name] += score
+        return scores

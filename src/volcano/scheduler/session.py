@@ -1,0 +1,121 @@
+"""Session: one cycle's snapshot, ledger and policy, and what the cycle learns on its way."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from volcano.log import Log
+from volcano.model.decisions import Decision
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.snapshot import Snapshot
+from volcano.model.task import Task
+from volcano.scheduler.config import Config
+from volcano.scheduler.explain import Misfit, Verdict, misfitted
+from volcano.scheduler.ledger import Ledger
+from volcano.scheduler.nodetable import Columns, NodeTable
+from volcano.scheduler.placement import Placer
+from volcano.scheduler.policy import Policy
+
+log = Log("session")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a cycle came to: what to write, why the rest waits, and what plugins want to know next time."""
+
+    decisions: tuple[Decision, ...]
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by job
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
+    timings: Mapping[str, float] = field(default_factory=dict)
+
+
+class Session:
+    """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
+
+    def __init__(self, snapshot: Snapshot, config: Config) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.resources = snapshot.resources
+        self.ledger = Ledger(snapshot)
+        columns = Columns(snapshot.nodes, snapshot.row_of)
+        self.nodes = NodeTable(columns, self.ledger, np.arange(len(snapshot.nodes)))
+        # Equal scores are broken by one permutation of the nodes for the whole cycle.
+        self.permutation = np.random.default_rng(snapshot.seed).permutation(len(snapshot.nodes))
+        self.faults: dict[str, str] = {}
+        self.verdicts: dict[str, Verdict] = {}
+        self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
+        self.policy = Policy(self, config)
+        self.ledger.listener = self.policy
+        self.placer = Placer(self)
+        for tier, configured in zip(self.policy.tiers, config.tiers, strict=True):
+            for plugin, settings in zip(tier, configured, strict=True):
+                plugin.open(settings.arguments)
+        self._valid: dict[str, bool] = {}
+
+    @property
+    def admits(self) -> bool:
+        """Whether jobs have to pass the enqueue action before they are scheduled."""
+        return "enqueue" in self.config.actions
+
+    def active_jobs(self) -> Iterator[Job]:
+        """The jobs that have something to decide and were not set aside."""
+        jobs = self.snapshot.jobs
+        for uid in self.snapshot.active:
+            if uid not in self.faults and uid in jobs:
+                yield jobs[uid]
+
+    def queue(self, job: Job) -> Queue:
+        """The queue of a job."""
+        return self.snapshot.queues[job.queue]
+
+    def valid(self, job: Job) -> bool:
+        """Whether the job can be scheduled at all; why not is remembered."""
+        known = self._valid.get(job.uid)
+        if known is None:
+            refusal = self.policy.job_valid(job)
+            known = self._valid[job.uid] = refusal is None
+            if refusal is not None:
+                self.judge(Verdict(job.uid, "valid", refusal.message, refusal.plugin))
+        return known
+
+    def schedulable(self, task: Task) -> bool:
+        """Whether the task may be placed at all now."""
+        return not task.gates and not task.malformed
+
+    def judge(self, verdict: Verdict) -> None:
+        """Remembers what holds a job up; the last word before it gets further counts."""
+        self.verdicts[verdict.job] = verdict
+
+    def explain(self, job: Job, task: Task, misfit: Misfit) -> None:
+        """Remembers why a task found no node. Survives the undo of the statement it was learned in."""
+        self.misfits.setdefault(job.uid, {})[task.uid] = misfit
+        self.judge(misfitted(job.uid, task.name, misfit))
+
+    @contextmanager
+    def attempt(self, job: Job) -> Iterator[None]:
+        """The one guard: what goes wrong inside is undone, blamed on the job, and the cycle goes on without it."""
+        with self.ledger.statement() as outer:
+            try:
+                yield
+            except Exception as error:
+                reason = f"{type(error).__name__}: {error}"
+                self.faults[job.uid] = reason
+                self.judge(Verdict(job.uid, "fault", f"the scheduler failed on this job: {reason}"))
+                log.error("job set aside", job=job.uid, error=error)
+            else:
+                outer.commit()
+
+    def close(self) -> dict[str, Any]:
+        """Ends the cycle; returns what plugins want to remember."""
+        memory = {}
+        for plugin in self.policy.plugins:
+            plugin.close()
+            kept = plugin.remember()
+            if kept is not None:
+                memory[plugin.name] = kept
+        return memory
