@@ -16,6 +16,7 @@ from volcano.kube.quantity import parse
 DEFAULT_MAX_RETRY = 3
 NATIVE = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
+NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 
 
@@ -168,7 +169,8 @@ def _check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
     elif size <= 0:
         yield Complaint(f"{here}.partitionSize", "'PartitionSize' must be greater than 0")
     elif total * size != (task.get("replicas") or 0):
-        text = f"'Replicas' are not equal to TotalPartitions*PartitionSize: {task.get('replicas')} is not {total}*{size}"
+        replicas = task.get("replicas")
+        text = f"'Replicas' are not equal to TotalPartitions*PartitionSize: {replicas} is not {total}*{size}"
         yield Complaint(here, text)
     elif minimum is not None and least > 0 and least * size != minimum:
         text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize: {minimum} is not {least}*{size}"
@@ -255,11 +257,11 @@ def _check_dependencies(tasks: list[Manifest]) -> Iterable[Complaint]:
     for index, task in enumerate(tasks):
         for target in graph[task.get("name", "")]:
             if target not in graph:
-                text = f"job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG): no task {target!r}"
+                text = f"{NOT_A_DAG}: no task {target!r}"
                 yield Complaint(f"spec.tasks[{index}].dependsOn", text)
     loop = find_cycle(graph)
     if loop:
-        text = f"job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG): {' -> '.join(loop)}"
+        text = f"{NOT_A_DAG}: {' -> '.join(loop)}"
         yield Complaint("spec.tasks", text)
 
 

@@ -166,7 +166,9 @@ def check_cron_job(request: Request) -> Iterable[Complaint]:
     if zone is not None:
         yield from _check_zone(zone)
     if len(name) > 52 or (name and not QUALIFIED.match(name)):
-        text = f"{name!r} must be at most 52 lower-case letters, digits or '-': its jobs' names are 11 characters longer"
+        text = (
+            f"{name!r} must be at most 52 lower-case letters, digits or '-': its jobs' names are longer by 11"
+        )
         yield Complaint("metadata.name", text)
 
 

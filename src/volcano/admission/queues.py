@@ -150,7 +150,7 @@ def _check_parent(request: Request) -> Iterable[Complaint]:
         )
         yield Complaint("spec.parent", text)
     elif not _children(request, parent) and (groups := _pod_groups(request, parent)):
-        text = f"queue {parent} cannot be the parent queue of queue {name} because it has PodGroups: {', '.join(groups)}"
+        text = f"queue {parent} cannot be the parent queue of queue {name} because of its PodGroups {', '.join(groups)}"
         yield Complaint("spec.parent", text)
 
 
@@ -209,7 +209,7 @@ def _check_sum(part: str, shares: list[Amounts], limit: Amounts, parent: str) ->
         total = sum((share.get(resource, Decimal(0)) for share in shares), Decimal(0))
         if total > limit.get(resource, Decimal(0)):
             has = limit.get(resource, Decimal(0))
-            text = f"sum of children's {part}[{resource}]={total} exceeds parent's {part} limit: queue {parent} has {has}"
+            text = f"sum of children's {part}[{resource}]={total} exceeds parent's limit: queue {parent} has {has}"
             yield Complaint(f"spec.{part}", text)
 
 
