@@ -98,6 +98,7 @@ class Plugin:
 
     name: str = ""  # the configured name, set by the session
     arguments: ClassVar[tuple[Argument, ...]] = ()  # what the file may say; a wrong type is refused, an unknown name warned of
+    leads: ClassVar[bool] = False  # its order of jobs and tasks goes before that of every other plugin, whatever the tier
 
     def __init__(self, session: "Session") -> None:
         self.session = session

@@ -22,6 +22,7 @@ VOTES = {
     Purpose.GANG_PREEMPT: "unified_evictable",
     Purpose.GANG_RECLAIM: "unified_evictable",
 }
+LED = frozenset(("job_order", "task_order"))  # what a leading plugin decides before all others
 
 
 class Policy:
@@ -43,7 +44,7 @@ class Policy:
         self._queue_keys: dict[str, Any] = {}
         self._reserving: dict[Any, list[Plugin]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
-        self._spares = [p.spare for p in self.plugins if type(p).spare is not Plugin.spare]
+        self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
 
     @property
     def plugins(self) -> list[Plugin]:
@@ -73,7 +74,11 @@ class Policy:
         """Who answers a question, in order."""
         found = self._flat.get(question)
         if found is None:
-            found = self._flat[question] = [ask for _, ask in self.named(question)]
+            leaders = {plugin.name for plugin in self.plugins if plugin.leads}
+            named = self.named(question)
+            if question in LED:
+                named = sorted(named, key=lambda each: each[0] not in leaders)
+            found = self._flat[question] = [ask for _, ask in named]
         return found
 
     # -- order -----------------------------------------------------------------------------------------------------------
@@ -232,10 +237,12 @@ class Policy:
 
     def victims(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
         """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given."""
-        left = reducers.sieve(self._spares, hunt, candidates)
+        vote = VOTES[hunt.purpose]
+        vetoes = [plugin.spare for plugin in self._protectors if vote not in self._disabled[plugin]]
+        left = reducers.sieve(vetoes, hunt, candidates)
         if not left:
             return []
-        return reducers.tiered_intersection(self.tiers_of(VOTES[hunt.purpose]), hunt, left)
+        return reducers.tiered_intersection(self.tiers_of(vote), hunt, left)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)
