@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
 
 import orjson
@@ -102,7 +102,7 @@ class Feed:
 
     async def batches(
         self, clock: Clock, *, timeout: float = 0, bookmarks: bool = False
-    ) -> AsyncIterator[list[Piece]]:
+    ) -> AsyncGenerator[list[Piece], None]:
         """What there is to tell, as it comes, until `timeout` seconds have passed (0: for ever)."""
         started = clock.now().monotonic
         ends = started + timeout if timeout else float("inf")

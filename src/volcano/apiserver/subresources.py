@@ -1,0 +1,223 @@
+"""Subresources: binding, scale and the parts of a pod or namespace that have a path of their own."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from volcano.apiserver import eviction
+from volcano.apiserver.refusals import conflict, invalid, not_allowed, not_found
+from volcano.apiserver.reply import Reply, success
+from volcano.apiserver.seams import Attributes, Lookup, Served
+from volcano.apiserver.store import Stale
+from volcano.clock import Instant
+from volcano.kube.errors import BadRequest, Cause
+from volcano.kube.kinds import CRD, Kind
+from volcano.kube.manifest import Key, Manifest
+
+if TYPE_CHECKING:
+    from volcano.apiserver.registry import Registry
+
+BINDING = Kind("", "v1", "Binding", "bindings")
+EVICTION = Kind("policy", "v1", "Eviction", "evictions")
+SCALE = Kind("autoscaling", "v1", "Scale", "scales")
+
+
+async def post(registry: "Registry", request: Attributes, served: Served, manifest: Manifest) -> Reply:
+    """A POST to a subresource of a pod."""
+    match (served.storage.resource, request.subresource):
+        case ("pods", "binding"):
+            return await _bind(registry, request, served, manifest)
+        case ("pods", "eviction"):
+            return await eviction.evict(registry, request, served, manifest)
+    raise not_allowed(served.kind, "create", request.subresource)
+
+
+async def _bind(registry: "Registry", request: Attributes, served: Served, binding: Manifest) -> Reply:
+    key, target = request.key, _checked_target(request, binding)
+    store, name = registry.store, served.storage.resource
+    while True:
+        record = store.get(name, key)
+        if record is None:
+            raise not_found(served.kind, key.name)
+        admitted = await registry.admit(request, binding, None)
+        pod = orjson.loads(record.data)
+        why = unbindable(pod, key.name)
+        if why:
+            raise conflict(served.kind, key.name, why, subresource="binding")
+        _check_binding_preconditions(served.kind, key.name, binding["metadata"], pod["metadata"])
+        assign(pod, target, admitted["metadata"], registry.clock.now())
+        if request.options.dry_run:
+            return success(created=True)
+        try:
+            written = store.put(name, pod, record)
+        except Stale:
+            continue
+        await store.durable(written.version)
+        return success(created=True)
+
+
+def unbindable(pod: Manifest, name: str) -> str:
+    """Why a pod cannot be bound to a node; empty when it can."""
+    spec = pod["spec"]
+    if pod["metadata"].get("deletionTimestamp"):
+        return f"pod {name} is being deleted, cannot be assigned to a host"
+    if spec.get("nodeName"):
+        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
+    if spec.get("schedulingGates"):
+        return f"pod {name} has non-empty .spec.schedulingGates"
+    return ""
+
+
+def assign(pod: Manifest, node: str, metadata: Mapping[str, Any], now: Instant) -> None:
+    """Binds a pod to a node, in place."""
+    pod["spec"]["nodeName"] = node
+    status = pod.setdefault("status", {})
+    status.pop("nominatedNodeName", None)
+    for field in ("annotations", "labels"):
+        if metadata.get(field):
+            pod["metadata"].setdefault(field, {}).update(metadata[field])
+    conditions = status.setdefault("conditions", [])
+    scheduled = next((c for c in conditions if c.get("type") == "PodScheduled"), None)
+    if scheduled is None:
+        scheduled = {"type": "PodScheduled", "status": ""}
+        conditions.append(scheduled)
+    if scheduled["status"] != "True":
+        scheduled.update(status="True", lastProbeTime=None, lastTransitionTime=now.timestamp())
+    scheduled.pop("reason", None)
+    scheduled.pop("message", None)
+
+
+def _checked_target(request: Attributes, binding: Any) -> str:
+    metadata = binding.get("metadata") if isinstance(binding, dict) else None
+    target = binding.get("target") if isinstance(binding, dict) else None
+    if not isinstance(metadata, dict) or not isinstance(target, dict | None):
+        raise BadRequest("not a Binding object: metadata and target must be objects")
+    if metadata.setdefault("name", request.key.name) != request.key.name:
+        raise BadRequest("name in URL does not match name in Binding object")
+    target = target or {}
+    causes = []
+    if target.get("kind") not in (None, "", "Node"):
+        message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+        causes.append(Cause("FieldValueNotSupported", message, "target.kind"))
+    node = target.get("name")
+    if not node or not isinstance(node, str):
+        causes.append(Cause("FieldValueRequired", "Required value", "target.name"))
+    if causes:
+        raise invalid(BINDING, request.key.name, causes)
+    return str(node)
+
+
+def _check_binding_preconditions(
+    kind: Kind, name: str, asked: Mapping[str, Any], pod: Mapping[str, Any]
+) -> None:
+    for field, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if asked.get(field) and asked[field] != pod[field]:
+            why = f"Precondition failed: {word} in precondition: {asked[field]}, {word} in object meta: {pod[field]}"
+            raise conflict(kind, name, why)
+
+
+def scale_of(served: Served, manifest: Manifest, lookup: Lookup) -> Manifest:
+    """The autoscaling/v1 Scale of an object."""
+    paths = _scale_paths(served, lookup)
+    metadata = {
+        field: manifest["metadata"][field]
+        for field in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if field in manifest["metadata"]
+    }
+    replicas = _read(manifest, paths["specReplicasPath"])
+    scale: Manifest = {
+        "kind": SCALE.kind,
+        "apiVersion": SCALE.api_version,
+        "metadata": metadata,
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": {"replicas": _read(manifest, paths["statusReplicasPath"]) or 0},
+    }
+    selector = _selector_text(manifest, paths)
+    if selector:
+        scale["status"]["selector"] = selector
+    return scale
+
+
+def rescaled(
+    served: Served, manifest: Manifest, before: Manifest, scale: Manifest, lookup: Lookup
+) -> Manifest:
+    """The object with the replicas a changed Scale asks for."""
+    if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
+        raise BadRequest("not a Scale object: spec must be an object")
+    replicas = (scale.get("spec") or {}).get("replicas", 0) or 0
+    metadata = scale.get("metadata") or {}
+    name = manifest["metadata"]["name"]
+    if not isinstance(replicas, int) or isinstance(replicas, bool):
+        raise BadRequest(f"not a Scale object: spec.replicas must be an integer, not {replicas!r}")
+    if metadata.get("name", name) != name:
+        raise BadRequest(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+        )
+    if replicas < 0:
+        message = f"Invalid value: {replicas}: must be greater than or equal to 0"
+        raise invalid(SCALE, name, [Cause("FieldValueInvalid", message, "spec.replicas")])
+    for field in ("resourceVersion", "uid"):
+        given = metadata.get(field)
+        if given and given != before["metadata"].get(field):
+            raise conflict(served.kind, name)
+    _write(manifest, _scale_paths(served, lookup)["specReplicasPath"], replicas)
+    return manifest
+
+
+_BUILT_IN_PATHS = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+def _scale_paths(served: Served, lookup: Lookup) -> Mapping[str, str]:
+    if not served.crd:
+        return _BUILT_IN_PATHS
+    crd = lookup.find(CRD, Key("", served.crd)) or {}
+    for version in crd.get("spec", {}).get("versions", ()):
+        if version["name"] == served.kind.version:
+            paths: Mapping[str, str] = (version.get("subresources") or {}).get("scale") or {}
+            return paths
+    return _BUILT_IN_PATHS
+
+
+def _selector_text(manifest: Manifest, paths: Mapping[str, str]) -> str:
+    if "labelSelectorPath" in paths:
+        return str(_read(manifest, paths["labelSelectorPath"]) or "")
+    selector = _read(manifest, ".spec.selector")
+    if not isinstance(selector, dict) or not selector:
+        return ""
+    if manifest["kind"] == "ReplicationController":
+        selector = {"matchLabels": selector}
+    return _printed(selector)
+
+
+def _printed(selector: Mapping[str, Any]) -> str:
+    """A LabelSelector object as the text of a labelSelector parameter, keys in order."""
+    terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    for expression in selector.get("matchExpressions") or ():
+        key, values = expression["key"], ",".join(sorted(expression.get("values") or ()))
+        text = _OPERATORS[expression["operator"]].format(key=key, values=values)
+        terms.append((key, text))
+    return ",".join(text for _, text in sorted(terms))
+
+
+_OPERATORS = {
+    "In": "{key} in ({values})",
+    "NotIn": "{key} notin ({values})",
+    "Exists": "{key}",
+    "DoesNotExist": "!{key}",
+}
+
+
+def _read(manifest: Manifest, path: str) -> Any:
+    found: Any = manifest
+    for step in path.strip(".").split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def _write(manifest: Manifest, path: str, value: Any) -> None:
+    *steps, last = path.strip(".").split(".")
+    holder = manifest
+    for step in steps:
+        holder = holder.setdefault(step, {})
+    holder[last] = value
