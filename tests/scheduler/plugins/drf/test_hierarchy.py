@@ -18,7 +18,7 @@ def fill_by_fairness(pods: dict[str, tuple[float, float]], paths: dict[str, tupl
     tree.settle()
     free, placed, waiting = total.copy(), dict.fromkeys(pods, 0), set(pods)
     while waiting:
-        first = min(waiting, key=lambda queue: [tree.compare(queue, other) > 0 for other in sorted(waiting)].count(True))
+        first = min(sorted(waiting), key=tree.key)
         request = np.array(pods[first])
         if placed[first] == 10 or (request > free).any():
             waiting.discard(first)

@@ -1,1 +1,108 @@
-"""drf"""
+"""drf: jobs that hold the smallest part of any resource go first, whatever resource that is."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import STEP, Vector
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Arguments
+from volcano.scheduler.plugin import ABSTAIN, Abstain, Hunt, Plugin
+from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
+
+HIERARCHY = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+SAME_SHARE = 1e-6
+
+
+class Drf(Plugin):
+    """A job's share is the largest part it holds of any resource of the cluster.
+
+    With the switch `enableHierarchy`, queues are ordered by the shares of a tree as well, given by annotations.
+    """
+
+    def open(self, arguments: Arguments) -> None:
+        self.hierarchical = arguments.hierarchy
+        real = self.snapshot.total >= STEP
+        # What one unit of each resource is worth; resources the cluster lacks are worth nothing.
+        self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)
+
+    def share(self, allocated: Vector) -> float:
+        """The dominant share of an allocation."""
+        return float((allocated * self.worth).max())
+
+    def job_order(self, job: Job) -> float:
+        return self.share(self.ledger.allocated(job))
+
+    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Whoever, without the victim, still holds as much as the taker would hold with its task."""
+        taker = self.share(self.ledger.allocated(hunt.job) + hunt.task.request)
+        held: dict[str, Vector] = {}
+        victims = []
+        for task in candidates:
+            job = self.snapshot.jobs.get(task.job)
+            if job is None:
+                continue
+            left = held.get(job.uid, self.ledger.allocated(job)) - task.request
+            held[job.uid] = left
+            if self.share(left) >= taker - SAME_SHARE:
+                victims.append(task)
+        return victims
+
+    # -- the hierarchy -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def hierarchy(self) -> Hierarchy:
+        """The tree of queues and jobs as of now; made when the first question about it is asked."""
+        tree = Hierarchy(self.snapshot.total)
+        for queue in self.snapshot.queues.values():
+            path, weights = parse_path(
+                queue.name,
+                queue.weight,
+                queue.annotations.get(HIERARCHY, ""),
+                queue.annotations.get(HIERARCHY_WEIGHTS, ""),
+            )
+            tree.add_queue(queue.name, path, weights)
+        for job in self.snapshot.jobs.values():
+            tree.add_job(job.queue, job.uid, job.total, self.ledger.allocated(job))
+        tree.settle()
+        return tree
+
+    def queue_order(self, queue: Queue) -> tuple[tuple[bool, float], ...]:
+        return self.hierarchy.key(queue.name) if self.hierarchical else ()
+
+    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        """Whoever's queue would come after the taker's, once the victim is gone and the taker has its task."""
+        if not self.hierarchical:
+            return ABSTAIN
+        tree = self.hierarchy
+        taker = tree.allocated(hunt.job.uid)
+        tree.update(hunt.job.uid, taker + hunt.task.request)
+        victims = []
+        for task in candidates:
+            job = self.snapshot.jobs[task.job]
+            held = tree.allocated(job.uid)
+            tree.update(job.uid, held - task.request)
+            if tree.key(hunt.job.queue) < tree.key(job.queue):
+                victims.append(task)
+            tree.update(job.uid, held)
+        tree.update(hunt.job.uid, taker)
+        return victims
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._follow(tasks[0])
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._follow(tasks[0])
+
+    def _follow(self, task: Task) -> None:
+        """Brings the tree up to what the ledger now says about the task's job; an undo brings it back."""
+        job = self.snapshot.jobs.get(task.job)
+        if not self.hierarchical or job is None or "hierarchy" not in self.__dict__:
+            return
+        tree, before = self.hierarchy, self.hierarchy.allocated(job.uid)
+        tree.update(job.uid, self.ledger.allocated(job))
+        self.ledger.record_undo(lambda: tree.update(job.uid, before))

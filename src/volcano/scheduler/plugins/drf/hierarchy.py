@@ -53,7 +53,7 @@ class Branch:
 
 
 class Hierarchy:
-    """The tree; `place` and `update` keep the shares of a job's ancestors right after every change."""
+    """The tree; `update` keeps the shares of a job's ancestors right after every change."""
 
     def __init__(self, total: Vector) -> None:
         self.total = total
@@ -103,22 +103,17 @@ class Hierarchy:
     def allocated(self, job: str) -> Vector:
         """What a job holds."""
         branch, row, _ = self._jobs[job]
-        return branch.allocated[row].copy()
+        held: Vector = branch.allocated[row].copy()
+        return held
 
-    def compare(self, left: str, right: str) -> float:
-        """Negative when queue `left` goes first: hungry before satisfied, then the smaller share per weight."""
-        for one, other in zip(self._path(left), self._path(right), strict=False):
-            if one is other:
-                continue
-            assert one.parent is not None and other.parent is not None
-            full, other_full = one.parent.saturated[one.row], other.parent.saturated[other.row]
-            if full != other_full:
-                return 1.0 if full else -1.0
-            share = one.parent.shares[one.row] / one.weight
-            other_share = other.parent.shares[other.row] / other.weight
-            if share != other_share:
-                return float(share - other_share)
-        return 0.0
+    def key(self, queue: str) -> tuple[tuple[bool, float], ...]:
+        """Sorts queues: level by level hungry before satisfied, then the smaller share per weight."""
+        key = []
+        for branch in self._path(queue):
+            assert branch.parent is not None
+            share = float(branch.parent.shares[branch.row]) / branch.weight
+            key.append((bool(branch.parent.saturated[branch.row]), share))
+        return tuple(key)
 
     def share(self, queue: str) -> float:
         """The dominant share of a queue."""

@@ -1,1 +1,162 @@
 """proportion: queues share the cluster by weight, borrow what others leave, and give it back."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from volcano.kube.names import ROOT_QUEUE
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import PODS, STEP, Vector, share
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Arguments
+from volcano.scheduler.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.plugins.proportion.division import Claim, divide, gather
+from volcano.scheduler.plugins.proportion.shares import (
+    Holdings,
+    Limits,
+    Protection,
+    asked,
+    how_many,
+    lacking,
+    tolerances,
+    within,
+)
+from volcano.scheduler.plugins.proportion.tree import guarantees, plant, real_capabilities
+
+OWN = "/own"  # the jobs of a queue that also has children stand beside the children under this name
+
+
+class Proportion(Plugin):
+    """A queue deserves its weight's part of the cluster, or of its parent's part, as far as it asks for it.
+
+    What it does not ask for is divided among the others in turn, brothers and sisters first. It may hold what it
+    deserves; who comes to hold more, because others came back for their part, can be reclaimed from.
+    """
+
+    def open(self, arguments: Arguments) -> None:
+        self.tree = plant(self.snapshot.queues)
+        self.holdings = Holdings(self.snapshot, self.ledger, self.tree)
+
+    # -- what belongs to whom -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def guarantee(self) -> dict[str, Vector]:
+        return guarantees(self.tree, self.resources)
+
+    @cached_property
+    def capability(self) -> dict[str, Vector]:
+        """The most each queue may have: what is left of the cluster after the others' guarantees, and its own limit."""
+        return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
+
+    @cached_property
+    def deserved(self) -> dict[str, Vector]:
+        """Each queue's share of the cluster, as it stood when the cycle began."""
+        tree, zero = self.tree, self.resources.zeros()
+        own: dict[str, Claim] = {}
+        children = {name: list(below) for name, below in tree.children.items()}
+        for name in tree.parent:
+            queue, limit, promised = tree.queues[name], self.capability[name], self.guarantee[name]
+            requested = self.snapshot.totals[name].requested if name in self.snapshot.totals else zero
+            if tree.leaf(name):
+                own[name] = Claim(queue.weight, promised, np.minimum(requested, limit))
+                continue
+            own[name] = Claim(queue.weight, promised, limit)
+            if requested.any():
+                own[name + OWN] = Claim(1, zero, np.minimum(requested, limit))
+                children[name].append(name + OWN)
+        shares = divide(self.snapshot.total, gather(own, children, ROOT_QUEUE), children, ROOT_QUEUE)
+        shares.update({name.removesuffix(OWN): part for name, part in shares.items() if name.endswith(OWN)})
+        return shares
+
+    @cached_property
+    def protection(self) -> Protection:
+        limits = Limits(self.guarantee, self.deserved, tolerances(self.snapshot.queues.values()))
+        return Protection(self.holdings, limits)
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self.holdings.place(tasks)
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self.holdings.take(tasks)
+
+    # -- order and admission --------------------------------------------------------------------------------------------
+
+    def queue_order(self, queue: Queue) -> tuple[int, float]:
+        """Important queues first, then those that hold the smallest part of what they deserve."""
+        return (-queue.priority, self.share(queue.name))
+
+    def share(self, queue: str) -> float:
+        """The largest part of what a queue deserves, over all resources, that it holds."""
+        deserved = self.deserved.get(queue)
+        if deserved is None:
+            return 0.0
+        named = deserved >= STEP
+        return float(share(self.holdings.allocated[queue][named], deserved[named]).max(initial=0.0))
+
+    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+        queue = self.snapshot.queues[job.queue]
+        if not queue.open:
+            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+        if job.group.min_resources is None:
+            return Vote.PERMIT
+        for name in self.tree.path(queue.name):
+            refusal = lacking(
+                job.min_resources + self.holdings.committed(name),
+                self.capability[name],
+                asked(job.min_resources),
+                self.resources,
+                "queue resource quota insufficient",
+            )
+            if refusal is not None:
+                return refusal
+        return Vote.PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        self.holdings.admit(job)
+
+    # -- how much a queue may take --------------------------------------------------------------------------------------
+
+    def overused(self, queue: Queue) -> bool:
+        """Whether there is nothing left, in any resource, that the queue deserves and does not hold."""
+        left = self.deserved.get(queue.name, self.resources.zeros()) - self.holdings.allocated[queue.name]
+        left[PODS] = 0
+        return bool((left < STEP).all())
+
+    def allocatable(self, queue: Queue, task: Task, count: int) -> int:
+        if not queue.open:
+            return 0
+        return min(count, how_many(task.request, self.holdings.allocated[queue.name], self._share_of(queue)))
+
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        if not queue.open:
+            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+        return lacking(
+            self.holdings.allocated[queue.name] + task.request,
+            self._share_of(queue),
+            asked(task.request),
+            self.resources,
+            f"queue {queue.name} has what it deserves",
+        )
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        if not queue.open:
+            return False
+        request: Vector = np.sum([task.request for task in tasks], axis=0)
+        return within(self.holdings.allocated[queue.name] + request, self._share_of(queue), asked(request))
+
+    def _share_of(self, queue: Queue) -> Vector:
+        deserved = self.deserved.get(queue.name)
+        return self.resources.zeros() if deserved is None else deserved
+
+    # -- who gives back ---------------------------------------------------------------------------------------------------
+
+    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Nobody takes from a queue its guarantee or its share, whichever tier this plugin stands in."""
+        if not hunt.purpose.across_queues:
+            return candidates
+        return list(self.protection.spare(hunt, candidates))
+
+    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        return list(self.protection.spare(hunt, candidates))

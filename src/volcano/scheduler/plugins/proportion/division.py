@@ -50,7 +50,8 @@ def _pour_one(total: float, weights: Vector, floor: Vector, ceiling: Vector) -> 
     poured = np.concatenate([[0.0], np.cumsum(np.diff(levels) * paces[:-1])])
     at = int(np.searchsorted(poured, spare, side="right")) - 1
     level = levels[at] + (spare - poured[at]) / paces[at] if paces[at] > 0 else levels[at]
-    return np.clip(level * weights, floor, ceiling)
+    shares: Vector = np.clip(level * weights, floor, ceiling)
+    return shares
 
 
 def divide(

@@ -1,0 +1,33 @@
+"""conformance: what keeps the cluster itself running goes first and is never evicted."""
+
+from collections.abc import Sequence
+
+from volcano.model.job import Job
+from volcano.model.task import Task
+from volcano.scheduler.plugin import Hunt, Plugin
+
+SYSTEM_NAMESPACE = "kube-system"
+CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
+
+
+class Conformance(Plugin):
+    """Pods of `kube-system`, and pods of a system priority class wherever they are, are protected."""
+
+    leads = True  # also before jobs of a higher priority
+
+    def job_order(self, job: Job) -> bool:
+        return not (job.namespace == SYSTEM_NAMESPACE or job.group.priority_class in CRITICAL)
+
+    def task_order(self, task: Task) -> bool:
+        return not protected(task)
+
+    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        return [task for task in candidates if not protected(task)]
+
+    # What `spare` already filtered passes: the vote lets the tier decide without waiting for a later one.
+    preemptable = reclaimable = unified_evictable = spare
+
+
+def protected(task: Task) -> bool:
+    """Whether a pod must not be evicted by anybody."""
+    return task.namespace == SYSTEM_NAMESPACE or task.priority_class in CRITICAL

@@ -1,0 +1,147 @@
+"""gang: a job runs with at least its minimum of members, roles and resources, or not at all."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from volcano.model.job import Job, SubJob
+from volcano.model.resources import STEP
+from volcano.model.status import READY, VALID, Status
+from volcano.model.task import Task
+from volcano.scheduler.plugin import Hunt, Plugin, Refusal, Vote
+
+PIPELINED = READY | {Status.PIPELINED}
+
+
+class Gang(Plugin):
+    """All or nothing: fewer tasks than the minimum are never started, and victims never shrink a job below it."""
+
+    def job_valid(self, job: Job) -> Refusal | None:
+        tally = self.ledger.tally(job)
+        if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
+            return Refusal("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
+        existing = Counter(sub_job.policy for sub_job in job.sub_jobs.values())
+        if any(existing[policy.name] < policy.min_groups for policy in job.group.sub_groups):
+            return Refusal("Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask")
+        valid = tally.count(VALID)
+        if valid < job.min_available:
+            return Refusal(
+                f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}",
+                "NotEnoughTasks",
+                need=job.min_available,
+                have=valid,
+            )
+        return None
+
+    # -- enough to start? --------------------------------------------------------------------------------------------
+
+    def job_short(self, job: Job) -> int:
+        short = max(self._members_short(job, READY), self._roles_short(job), self._sub_groups_short(job))
+        return short or int(self._resources_short(job))
+
+    def sub_job_short(self, sub_job: SubJob) -> int:
+        return self._members_short(sub_job, READY)
+
+    def job_pipelined(self, job: Job) -> Vote:
+        tally = self.ledger.tally(job)
+        complete = (
+            self._members_short(job, PIPELINED) == 0
+            and all(
+                tally.count_role(role, PIPELINED) + tally.best_effort_by_role.get(role, 0) >= least
+                for role, least in role_minimums(job).items()
+            )
+            and self._enough_sub_groups(job, PIPELINED)
+        )
+        return Vote.PERMIT if complete and not self._resources_short(job) else Vote.REJECT
+
+    def sub_job_pipelined(self, sub_job: SubJob) -> Vote:
+        return Vote.PERMIT if self._members_short(sub_job, PIPELINED) == 0 else Vote.REJECT
+
+    def job_starving(self, job: Job) -> bool:
+        return self.ledger.waiting(job) + self.ledger.ready(job) < job.min_available
+
+    def _members_short(self, job: Job | SubJob, statuses: frozenset[Status]) -> int:
+        """Pending tasks that ask for nothing count as good as there: backfill places them."""
+        tally = self.ledger.tally(job)
+        return max(0, job.min_available - tally.count(statuses) - tally.best_effort)
+
+    def _roles_short(self, job: Job) -> int:
+        tally = self.ledger.tally(job)
+        return sum(
+            max(0, least - tally.count_role(role, READY) - tally.best_effort_by_role.get(role, 0))
+            for role, least in role_minimums(job).items()
+        )
+
+    def _sub_groups_short(self, job: Job) -> int:
+        """The fewest tasks that would make enough sub-groups of every policy ready."""
+        short = 0
+        for policy in job.group.sub_groups:
+            lacking = sorted(
+                self.sub_job_short(sub_job) for sub_job in job.sub_jobs.values() if sub_job.policy == policy.name
+            )
+            short += max(sum(lacking[: policy.min_groups]), policy.min_groups > len(lacking))
+        return short
+
+    def _enough_sub_groups(self, job: Job, statuses: frozenset[Status]) -> bool:
+        complete = Counter(
+            sub_job.policy for sub_job in job.sub_jobs.values() if self._members_short(sub_job, statuses) == 0
+        )
+        return all(complete[policy.name] >= policy.min_groups for policy in job.group.sub_groups)
+
+    def _resources_short(self, job: Job) -> bool:
+        """Whether a job that is about to start holds less than its minResources, as far as its tasks can get there.
+
+        Once it has started, members come and go by count alone.
+        """
+        if job.group.min_resources is None:
+            return False
+        if sum(job.count(status) for status in READY) >= max(job.min_available, 1):
+            return False
+        within_reach = job.min_resources.clip(max=job.requested)
+        return bool((self.ledger.allocated(job) + STEP < within_reach).any())
+
+    # -- order ---------------------------------------------------------------------------------------------------------
+
+    def job_order(self, job: Job) -> bool:
+        """Jobs still short of their minimum go before jobs that already run."""
+        return self.job_short(job) == 0
+
+    def sub_job_order(self, sub_job: SubJob) -> bool:
+        return self.sub_job_short(sub_job) == 0
+
+    # -- victims -------------------------------------------------------------------------------------------------------
+
+    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        """A gang may lose the members it has beyond its minimum; when gangs may be broken, everybody."""
+        return candidates if hunt.breaking else self.surplus(candidates)
+
+    reclaimable = preemptable
+
+    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        """The gang actions weigh whole gangs themselves."""
+        return candidates
+
+    def surplus(self, candidates: Sequence[Task]) -> list[Task]:
+        """Those of the candidates, in their order, whose loss leaves every job and role its minimum."""
+        members: dict[str, int] = {}
+        roles: dict[tuple[str, str], int] = {}
+        surplus = []
+        for task in candidates:
+            job = self.snapshot.jobs.get(task.job)
+            if job is None:
+                surplus.append(task)
+                continue
+            tally, role, least = self.ledger.tally(job), (job.uid, task.role), role_minimums(job).get(task.role, 0)
+            spare = members.setdefault(job.uid, tally.count(READY) - job.min_available)
+            spare_in_role = roles.setdefault(role, tally.count_role(task.role, READY) - least) if least else 1
+            if spare > 0 and spare_in_role > 0:
+                members[job.uid] -= 1
+                if least:
+                    roles[role] -= 1
+                surplus.append(task)
+        return surplus
+
+
+def role_minimums(job: Job) -> dict[str, int]:
+    """How many tasks each role needs; nothing when the job's own minimum is too small to hold them all."""
+    minimums = {role: least for role, least in job.group.min_task_member.items() if least > 0}
+    return minimums if sum(minimums.values()) <= job.min_available else {}

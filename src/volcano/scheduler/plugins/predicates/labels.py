@@ -1,0 +1,91 @@
+"""Node labels as columns: a selector is judged once per distinct value, not once per node."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcano.kube.selectors import LabelSelector, NodeSelector, Operator, Requirement
+from volcano.model.node import Node
+from volcano.model.resources import Mask
+
+Codes = NDArray[np.int64]
+
+ABSENT = -1
+NODE_NAME = "metadata.name"
+
+
+class Column:
+    """One label over all nodes: a number per distinct value, -1 where a node lacks the label."""
+
+    def __init__(self, values: Sequence[str | None]) -> None:
+        self.code_of: dict[str, int] = {}
+        self.codes: Codes = np.fromiter(
+            (ABSENT if value is None else self.code_of.setdefault(value, len(self.code_of)) for value in values),
+            dtype=np.int64,
+            count=len(values),
+        )
+
+    @property
+    def present(self) -> Mask:
+        return self.codes >= 0
+
+    def where(self, requirement: Requirement) -> Mask:
+        """The nodes whose value satisfies a requirement."""
+        if requirement.operator in (Operator.IN, Operator.NOT_IN):
+            wanted = [self.code_of[value] for value in requirement.values if value in self.code_of]
+            listed: Mask = np.isin(self.codes, wanted)
+            return listed if requirement.operator is Operator.IN else ~listed
+        verdicts = [requirement.matches({requirement.key: value}) for value in self.code_of]
+        # The last entry answers for nodes without the label: their code is -1.
+        verdicts.append(requirement.matches({}))
+        return np.array(verdicts, dtype=np.bool_)[self.codes]
+
+
+class LabelColumns:
+    """The labels of all nodes; a column is made when somebody first asks for its key."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self._columns: dict[str, Column] = {}
+        self._names: Column | None = None
+        self._chosen: dict[NodeSelector, Mask] = {}
+
+    def column(self, key: str) -> Column:
+        """The values of one label."""
+        if key not in self._columns:
+            self._columns[key] = Column([node.labels.get(key) for node in self.nodes])
+        return self._columns[key]
+
+    def selected(self, selector: LabelSelector) -> Mask:
+        """The nodes whose labels a selector matches."""
+        selected = np.full(len(self.nodes), not selector.selects_nothing)
+        for requirement in selector.requirements:
+            selected &= self.column(requirement.key).where(requirement)
+        return selected
+
+    def chosen(self, selector: NodeSelector) -> Mask:
+        """The nodes that one of the selector's terms matches."""
+        if selector not in self._chosen:
+            chosen = np.zeros(len(self.nodes), dtype=np.bool_)
+            for on_labels, on_fields in selector.terms:
+                chosen |= self.selected(on_labels) & self._by_field(on_fields)
+            self._chosen[selector] = chosen
+        return self._chosen[selector]
+
+    def _by_field(self, selector: LabelSelector) -> Mask:
+        """Fields are labels by another name; the only one there is, is the node's name."""
+        selected = np.full(len(self.nodes), not selector.selects_nothing)
+        for requirement in selector.requirements:
+            if self._names is None:
+                self._names = Column([node.name for node in self.nodes])
+            known = requirement.key == NODE_NAME
+            selected &= self._names.where(requirement) if known else False
+        return selected
+
+
+@lru_cache(maxsize=4096)
+def exactly(key: str, value: str) -> Requirement:
+    """The requirement that a node selector's `key: value` means."""
+    return Requirement(key, Operator.IN, frozenset((value,)))

@@ -1,0 +1,66 @@
+"""Taints and tolerations: judged once per distinct set of taints, not once per node."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcano.model.node import Node, Taint
+from volcano.model.resources import Mask
+from volcano.model.task import Toleration
+
+REPELLING = ("NoSchedule", "NoExecute")
+DISCOURAGING = ("PreferNoSchedule",)
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether one toleration covers one taint."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator == "Exists":
+        return True
+    return bool(toleration.key) and toleration.value == taint.value
+
+
+def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]) -> int:
+    """How many of the taints with one of these effects no toleration covers."""
+    return sum(
+        taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+class TaintColumns:
+    """The taints of all nodes as a number per distinct set, so that few sets are judged for many nodes."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        sets: dict[tuple[Taint, ...], int] = {}
+        self.codes = np.fromiter(
+            (sets.setdefault(node.taints, len(sets)) for node in nodes), dtype=np.int64, count=len(nodes)
+        )
+        self.sets = tuple(sets)
+        self.unschedulable: Mask = np.fromiter(
+            (node.unschedulable for node in nodes), dtype=np.bool_, count=len(nodes)
+        )
+
+    def repelled(self, tolerations: Sequence[Toleration]) -> Mask:
+        """The nodes with a taint that keeps the pod away."""
+        return self._counted(tolerations, REPELLING) > 0
+
+    def discouraged(self, tolerations: Sequence[Toleration]) -> NDArray[np.float64]:
+        """How many taints of each node would rather keep the pod away."""
+        relevant = [each for each in tolerations if each.effect in ("", "PreferNoSchedule")]
+        return self._counted(relevant, DISCOURAGING)
+
+    def closed(self, tolerations: Sequence[Toleration]) -> Mask:
+        """The cordoned nodes, unless the pod tolerates that."""
+        if any(tolerates(toleration, UNSCHEDULABLE) for toleration in tolerations):
+            return np.zeros_like(self.unschedulable)
+        return self.unschedulable
+
+    def _counted(self, tolerations: Sequence[Toleration], effects: Sequence[str]) -> NDArray[np.float64]:
+        counts = np.array([untolerated(taints, tolerations, effects) for taints in self.sets], dtype=np.float64)
+        return counts[self.codes] if len(counts) else np.zeros(0)

@@ -1,0 +1,191 @@
+"""What queue plugins keep per queue, and the arithmetic of limits: how many more fit, what lacks, who is over."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from volcano.kube.names import OVERUSE_TOLERANCE, ROOT_QUEUE
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive
+from volcano.model.snapshot import Snapshot
+from volcano.model.task import Task
+from volcano.scheduler.ledger import Ledger
+from volcano.scheduler.plugin import Hunt, Refusal
+from volcano.scheduler.plugins.proportion.tree import QueueTree
+
+# Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.
+HAIR = 1e-9
+UNLIMITED = 10**9
+
+
+class Holdings:
+    """What each queue, and each of its ancestors, holds and was promised; kept up while the cycle places and evicts."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree) -> None:
+        self.snapshot = snapshot
+        self.tree = tree
+        self.requested: dict[str, Vector] = {}
+        self.inqueue: dict[str, Vector] = {}
+        self.elastic: dict[str, Vector] = {}
+        allocated: dict[str, Vector] = {}
+        for name, totals in snapshot.totals.items():
+            for above in (*tree.path(name), ROOT_QUEUE):
+                add(allocated, above, totals.allocated)
+                add(self.requested, above, totals.requested)
+                add(self.inqueue, above, totals.inqueue)
+                add(self.elastic, above, totals.elastic)
+        self.allocated = ledger.totals(allocated)
+
+    def place(self, tasks: Sequence[Task]) -> None:
+        """Tasks of one job and shape were placed."""
+        amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
+        for name in self.lineage(tasks[0]):
+            self.allocated.add(name, amount)
+
+    def take(self, tasks: Sequence[Task]) -> None:
+        """Tasks of one job and shape were marked for eviction."""
+        amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
+        for name in self.lineage(tasks[0]):
+            self.allocated.subtract(name, amount)
+
+    def admit(self, job: Job) -> None:
+        """A job was let in: what it asks for is promised to it."""
+        promised = positive(job.min_resources - job.gated)
+        for name in (*self.tree.path(job.queue), ROOT_QUEUE):
+            add(self.inqueue, name, promised)
+
+    def lineage(self, task: Task) -> tuple[str, ...]:
+        """The queue of a task and its ancestors; nothing for pods that belong to no job of ours."""
+        job = self.snapshot.jobs.get(task.job)
+        return () if job is None else self.tree.path(job.queue)
+
+    def committed(self, name: str) -> Vector:
+        """What a queue holds or was promised, less what its jobs hold beyond their minimum."""
+        zero = self.snapshot.resources.zeros()
+        committed: Vector = self.allocated[name] + self.inqueue.get(name, zero) - self.elastic.get(name, zero)
+        return committed
+
+
+def add(totals: dict[str, Vector], name: str, amount: Vector) -> None:
+    totals[name] = totals[name] + amount if name in totals else amount
+
+
+def asked(request: Vector) -> Mask:
+    """The dimensions a request is about; the pod itself is none."""
+    columns = request > 0
+    columns[PODS] = False
+    return columns
+
+
+def how_many(request: Vector, held: Vector, limit: Vector) -> int:
+    """How many such requests still go between what is held and the limit, in the dimensions asked for."""
+    columns = asked(request)
+    if not columns.any():
+        return UNLIMITED
+    room = limit[columns] * (1 + HAIR) + HAIR - held[columns]
+    return max(0, int(min((room / request[columns]).min(), UNLIMITED)))
+
+
+def within(need: Vector, limit: Vector, columns: Mask) -> bool:
+    """Whether a need stays within a limit in these dimensions."""
+    return bool((need[columns] <= limit[columns] * (1 + HAIR) + HAIR).all())
+
+
+def lacking(
+    need: Vector, limit: Vector, columns: Mask, resources: ResourceIndex, message: str, word: str = "insufficient"
+) -> Refusal | None:
+    """The refusal that names what a limit lacks; None when it suffices."""
+    over = columns & (need > limit * (1 + HAIR) + HAIR)
+    if not over.any():
+        return None
+    names = [resources.names[column] for column in np.flatnonzero(over)]
+    first = int(np.flatnonzero(over)[0])
+    text = f"{message}: {', '.join(f'{word} {name}' for name in names)}"
+    return Refusal(text, resource=names[0], need=float(need[first]), have=float(limit[first]))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What protects a queue from losing more: its promise and its share, and how far it may exceed the share."""
+
+    guarantee: Mapping[str, Vector]
+    deserved: Mapping[str, Vector]
+    tolerance: Mapping[str, float | None]  # None: leave a queue alone where taking more would bring it below its share
+
+
+def tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
+    """The queues' own word on how far over their share they may stay; anything but a number from 0 up is ignored."""
+    said: dict[str, float | None] = {}
+    for queue in queues:
+        try:
+            tolerance = float(queue.annotations[OVERUSE_TOLERANCE])
+        except (KeyError, ValueError):
+            continue
+        if tolerance >= 0:
+            said[queue.name] = tolerance
+    return said
+
+
+def over_share(held: Vector, request: Vector, deserved: Vector, columns: Mask, tolerance: float | None) -> bool:
+    """Whether a queue that holds so much can lose a task that asks for `request`.
+
+    It can when, in one of these dimensions, it holds more than it deserves (by more than the tolerated fraction) and
+    still holds what it deserves afterwards. With a tolerance of exactly 0 every excess will do.
+    """
+    excess = held[columns] - deserved[columns]
+    tolerated = deserved[columns] * (tolerance or 0.0)
+    over = excess > tolerated + STEP
+    if tolerance != 0:
+        over &= excess >= request[columns] - STEP - HAIR * deserved[columns]
+    return bool(over.any())
+
+
+class Protection:
+    """Walks candidates in the order they would go, and keeps those whose queue can spare them."""
+
+    def __init__(self, holdings: Holdings, limits: Limits) -> None:
+        self.holdings = holdings
+        self.limits = limits
+
+    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+        """The candidates whose loss leaves their queue its guarantee and its share."""
+        holdings, limits, jobs = self.holdings, self.limits, self.holdings.snapshot.jobs
+        running: dict[str, Vector] = {}
+        shared = set(holdings.tree.path(hunt.job.queue))
+        for task in candidates:
+            job = jobs.get(task.job)
+            if job is None:
+                continue
+            queue = holdings.snapshot.queues[job.queue]
+            columns = asked(task.request) & asked(hunt.task.request)
+            lineage = [name for name in holdings.tree.path(job.queue) if name not in shared]
+            held = {name: running.get(name, holdings.allocated[name]) for name in lineage}
+            if (
+                queue.reclaimable
+                and columns.any()
+                and lineage
+                and keeps_guarantees(task.request, held, limits.guarantee)
+                and over_share(
+                    held[job.queue],
+                    task.request,
+                    limits.deserved[job.queue],
+                    columns,
+                    limits.tolerance.get(job.queue),
+                )
+            ):
+                running.update({name: amount - task.request for name, amount in held.items()})
+                yield task
+
+
+def keeps_guarantees(request: Vector, held: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
+    """Whether every one of these queues still holds what it is promised after losing a request."""
+    columns = request > 0
+    for name, amount in held.items():
+        promised = guarantee.get(name)
+        if promised is not None:
+            relevant = columns & (promised > 0)
+            if (amount[relevant] - request[relevant] + STEP < promised[relevant]).any():
+                return False
+    return True
