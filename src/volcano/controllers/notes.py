@@ -18,9 +18,9 @@ def note(
     source: str,
     warning: bool = False,
 ) -> Create:
-    """An Event about an object. Said again, it is the same Event: its name follows from what it says."""
+    """An Event about an object, as a write that may fail without consequence."""
     key = key_of(about)
-    digest = hashlib.sha256(f"{uid_of(about)}/{reason}/{message}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{uid_of(about)}/{reason}/{message}/{now.wall}".encode()).hexdigest()[:16]
     namespace = key.namespace or "default"
     return Create(
         EVENT,
@@ -47,3 +47,24 @@ def note(
         },
         optional=True,
     )
+
+
+class Notebook:
+    """Says each thing about an object once: a reconciler that looks again has nothing new to say."""
+
+    def __init__(self, source: str, *, capacity: int = 10_000) -> None:
+        self._source = source
+        self._capacity = capacity
+        self._said: dict[tuple[str, str, str], None] = {}
+
+    def once(
+        self, about: Manifest, kind: Kind, reason: str, message: str, now: Instant, *, warning: bool = False
+    ) -> tuple[Create, ...]:
+        """The Event to write, or nothing when the same was said before."""
+        said = (uid_of(about), reason, message)
+        if said in self._said:
+            return ()
+        if len(self._said) >= self._capacity:
+            del self._said[next(iter(self._said))]
+        self._said[said] = None
+        return (note(about, kind, reason, message, now, source=self._source, warning=warning),)

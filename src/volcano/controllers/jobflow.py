@@ -1,0 +1,223 @@
+"""JobFlow and JobTemplate controllers: jobs made from templates, each when those it depends on are done."""
+
+import copy
+from collections.abc import Hashable, Iterable
+
+from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.controllers.notes import Notebook
+from volcano.kube.client import Event, Options
+from volcano.kube.duration import parse as parse_duration
+from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    owner_reference,
+)
+from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.patch import merge_patch
+from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
+
+BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
+BY_FLOW = "volcano.sh/createdByJobFlow"
+SOURCE = "jobflow-controller"
+# Job phase → the list of the status it appears in.
+LISTS = {
+    "Pending": "pendingJobs",
+    "Running": "runningJobs",
+    "Failed": "failedJobs",
+    "Completed": "completedJobs",
+    "Terminated": "terminatedJobs",
+}
+UNLISTED = ("Completing", "Terminating")
+
+
+class JobFlowController(Reconciler):
+    """Creates a flow's jobs in the order of their dependencies and sums up how they fare."""
+
+    name = SOURCE
+    watches = (Watch(JOB_FLOW), Watch(JOB_TEMPLATE), Watch(JOB))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes = Notebook(SOURCE)
+        self.index.by_controller(JOB)
+        self.index.facet(JOB_FLOW, "template", _templates)
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        if event.kind == JOB_FLOW:
+            return (key_of(event.object),)
+        if event.kind == JOB_TEMPLATE:
+            return [key_of(flow) for flow in self.index.find(JOB_FLOW, "template", key_of(event.object))]
+        owner = controller_of(event.object)
+        if owner is None or owner["kind"] != JOB_FLOW.kind:
+            return ()
+        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        flow = self.index.get(JOB_FLOW, key)
+        if flow is None or is_deleting(flow):
+            return NOTHING
+        phase = _phase(flow)
+        jobs = {key_of(job).name: job for job in self.index.owned(JOB, flow)}
+        if phase in ("Failed", "Terminating"):
+            return NOTHING
+        if phase == "Succeed" and (flow.get("spec") or {}).get("jobRetainPolicy") == "delete":
+            options = Options(propagation="Background")
+            return Plan(
+                [
+                    Delete(JOB, key_of(j), options, if_present=True)
+                    for j in jobs.values()
+                    if not is_deleting(j)
+                ]
+            )
+        operations: list[Operation] = []
+        if phase != "Succeed":
+            operations += self._create(flow, jobs, now)
+        status = _status(flow, jobs, now)
+        if status != (flow.get("status") or {}):
+            operations.append(
+                Patch(JOB_FLOW, key, {"status": _replacing(flow.get("status") or {}, status)}, "status")
+            )
+        return Plan(operations)
+
+    def _create(self, flow: Manifest, jobs: dict[str, Manifest], now: Instant) -> Iterable[Operation]:
+        prefix = key_of(flow).name
+        for step in (flow.get("spec") or {}).get("flows") or ():
+            name = f"{prefix}-{step['name']}"
+            targets = (step.get("dependsOn") or {}).get("targets") or ()
+            ready = all(_phase(jobs.get(f"{prefix}-{target}") or {}) == "Completed" for target in targets)
+            if name in jobs or not ready:
+                continue
+            template = self.index.get(JOB_TEMPLATE, Key(key_of(flow).namespace, step["name"]))
+            if template is None:
+                text = f"JobTemplate {step['name']} is not there; flow {step['name']} waits for it"
+                yield from self._notes.once(flow, JOB_FLOW, "TemplateNotFound", text, now, warning=True)
+                continue
+            yield Create(JOB, _job(flow, step, template, name), if_absent=True)
+            yield from self._notes.once(flow, JOB_FLOW, "Created", f"create a job named {name}!", now)
+
+
+def _templates(flow: Manifest) -> Iterable[Hashable]:
+    namespace = key_of(flow).namespace
+    return [Key(namespace, step["name"]) for step in (flow.get("spec") or {}).get("flows") or ()]
+
+
+def _job(flow: Manifest, step: Manifest, template: Manifest, name: str) -> Manifest:
+    namespace = key_of(flow).namespace
+    marks = {BY_TEMPLATE: f"{namespace}.{key_of(template).name}", BY_FLOW: f"{namespace}.{key_of(flow).name}"}
+    spec = copy.deepcopy(template.get("spec") or {})
+    changes = (step.get("patch") or {}).get("jobSpec") or {}
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": marks,
+            "annotations": marks,
+            "ownerReferences": [owner_reference(flow)],
+        },
+        "spec": merge_patch(spec, changes),
+    }
+
+
+def _phase(manifest: Manifest) -> str:
+    return str(((manifest.get("status") or {}).get("state") or {}).get("phase", ""))
+
+
+def _status(flow: Manifest, jobs: dict[str, Manifest], now: Instant) -> Manifest:
+    known = flow.get("status") or {}
+    status: Manifest = {name: [] for name in [*LISTS.values(), "unKnowJobs"]}
+    for name in sorted(jobs):
+        phase = _phase(jobs[name]) or "Pending"
+        if phase not in UNLISTED:
+            status[LISTS.get(phase, "unKnowJobs")].append(name)
+    histories = {entry["name"]: entry for entry in known.get("jobStatusList") or ()}
+    status["jobStatusList"] = [_job_status(jobs[name], histories.get(name), now) for name in sorted(jobs)]
+    status["conditions"] = {
+        name: {
+            "phase": _phase(job),
+            "createTime": job["metadata"].get("creationTimestamp"),
+            **{
+                part: job["status"][part]
+                for part in ("runningDuration", "taskStatusCount")
+                if (job.get("status") or {}).get(part)
+            },
+        }
+        for name, job in sorted(jobs.items())
+    }
+    status["state"] = {"phase": _next_phase(flow, status)}
+    return {name: value for name, value in status.items() if value}
+
+
+def _next_phase(flow: Manifest, status: Manifest) -> str:
+    phase = _phase(flow) or "Pending"
+    broken = status["failedJobs"] or status["terminatedJobs"]
+    steps = len((flow.get("spec") or {}).get("flows") or ())
+    if phase == "Succeed":
+        return phase
+    if broken:
+        return "Failed"
+    if len(status["completedJobs"]) >= steps > 0:
+        return "Succeed"
+    return "Running" if status["runningJobs"] or status["completedJobs"] or phase == "Running" else "Pending"
+
+
+def _job_status(job: Manifest, known: Manifest | None, now: Instant) -> Manifest:
+    phase, created = _phase(job), job["metadata"].get("creationTimestamp")
+    histories = [dict(entry) for entry in (known or {}).get("runningHistories") or ()]
+    if phase and (not histories or histories[-1].get("state") != phase):
+        if histories:
+            histories[-1]["endTimestamp"] = now.timestamp()
+        histories.append({"startTimestamp": now.timestamp(), "state": phase})
+    status: Manifest = {"name": key_of(job).name, "state": phase, "startTimestamp": created}
+    duration = (job.get("status") or {}).get("runningDuration")
+    if duration and created:
+        status["endTimestamp"] = timestamp(parse_timestamp(created) + parse_duration(duration))
+    status["restartCount"] = (job.get("status") or {}).get("retryCount", 0)
+    status["runningHistories"] = histories
+    return status
+
+
+def _replacing(known: Manifest, status: Manifest) -> Manifest:
+    """A merge patch that leaves nothing of the old status behind."""
+    gone = {name: None for name in known if name not in status}
+    conditions = dict.fromkeys(set(known.get("conditions") or {}) - set(status.get("conditions") or {}))
+    if conditions and "conditions" in status:
+        status = {**status, "conditions": {**conditions, **status["conditions"]}}
+    return {**gone, **status}
+
+
+class JobTemplateController(Reconciler):
+    """Lists in a template's status the jobs that were made from it."""
+
+    name = "jobtemplate-controller"
+    watches = (Watch(JOB_TEMPLATE), Watch(JOB, labels=BY_TEMPLATE))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index.facet(JOB, "template", _template_of)
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        return (key_of(event.object),) if event.kind == JOB_TEMPLATE else _template_of(event.object)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        template = self.index.get(JOB_TEMPLATE, key)
+        if template is None or is_deleting(template):
+            return NOTHING
+        names = sorted(key_of(job).name for job in self.index.find(JOB, "template", key))
+        if names == ((template.get("status") or {}).get("jobDependsOnList") or []):
+            return NOTHING
+        return Plan([Patch(JOB_TEMPLATE, key, {"status": {"jobDependsOnList": names}}, "status")])
+
+
+def _template_of(job: Manifest) -> Iterable[Hashable]:
+    """`<namespace>.<name>`; the name may itself contain dots."""
+    namespace, dot, name = labels_of(job).get(BY_TEMPLATE, "").partition(".")
+    return (Key(namespace, name),) if dot else ()
