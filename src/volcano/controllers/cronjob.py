@@ -79,7 +79,7 @@ class CronJobController(Reconciler):
         except ValueError as error:
             reason = "UnParseableCronJobSchedule" if "timeZone" not in str(error) else "InvalidTimeZone"
             return (
-                [note(cron_job, CRON_JOB, reason, str(error), now, source=SOURCE, warning=True)],
+                [*self._notes.once(cron_job, CRON_JOB, reason, str(error), now, warning=True)],
                 last,
                 None,
             )
