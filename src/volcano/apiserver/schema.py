@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from volcano.apiserver import structural
@@ -14,16 +15,26 @@ Change = Callable[[Any], None]
 
 
 class CompiledSchema:
-    """One version's schema, compiled once and asked often."""
-
-    __slots__ = ("_check", "_default", "_prune", "_rules", "source")
+    """One version's schema, compiled when first asked, and asked often."""
 
     def __init__(self, source: Mapping[str, Any]) -> None:
         self.source = source
-        self._check = structural.compile_schema(source, root=True).check
-        self._prune = _pruner(source, keep=IMPLICIT)
-        self._default = _defaulter(source)
-        self._rules: Rules | None = compile_rules(source)
+
+    @cached_property
+    def _check(self) -> structural.Check:
+        return structural.compile_schema(self.source, root=True).check
+
+    @cached_property
+    def _prune(self) -> Change | None:
+        return _pruner(self.source, keep=IMPLICIT)
+
+    @cached_property
+    def _default(self) -> Change | None:
+        return _defaulter(self.source)
+
+    @cached_property
+    def _rules(self) -> Rules | None:
+        return compile_rules(self.source)
 
     def causes(self, manifest: Manifest, old: Manifest | None = None) -> list[Cause]:
         """Everything wrong with an object. What an update leaves as it was is not complained about again."""
