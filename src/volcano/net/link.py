@@ -1,6 +1,7 @@
 """One connection to a server: a request out, its reply in, whole or as a stream."""
 
 import asyncio
+import socket
 from dataclasses import dataclass
 
 import httptools
@@ -62,6 +63,7 @@ class Link(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.reusable = True
+        _keep_alive(transport)
 
     def connection_lost(self, error: Exception | None) -> None:
         self.reusable = False
@@ -209,3 +211,14 @@ class Link(asyncio.Protocol):
         """Whether the end of the connection is the proper end of the reply."""
         framed = "content-length" in self._headers or "transfer-encoding" in self._headers
         return not self._in_head and not framed
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    """Lets the kernel notice a server that went without a word, so that a silent watch does not wait for ever."""
+    endpoint = transport.get_extra_info("socket")
+    if endpoint is None or endpoint.family == socket.AF_UNIX:
+        return
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # not every system has them
+            endpoint.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)

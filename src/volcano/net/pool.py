@@ -3,16 +3,16 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 from volcano.net.link import Broken, Flow, Link, Reply, TimedOut
 from volcano.net.proxy import Proxy, Tunnel
 from volcano.net.tls import client_context
-from volcano.net.wire import request_head
+from volcano.net.wire import RequestHeaders, request_head
 
-NO_HEADERS: Mapping[str, str] = {}
+NO_HEADERS: RequestHeaders = {}
 CONNECTIONS = 64
 TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
@@ -57,7 +57,7 @@ class Pool:
         self,
         method: str,
         target: str,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: RequestHeaders = NO_HEADERS,
         body: bytes = b"",
         *,
         timeout: float = TIMEOUT,
@@ -76,7 +76,7 @@ class Pool:
         self,
         method: str,
         target: str,
-        headers: Mapping[str, str] = NO_HEADERS,
+        headers: RequestHeaders = NO_HEADERS,
         body: bytes = b"",
         *,
         timeout: float = TIMEOUT,
@@ -104,8 +104,8 @@ class Pool:
         self._idle.clear()
         await asyncio.sleep(0)  # transports close in the next turn of the loop
 
-    def _encode(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        lines = {**self._common, **headers}
+    def _encode(self, method: str, target: str, headers: RequestHeaders, body: bytes) -> bytes:
+        lines: dict[str, str | tuple[str, ...]] = {**self._common, **headers}
         if body or method in ("POST", "PUT", "PATCH"):
             lines["Content-Length"] = str(len(body))
         return request_head(method, self._prefix + target, lines) + body

@@ -119,7 +119,7 @@ def server_context(credential: Credential, *, client_authority: bytes | None = N
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    _load(context, credential)
+    load_credential(context, credential)
     if client_authority is not None:
         context.load_verify_locations(cadata=client_authority.decode("ascii"))
         context.verify_mode = ssl.CERT_OPTIONAL
@@ -137,7 +137,7 @@ def client_context(
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if credential is not None:
-        _load(context, credential)
+        load_credential(context, credential)
     return context
 
 
@@ -157,7 +157,7 @@ def write_private(path: Path, content: bytes) -> None:
         raise
 
 
-def _load(context: ssl.SSLContext, credential: Credential) -> None:
+def load_credential(context: ssl.SSLContext, credential: Credential) -> None:
     """Loads a certificate and key; the ssl module takes them from a file only."""
     with tempfile.NamedTemporaryFile(prefix="tls-") as file:  # created readable by its owner only
         file.write(credential.cert_pem + b"\n" + credential.key_pem)

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -22,6 +22,7 @@ from volcano.net.frames import (
 from volcano.net.link import Broken
 from volcano.net.messages import Answer, Connection, Request, Response, Upgrade
 from volcano.net.pool import Pool
+from volcano.net.wire import RequestHeaders
 
 MAX_MESSAGE = 4 << 20
 _SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
@@ -201,7 +202,7 @@ def accept(
 async def connect(
     pool: Pool,
     target: str,
-    headers: Mapping[str, str],
+    headers: RequestHeaders,
     *,
     protocols: Sequence[str] = (),
     max_size: int = MAX_MESSAGE,

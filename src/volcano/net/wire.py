@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
 
+# A tuple stands for a header that is repeated, once for each value.
+RequestHeaders = Mapping[str, str | tuple[str, ...]]
+
 # What a message may not carry a body for.
 BODILESS = frozenset({204, 304})
 LAST_CHUNK = b"0\r\n\r\n"
@@ -27,23 +30,28 @@ class Malformed(Exception):
 def response_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
     """The head of an answer. `framing` is the server's own lines, each ended; raises ValueError on injected ones."""
     lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    check_lines(headers, lines)
+    check_lines(len(headers), lines)
     line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"
     return f"{line}{lines}{framing}\r\n".encode("latin-1")
 
 
-def request_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+def request_head(method: str, target: str, headers: RequestHeaders) -> bytes:
     """The head of a request; raises ValueError when a header or the target would break out of its line."""
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-    check_lines(headers, lines)
+    pairs = [
+        (name, value)
+        for name, values in headers.items()
+        for value in ((values,) if isinstance(values, str) else values)
+    ]
+    lines = "".join([f"{name}: {value}\r\n" for name, value in pairs])
+    check_lines(len(pairs), lines)
     if not target.isascii() or " " in target or "\n" in target or "\r" in target:
         raise ValueError(f"request target {target!r} must be percent-encoded")
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode("latin-1")
 
 
-def check_lines(headers: Mapping[str, str], lines: str) -> None:
+def check_lines(count: int, lines: str) -> None:
     """Refuses header names or values that smuggle in a line of their own."""
-    if lines.count("\n") != len(headers) or lines.count("\r") != len(headers):
+    if lines.count("\n") != count or lines.count("\r") != count:
         raise ValueError("a header contains a line break")
 
 

@@ -1,0 +1,238 @@
+"""The client protocol over HTTP: the same seven verbs against any API server."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from volcano.clients.credentials import ANONYMOUS, CredentialError, Credentials
+from volcano.clients.replies import LineCutter, decode_list, lines_to_events, refusal, retry_after
+from volcano.clients.requests import (
+    delete_body,
+    list_parameters,
+    patch_body,
+    path_of,
+    watch_parameters,
+    with_query,
+    write_body,
+    write_parameters,
+)
+from volcano.clock import Clock
+from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, PatchType, Query
+from volcano.kube.errors import Gone, Unauthorized, Unavailable
+from volcano.kube.kinds import Kind
+from volcano.kube.limits import Limiter
+from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.net.link import Broken, Reply
+from volcano.net.pool import Pool
+
+# Watches end after between one and two times this long, so that they spread over servers and do not end together.
+WATCH_SECONDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How often and how patiently a request is tried again."""
+
+    attempts: int = 6
+    first_pause: float = 0.1
+    longest_pause: float = 5.0
+
+    def pause(self, attempt: int, asked: int | None, chance: float) -> float:
+        """Seconds before the next attempt: what the server asked for, else twice as long each time; half is jitter."""
+        if asked is not None:
+            return asked + chance * self.first_pause
+        pause = min(self.first_pause * 2.0**attempt, self.longest_pause)
+        return pause / 2 + chance * pause / 2
+
+
+class HttpClient:
+    """A `Client` that talks to the API server behind a pool of connections."""
+
+    def __init__(
+        self,
+        pool: Pool,
+        clock: Clock,
+        *,
+        chance: Callable[[], float],
+        credentials: Credentials = ANONYMOUS,
+        limiter: Limiter | None = None,
+        retries: Retries = Retries(),
+        user_agent: str = "volcano",
+        page: int = 0,
+        timeout: float = 60.0,
+    ) -> None:
+        """`chance` gives numbers in [0, 1); with `page`, lists are fetched in pages of that size."""
+        self._pool = pool
+        self._clock = clock
+        self._chance = chance
+        self._credentials = credentials
+        self._limiter = limiter
+        self._retries = retries
+        self._page = page
+        self._timeout = timeout
+        self._common = {"Accept": "application/json", "User-Agent": user_agent}
+
+    async def close(self) -> None:
+        """Closes the connections; watches end."""
+        await self._pool.close()
+
+    # the seven verbs
+
+    async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest:
+        return await self._json("GET", path_of(kind, key.namespace, key.name, subresource))
+
+    async def list(self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads) -> Listing:
+        if query.limit or query.continue_token or not self._page:
+            return await self._list(kind, query, decode)
+        try:
+            return await self._list_in_pages(kind, replace(query, limit=self._page), decode)
+        except Gone:  # the snapshot was compacted away between two pages
+            return await self._list(kind, query, decode)
+
+    async def create(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        key = key_of(manifest)
+        path = path_of(kind, _home(kind, key), key.name if subresource else "", subresource)
+        body = write_body(kind, manifest, subresource, options)
+        return await self._json("POST", with_query(path, write_parameters(options)), body)
+
+    async def update(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        key = key_of(manifest)
+        path = path_of(kind, _home(kind, key), key.name, subresource)
+        body = write_body(kind, manifest, subresource, options)
+        return await self._json("PUT", with_query(path, write_parameters(options)), body)
+
+    async def patch(
+        self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        applying = options.patch_type is PatchType.APPLY
+        parameters = write_parameters(options, applying=applying)
+        target = with_query(path_of(kind, _home(kind, key), key.name, subresource), parameters)
+        return await self._json("PATCH", target, patch_body(patch, options), options.patch_type.value)
+
+    async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
+        path = path_of(kind, _home(kind, key), key.name)
+        return await self._json("DELETE", path, delete_body(options))
+
+    async def watch(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncIterator[Event]:
+        seconds = query.timeout_seconds or int(WATCH_SECONDS * (1 + self._chance()))
+        target = with_query(path_of(kind, query.namespace), watch_parameters(query, seconds))
+        async with aclosing(self.lines(target)) as blocks:
+            async for lines in blocks:
+                for event in lines_to_events(lines, kind, decode):
+                    yield event
+
+    # beyond the protocol
+
+    async def raw(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Reply:
+        """Any request, with our credentials and retries; raises the refusal a status of 400 or more stands for."""
+        return await self._request(method, target, body, content_type)
+
+    async def lines(self, target: str) -> AsyncGenerator[Sequence[bytes], None]:
+        """The lines of a streamed answer as they come, several at a time."""
+        if self._limiter is not None:
+            await self._limiter.acquire()
+        headers = await self._headers("")
+        cutter = LineCutter()
+        try:
+            async with self._pool.stream("GET", target, headers, timeout=self._timeout) as flow:
+                if flow.status != 200:
+                    body = b""
+                    while part := await flow.body.read():
+                        body += part
+                    if flow.status == 401:
+                        self._credentials.invalidate()
+                    raise refusal(flow.status, flow.headers, body)
+                while data := await flow.body.read():
+                    if lines := cutter.feed(data):
+                        yield lines
+        except Broken as error:
+            raise Unavailable(str(error)) from error
+
+    # how a request is made
+
+    async def _list(self, kind: Kind, query: Query, decode: Decode) -> Listing:
+        target = with_query(path_of(kind, query.namespace), list_parameters(query))
+        reply = await self._request("GET", target)
+        return decode_list(reply.body, kind, decode)
+
+    async def _list_in_pages(self, kind: Kind, query: Query, decode: Decode) -> Listing:
+        items: list[Any] = []
+        while True:
+            page = await self._list(kind, query, decode)
+            items += page.items
+            if not page.continue_token:
+                return Listing(items, page.resource_version)
+            # A continued list must not name a version: the token does.
+            query = replace(
+                query, continue_token=page.continue_token, resource_version="", resource_version_match=""
+            )
+
+    async def _json(self, method: str, target: str, body: Any = None, content_type: str = "") -> Manifest:
+        data = b"" if body is None else orjson.dumps(body)
+        reply = await self._request(method, target, data, content_type or "application/json" if data else "")
+        try:
+            manifest: Manifest = orjson.loads(reply.body)
+        except orjson.JSONDecodeError as error:
+            raise Unavailable(f"{method} {target}: the server's answer is no JSON: {error}") from error
+        return manifest
+
+    async def _request(self, method: str, target: str, body: bytes = b"", content_type: str = "") -> Reply:
+        attempt = 0
+        renewed = False
+        while True:
+            asked: int | None = None
+            last = attempt + 1 >= self._retries.attempts
+            try:
+                reply = await self._once(method, target, body, content_type)
+            except Broken as error:
+                # What may have been done is not done again, unless doing it again changes nothing.
+                if last or (error.sent and method != "GET"):
+                    raise Unavailable(f"{method} {target}: {error}") from error
+            else:
+                if reply.status < 300:
+                    return reply
+                if reply.status == 401 and not renewed:
+                    renewed = True
+                    self._credentials.invalidate()
+                    continue
+                asked = retry_after(reply.headers)
+                if last or not _worth_another_try(method, reply.status, asked):
+                    raise refusal(reply.status, reply.headers, reply.body)
+            await self._clock.sleep(self._retries.pause(attempt, asked, self._chance()))
+            attempt += 1
+
+    async def _once(self, method: str, target: str, body: bytes, content_type: str) -> Reply:
+        if self._limiter is not None:
+            await self._limiter.acquire()
+        headers = await self._headers(content_type)
+        return await self._pool.request(method, target, headers, body, timeout=self._timeout)
+
+    async def _headers(self, content_type: str) -> dict[str, str | tuple[str, ...]]:
+        try:
+            headers = {**self._common, **await self._credentials.headers(self._clock.now())}
+        except (CredentialError, OSError) as error:
+            raise Unauthorized(f"no credentials to show: {error}") from error
+        if content_type:
+            headers["Content-Type"] = content_type
+        return headers
+
+
+def _worth_another_try(method: str, status: int, asked: int | None) -> bool:
+    """Whether a refusal may pass: always when the server asks us to come back, else for reads only."""
+    if status != 429 and status < 500:
+        return False
+    return asked is not None or method == "GET"
+
+
+def _home(kind: Kind, key: Key) -> str:
+    """The namespace an object is written to; kinds that live in one default to `default`."""
+    return key.namespace or ("default" if kind.namespaced else "")

@@ -1,0 +1,139 @@
+"""What an API server answers, cut into objects without parsing anything twice."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+import orjson
+
+from volcano.kube.client import Decode, Event, EventType, Listing
+from volcano.kube.errors import ApiError, InternalError, Unavailable, from_status
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+from volcano.net.messages import Headers
+
+
+class _ListMeta(msgspec.Struct):
+    resourceVersion: str = ""  # noqa: N815 - as on the wire
+    continue_token: str = msgspec.field(name="continue", default="")
+    remainingItemCount: int | None = None  # noqa: N815
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_LIST = msgspec.json.Decoder(_List)
+_LINE = msgspec.json.Decoder(_Line)
+# How servers write the beginning of a watch event: what follows, up to the last brace, is the object.
+_PREFIXES = {
+    f'{{"type":"{kind}","object":'.encode(): kind for kind in (*(event.value for event in EventType), "ERROR")
+}
+_TYPES = {event.value: event for event in EventType}
+
+
+def decode_list(body: bytes, kind: Kind, decode: Decode) -> Listing:
+    """The objects of a list, each decoded from its own bytes."""
+    try:
+        listing = _LIST.decode(body)
+    except msgspec.DecodeError as error:
+        raise InternalError(f"the server's list of {kind.plural} cannot be read: {error}") from error
+    introduce = _introduction(kind)
+    items = [decode(_introduced(bytes(item), introduce)) for item in listing.items or ()]
+    metadata = listing.metadata
+    return Listing(items, metadata.resourceVersion, metadata.continue_token, metadata.remainingItemCount)
+
+
+def _introduction(kind: Kind) -> bytes:
+    return f'{{"apiVersion":"{kind.api_version}","kind":"{kind.kind}",'.encode()
+
+
+def _introduced(item: bytes, introduce: bytes) -> bytes:
+    """An object that says what it is; servers leave that out of the items of a list."""
+    if item.startswith((b'{"kind":', b'{"apiVersion":')):
+        return item
+    return introduce + item[1:] if len(item) > 2 else introduce[:-1] + b"}"
+
+
+class LineCutter:
+    """Cuts a stream of bytes into lines."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, data: bytes) -> Sequence[bytes]:
+        """The lines that are whole now, without their ends; empty ones are left out."""
+        head, newline, tail = data.partition(b"\n")
+        self._parts.append(head)
+        if not newline:
+            return ()
+        first = b"".join(self._parts)
+        *lines, last = tail.split(b"\n")
+        self._parts = [last] if last else []
+        return [line for line in (first, *lines) if line]
+
+
+def decode_event(line: bytes, kind: Kind, decode: Decode) -> Event:
+    """One line of a watch. Raises the `ApiError` that an ERROR event carries. Bookmarks are plain manifests."""
+    name, body = _split_line(line)
+    if name == "ERROR":
+        raise from_status(_manifest(body))
+    event_type = _TYPES.get(name)
+    if event_type is None:
+        raise InternalError(f"the server's watch of {kind.plural} sent an event of unknown type {name!r}")
+    chosen = orjson.loads if event_type is EventType.BOOKMARK else decode
+    try:
+        return Event(event_type, kind, chosen(body))
+    except (orjson.JSONDecodeError, msgspec.DecodeError) as error:
+        raise Unavailable(f"the server's watch of {kind.plural} cannot be read: {error}") from error
+
+
+def _split_line(line: bytes) -> tuple[str, bytes]:
+    """The type and the object's bytes of a watch event; the usual spelling is not even parsed."""
+    end = line.find(b'"object":') + 9
+    name = _PREFIXES.get(line[:end])
+    if name is not None and line.endswith(b"}"):
+        return name, line[end:-1]
+    try:
+        event = _LINE.decode(line)
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"a watch event cannot be read: {error}") from error
+    return event.type, bytes(event.object)
+
+
+def refusal(status: int, headers: Headers, body: bytes) -> ApiError:
+    """The error that an unsuccessful reply stands for."""
+    manifest = _manifest(body)
+    if manifest.get("kind") != "Status":
+        text = body.decode("utf-8", "replace").strip()
+        manifest = {"message": f"the server answered {status}" + (f": {text[:500]}" if text else "")}
+    error = from_status(manifest, status)
+    after = retry_after(headers)
+    if after is not None:
+        error.retry_after = after
+    return error
+
+
+def retry_after(headers: Headers) -> int | None:
+    """The seconds a server asks to wait; None when it does not say."""
+    text = headers.get("retry-after", "")
+    return int(text) if text.isdigit() else None
+
+
+def _manifest(body: bytes) -> Manifest:
+    try:
+        value = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def lines_to_events(lines: Iterable[bytes], kind: Kind, decode: Decode) -> Iterator[Event]:
+    """The events of some lines of a watch."""
+    for line in lines:
+        yield decode_event(line, kind, decode)
