@@ -63,7 +63,7 @@ def _namespace(parts: list[str]) -> tuple[str, list[str]]:
 def _verb(method: str, name: str, *, watch: bool) -> str:
     match method:
         case "GET" | "HEAD":
-            return "get" if name else "watch" if watch else "list"
+            return "get" if name else "watch" if watch and method == "GET" else "list"
         case "DELETE":
             return "delete" if name else "deletecollection"
         case _:

@@ -1,0 +1,31 @@
+"""What a cluster has before anybody has created anything: its first namespaces and the default roles."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+from volcano.apiserver.bootstrap_rbac import default_rbac
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.seams import Attributes
+from volcano.kube.client import DEFAULTS
+from volcano.kube.errors import AlreadyExists
+from volcano.kube.kinds import NAMESPACE, Kind
+from volcano.kube.manifest import Manifest, key_of
+
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+OPTIONS = replace(DEFAULTS, field_manager="volcano")
+
+
+async def bootstrap(registry: Registry) -> None:
+    """Creates what is missing and leaves alone what is there."""
+    names = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
+    await asyncio.gather(*(_ensure(registry, NAMESPACE, manifest) for manifest in names))
+    await asyncio.gather(*(_ensure(registry, kind, manifest) for kind, manifest in default_rbac()))
+
+
+async def _ensure(registry: Registry, kind: Kind, manifest: Manifest) -> None:
+    key = key_of(manifest)
+    if registry.store.get(kind.resource, key) is not None:
+        return
+    with suppress(AlreadyExists):
+        await registry.create(Attributes("create", kind, key, options=OPTIONS), manifest)

@@ -1,0 +1,185 @@
+"""The API server as one handler: who asks, may they, what is the answer, and a line in the books."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from volcano import __version__
+from volcano.apiserver.answers import refusal, with_warnings
+from volcano.apiserver.audit import Audit, Sink
+from volcano.apiserver.bootstrap import bootstrap
+from volcano.apiserver.discovery import Discovery
+from volcano.apiserver.escalation import Escalation
+from volcano.apiserver.health import Check, Health, RequestMetrics
+from volcano.apiserver.history import Change
+from volcano.apiserver.http import Resources
+from volcano.apiserver.identity import ADMIN, Authenticator, impersonated
+from volcano.apiserver.logs import LogSource, StreamSource
+from volcano.apiserver.parameters import flag
+from volcano.apiserver.paths import OpenApi, Paths
+from volcano.apiserver.rbac import Authorizer
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.reviews import Reviews
+from volcano.apiserver.routes import Route, route
+from volcano.apiserver.seams import Admit, User
+from volcano.apiserver.tokenrequests import TokenSecrets
+from volcano.apiserver.tokens import SigningKey, Tokens
+from volcano.apiserver.warnings import collecting
+from volcano.apiserver.webhookcalls import Caller
+from volcano.apiserver.webhooks import Webhooks, chain
+from volcano.clock import Instant
+from volcano.kube.errors import ApiError, InternalError
+from volcano.kube.selectors import parse_fields
+from volcano.log import Log
+from volcano.metrics import CollectorRegistry
+from volcano.net.messages import Answer, Request, Response, Stream
+
+log = Log("apiserver")
+
+READING = ("get", "list", "watch", "head", "options")
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an API server is handed beside its registry."""
+
+    admin_token: str
+    signing_key: bytes  # PEM, see `tokens.new_signing_key`
+    new_id: Callable[[], str]
+    random: Random
+    authority: bytes = b""  # the CA's certificate, PEM, for token Secrets
+    known_tokens: Mapping[str, User] = field(default_factory=dict)
+    address: str = ""  # host:port, as discovery announces it
+    logs: LogSource | None = None
+    streams: StreamSource | None = None
+    audit: Sink | None = None
+    live: Mapping[str, Check] = field(default_factory=dict)
+    ready: Mapping[str, Check] = field(default_factory=dict)
+    metrics: CollectorRegistry | None = None
+    openapi: OpenApi = lambda request: None
+
+
+class ApiServer:
+    """Call it with a request. Needs `await start()` once, and `await close()` at the end."""
+
+    def __init__(self, registry: Registry, setup: Setup) -> None:
+        self.registry = registry
+        self.metrics = RequestMetrics(setup.metrics or CollectorRegistry())
+        self.tokens = Tokens(SigningKey(setup.signing_key), setup.new_id)
+        self.authorizer = Authorizer(registry.lookup)
+        tokens = {**setup.known_tokens, setup.admin_token: ADMIN}
+        self.authenticator = Authenticator(self.tokens, registry.lookup, registry.clock, tokens)
+        self.webhooks = Webhooks(caller := Caller(), setup.new_id)
+        self._caller = caller
+        self._secrets = TokenSecrets(self.tokens, setup.authority)
+        self._audit = Audit(setup.audit, setup.new_id) if setup.audit is not None else None
+        reviews = Reviews(self.authenticator, self.authorizer)
+        self._resources = Resources(registry, reviews, self.tokens, setup.random, setup.logs, setup.streams)
+        table = registry.kinds
+        discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, setup.address)
+        health = Health(setup.live, setup.ready)
+        openapi = setup.openapi
+        self._paths = Paths(table, discovery, health, self.metrics, self.tokens, __version__, openapi)
+        registry.store.observers.append(self._changed)
+
+    def admission(self, before: Sequence[Admit] = (), after: Sequence[Admit] = ()) -> Admit:
+        """Admission in the order of a real server: what fills in (`before`), mutating webhooks, who may grant what,
+        validating webhooks, and last what counts the final object, such as quotas (`after`)."""
+        return chain(
+            self._secrets,
+            *before,
+            self.webhooks.mutate,
+            Escalation(self.authorizer),
+            self.webhooks.validate,
+            *after,
+        )
+
+    async def start(self) -> None:
+        """Makes sure that the first namespaces and the default roles are there."""
+        await bootstrap(self.registry)
+
+    async def close(self) -> None:
+        await self._caller.close()
+
+    def _changed(self, collection: str, change: Change) -> None:
+        self.authorizer.changed(collection)
+        self.webhooks.changed(collection)
+
+    async def __call__(self, request: Request) -> Answer:
+        """Answers one request, whatever happens."""
+        received = self.registry.clock.now()
+        asked = _route(request)
+        mutating = asked.verb not in READING
+        who = _Who()
+        self.metrics.inflight(1, mutating=mutating)
+        try:
+            with collecting() as warnings:
+                answer = await self._answer(request, asked, who)
+            if isinstance(answer, Response):
+                with_warnings(answer, warnings)
+        except ApiError as error:
+            answer = refusal(error)
+        except Exception as error:
+            log.error(
+                "request failed", error=error, method=request.method, target=request.target or request.path
+            )
+            answer = refusal(InternalError("Internal error occurred: the request could not be handled"))
+        finally:
+            self.metrics.inflight(-1, mutating=mutating)
+        return self._booked(request, asked, who, answer, received)
+
+    async def _answer(self, request: Request, asked: Route, who: "_Who") -> Answer:
+        who.real = self.authenticator.authenticate(request)
+        who.acting = impersonated(request, who.real, self.authorizer)
+        self.authorizer.check(who.acting, asked.action)
+        if asked.resource:
+            return await self._resources.answer(request, asked, who.acting)
+        return self._paths.answer(request)
+
+    def _booked(
+        self, request: Request, asked: Route, who: "_Who", answer: Answer, received: Instant
+    ) -> Answer:
+        """Counts and records an answer."""
+        now = self.registry.clock.now()
+        labels = self.metrics.labels(asked, known=not asked.resource or self._resources.knows(asked))
+        code = 101 if not isinstance(answer, Response | Stream) else answer.status
+        seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
+        self.metrics.answered(labels, code, seconds, dry_run="dryRun" in request.query)
+        if self._audit is not None:
+            self._audit.record(request, asked, who.acting, who.real, code, received, now)
+        if isinstance(answer, Stream):
+            answer.chunks = self._counted(answer.chunks, labels)
+        return answer
+
+    async def _counted(self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]) -> AsyncIterator[bytes]:
+        """The same stream, counted while it is open."""
+        gauge = self.metrics.long_running.labels(*labels)
+        gauge.inc()
+        try:
+            async for chunk in chunks:
+                yield chunk
+        except ApiError as error:
+            log.warning("stream broke off", error=error.message)
+        finally:
+            gauge.dec()
+            close = getattr(chunks, "aclose", None)
+            if close is not None:
+                await close()
+
+
+@dataclass(slots=True)
+class _Who:
+    """Who sent a request and whom it acts as, as far as is known yet."""
+
+    real: User | None = None
+    acting: User | None = None
+
+
+def _route(request: Request) -> Route:
+    selected = ""
+    if fields := request.parameter("fieldSelector"):
+        try:
+            selected = parse_fields(fields).exact("metadata.name") or ""
+        except ValueError:
+            selected = ""  # the registry will say what is wrong with it
+    return route(request.method, request.path, watch=flag(request, "watch"), selected=selected)

@@ -1,0 +1,131 @@
+"""A whole API server to test with: the real registry, a virtual clock, requests without a network."""
+
+import itertools
+import json
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from tests.apiserver.registries import registry
+from volcano.apiserver.logs import LogSource, StreamSource
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.seams import User
+from volcano.apiserver.server import ApiServer, Setup
+from volcano.apiserver.tokens import new_signing_key
+from volcano.clock import VirtualClock
+from volcano.kube.manifest import Manifest
+from volcano.net.messages import Answer, Peer, Request, Response, Stream
+
+ADMIN_TOKEN = "the-admin"
+SIGNING_KEY = new_signing_key()
+
+
+class Answered:
+    """A whole answer, decoded."""
+
+    def __init__(self, answer: Response) -> None:
+        self.code = answer.status
+        self.headers = answer.headers
+        self.body = answer.body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def message(self) -> str:
+        return str(self.json["message"])
+
+
+class TestServer:
+    """An API server and somebody who asks it things."""
+
+    __test__ = False
+
+    def __init__(
+        self,
+        *,
+        tokens: Mapping[str, User] | None = None,
+        logs: LogSource | None = None,
+        streams: StreamSource | None = None,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.registry: Registry = registry(clock=self.clock)
+        self.audit: list[bytes] = []
+        count = itertools.count(1)
+        self.api = ApiServer(
+            self.registry,
+            Setup(
+                admin_token=ADMIN_TOKEN,
+                signing_key=SIGNING_KEY,
+                new_id=lambda: f"id-{next(count)}",
+                random=Random(1),
+                authority=b"the CA",
+                known_tokens=tokens or {},
+                address="127.0.0.1:6443",
+                logs=logs,
+                streams=streams,
+                audit=_Lines(self.audit),
+            ),
+        )
+        self.registry.admit_with(self.api.admission())
+
+    async def start(self) -> "TestServer":
+        await self.api.start()
+        return self
+
+    async def send(
+        self,
+        method: str,
+        target: str,
+        body: Any = b"",
+        *,
+        token: str = ADMIN_TOKEN,
+        peer: Peer = Peer(),
+        **headers: str,
+    ) -> Answer:
+        """Sends a request; header names are written with underscores."""
+        path, _, query = target.partition("?")
+        lines = {name.replace("_", "-"): value for name, value in headers.items()}
+        if token:
+            lines.setdefault("authorization", f"Bearer {token}")
+        if not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            lines.setdefault("content-type", "application/json")
+        request = Request(
+            method, unquote(path), parse_qs(query, keep_blank_values=True), lines, body, peer, target
+        )
+        return await self.api(request)
+
+    async def ask(self, method: str, target: str, body: Any = b"", **more: Any) -> Answered:
+        """Sends a request that is answered at once."""
+        answer = await self.send(method, target, body, **more)
+        assert isinstance(answer, Response), answer
+        return Answered(answer)
+
+    async def get(self, target: str, **more: Any) -> Answered:
+        return await self.ask("GET", target, **more)
+
+    async def post(self, target: str, body: Any, **more: Any) -> Answered:
+        return await self.ask("POST", target, body, **more)
+
+    async def stream(self, target: str, **more: Any) -> Stream:
+        answer = await self.send("GET", target, **more)
+        assert isinstance(answer, Stream), answer
+        return answer
+
+    async def made(self, target: str, body: Manifest) -> Manifest:
+        """Creates something and returns it; fails when that is refused."""
+        answered = await self.post(target, body)
+        assert answered.code == 201, answered.body
+        created: Manifest = answered.json
+        return created
+
+
+class _Lines:
+    def __init__(self, lines: list[bytes]) -> None:
+        self._lines = lines
+
+    def write(self, line: bytes, /) -> None:
+        self._lines.append(line)

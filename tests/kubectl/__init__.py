@@ -1,0 +1,1 @@
+"""The real kubectl against our API server."""
