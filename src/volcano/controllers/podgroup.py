@@ -1,0 +1,192 @@
+"""PodGroup controller: pods that ask for our scheduler and have no PodGroup get one, alone or with their siblings."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from decimal import Decimal
+
+from volcano.clock import Instant
+from volcano.controllers.job.resources import usage
+from volcano.kube import names
+from volcano.kube.client import Event, Options
+from volcano.kube.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    owner_reference,
+    owners_of,
+    uid_of,
+)
+from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.quantity import Quantity
+from volcano.kube.reconciler import Plan, Reconciler, Watch
+
+WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
+INHERITED = "volcano.sh/"
+TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
+TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
+# Annotations and labels of a pod that its PodGroup carries too.
+CARRIED = (names.PREEMPTABLE, names.COOLDOWN_TIME, names.REVOCABLE_ZONE)
+
+
+class PodGroupController(Reconciler):
+    """One PodGroup for each owner of pods, or for each pod that has none."""
+
+    name = "pg-controller"
+    watches = (Watch(POD), Watch(POD_GROUP), *(Watch(kind) for kind in WORKLOADS))
+
+    def __init__(
+        self, *, scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,), inherit_annotations: bool = True
+    ) -> None:
+        super().__init__()
+        self._schedulers = scheduler_names
+        self._inherit = inherit_annotations
+        self.index.facet(POD, "group", self._group_of)
+
+    def _group_of(self, pod: Manifest) -> Iterable[Hashable]:
+        """The PodGroup a pod is in or should be in, where that is ours to make."""
+        if pod["spec"].get("schedulerName") not in self._schedulers:
+            return ()
+        group = annotations_of(pod).get(names.GROUP_NAME, "")
+        wanted = _group_name(pod)
+        return (Key(pod["metadata"]["namespace"], wanted),) if group in ("", wanted) else ()
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        if event.kind == POD:
+            return self._group_of(event.object)
+        if event.kind == POD_GROUP:
+            return (key_of(event.object),) if key_of(event.object).name.startswith("podgroup-") else ()
+        return (Key(event.object["metadata"]["namespace"], f"podgroup-{uid_of(event.object)}"),)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        pods = [p for p in self.index.find(POD, "group", key) if not is_deleting(p)]
+        waiting = [p for p in pods if not annotations_of(p).get(names.GROUP_NAME)]
+        group = self.index.get(POD_GROUP, key)
+        operations: list[Operation] = []
+        if not pods:
+            return Plan(list(self._abandoned(key, group)))
+        built = self._build(key, pods[0])
+        if group is None:
+            if any((p.get("status") or {}).get("phase") not in ("Succeeded", "Failed") for p in pods):
+                operations.append(Create(POD_GROUP, built, if_absent=True))
+        elif not is_deleting(group):
+            change = _change(group, built)
+            if change:
+                operations.append(Patch(POD_GROUP, key, change))
+        for pod in waiting:
+            notes = {"annotations": {names.GROUP_NAME: key.name}, "uid": uid_of(pod)}
+            operations.append(Patch(POD, key_of(pod), {"metadata": notes}, if_present=True))
+        return Plan(operations)
+
+    def _abandoned(self, key: Key, group: Manifest | None) -> Iterable[Operation]:
+        """A workload scaled to nothing keeps no PodGroup."""
+        if group is None or is_deleting(group):
+            return
+        owner = self._workload(group)
+        if owner is not None and owner["spec"].get("replicas") == 0:
+            yield Delete(POD_GROUP, key, Options(uid=uid_of(group)), if_present=True)
+
+    def _workload(self, manifest: Manifest) -> Manifest | None:
+        reference = controller_of(manifest)
+        return self._owner(manifest["metadata"]["namespace"], reference) if reference else None
+
+    def _owner(self, namespace: str, reference: Mapping[str, str]) -> Manifest | None:
+        for kind in WORKLOADS:
+            if kind.kind == reference["kind"] and kind.api_version == reference["apiVersion"]:
+                owner = self.index.get(kind, Key(namespace, reference["name"]))
+                return owner if owner is not None and uid_of(owner) == reference["uid"] else None
+        return None
+
+    def _build(self, key: Key, pod: Manifest) -> Manifest:
+        """The PodGroup as pod and owners ask for it."""
+        inherited = self._inherited(pod)
+        minimum = _positive(inherited.get(names.GROUP_MIN_MEMBER), default=1)
+        kept = {name: value for name, value in inherited.items() if name.startswith(INHERITED)}
+        own = annotations_of(pod)
+        kept |= {name: own[name] for name in CARRIED if name in own}
+        budget = next((n for n in (names.JDB_MIN_AVAILABLE, names.JDB_MAX_UNAVAILABLE) if n in own), None)
+        if budget:
+            kept[budget] = own[budget]
+        metadata: Manifest = {
+            "name": key.name,
+            "namespace": key.namespace,
+            "ownerReferences": [dict(o) for o in owners_of(pod)]
+            if controller_of(pod)
+            else [owner_reference(pod)],
+        }
+        labels = {
+            n: labels_of(pod)[n] for n in (names.PREEMPTABLE, names.COOLDOWN_TIME) if n in labels_of(pod)
+        }
+        if kept:
+            metadata["annotations"] = kept
+        if labels:
+            metadata["labels"] = labels
+        return {
+            "apiVersion": POD_GROUP.api_version,
+            "kind": POD_GROUP.kind,
+            "metadata": metadata,
+            "spec": _spec(pod, minimum),
+            "status": {"phase": "Pending"},
+        }
+
+    def _inherited(self, pod: Manifest) -> dict[str, str]:
+        """Annotations of the pod's owners; the first owner that has one decides."""
+        found: dict[str, str] = {}
+        if self._inherit:
+            for reference in owners_of(pod):
+                owner = self._owner(pod["metadata"]["namespace"], reference)
+                for name, value in annotations_of(owner).items() if owner else ():
+                    found.setdefault(name, value)
+        return found
+
+
+def _group_name(pod: Manifest) -> str:
+    owner = controller_of(pod)
+    return f"podgroup-{owner['uid'] if owner else uid_of(pod)}"
+
+
+def _spec(pod: Manifest, minimum: int) -> Manifest:
+    used = usage(pod["spec"])
+    spec: Manifest = {
+        "minMember": minimum,
+        "minResources": {
+            name: str(Quantity(quantity.amount * Decimal(minimum), quantity.family))
+            for name, quantity in used.items()
+        },
+    }
+    queue = annotations_of(pod).get(names.POD_QUEUE_NAME)
+    if queue:
+        spec["queue"] = queue
+    if pod["spec"].get("priorityClassName"):
+        spec["priorityClassName"] = pod["spec"]["priorityClassName"]
+    mode, tier = annotations_of(pod).get(TOPOLOGY_MODE), annotations_of(pod).get(TOPOLOGY_TIER)
+    if mode is not None or tier is not None:
+        spec["networkTopology"] = {
+            "mode": mode.lower() if mode and mode.lower() in ("hard", "soft") else "hard"
+        }
+        if tier is not None and tier.isdigit():
+            spec["networkTopology"]["highestTierAllowed"] = int(tier)
+    return spec
+
+
+def _change(group: Manifest, built: Manifest) -> Manifest:
+    """A merge patch for what the PodGroup lacks of what it should be; what others wrote there stays."""
+    change: Manifest = {}
+    for part, mine in (("spec", built["spec"]), ("metadata", built["metadata"])):
+        known = group[part]
+        for name, value in mine.items():
+            if name in ("annotations", "labels"):
+                missing = {k: v for k, v in value.items() if (known.get(name) or {}).get(k) != v}
+                if missing:
+                    change.setdefault(part, {})[name] = missing
+            elif name not in ("name", "namespace", "ownerReferences") and known.get(name) != value:
+                change.setdefault(part, {})[name] = value
+    return change
+
+
+def _positive(text: str | None, *, default: int) -> int:
+    return int(text) if text is not None and text.strip().isdigit() else default

@@ -1,0 +1,105 @@
+"""Manifest files: read them whole, say exactly where one is wrong, and apply them in order."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from volcano.kube.client import Client, Options, PatchType
+from volcano.kube.errors import ApiError
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest
+
+
+class FileError(ValueError):
+    """A file that cannot be used; says which, where and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object of a file."""
+
+    source: str  # file and line
+    manifest: Manifest
+
+    @property
+    def title(self) -> str:
+        return f"{self.manifest['kind']} {self.manifest['metadata'].get('name', '')}"
+
+
+def read_files(paths: Sequence[str]) -> list[Document]:
+    """Every object in some YAML or JSON files; a directory stands for the files in it, `-` for standard input."""
+    documents: list[Document] = []
+    for path in paths:
+        for name, text in _texts(path):
+            documents.extend(_documents(name, text))
+    return documents
+
+
+def _texts(path: str) -> Iterable[tuple[str, str]]:
+    if path == "-":
+        yield "standard input", sys.stdin.read()
+        return
+    place = Path(path)
+    try:
+        if place.is_dir():
+            for file in sorted(place.iterdir()):
+                if file.suffix in (".yaml", ".yml", ".json"):
+                    yield str(file), file.read_text()
+        else:
+            yield path, place.read_text()
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise FileError(f"{path}: cannot be read: {error}") from None
+
+
+def _documents(name: str, text: str) -> Iterable[Document]:
+    try:
+        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        values = list(yaml.safe_load_all(text))
+    except yaml.YAMLError as error:
+        raise FileError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
+    for node, value in zip(nodes, values, strict=True):
+        if value is None:
+            continue
+        source = f"{name}:{node.start_mark.line + 1}"
+        items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else [value]
+        for item in items or ():
+            yield Document(source, _checked(item, source))
+
+
+def _checked(value: object, source: str) -> Manifest:
+    if not isinstance(value, dict):
+        raise FileError(
+            f"{source}: an object with apiVersion, kind and metadata was expected, not {value!r:.60}"
+        )
+    for field in ("apiVersion", "kind"):
+        if not isinstance(value.get(field), str):
+            raise FileError(f"{source}: {field} is missing; every object needs apiVersion, kind and metadata")
+    metadata = value.get("metadata")
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        raise FileError(f"{source}: {value['kind']} has no metadata.name")
+    return value
+
+
+async def apply(client: Client, document: Document, kind: Kind) -> Manifest:
+    """Creates the object, or changes it to what the file says; raises FileError with the server's reason."""
+    manifest = document.manifest
+    metadata = {**manifest["metadata"]}
+    if kind.namespaced:
+        metadata.setdefault("namespace", "default")
+    manifest = {**manifest, "metadata": metadata}
+    try:
+        if not metadata.get("name"):
+            return await client.create(kind, manifest)
+        options = Options(
+            patch_type=PatchType.APPLY, field_manager="volcano", force=True, field_validation="Strict"
+        )
+        return await client.patch(
+            kind, Key(metadata.get("namespace", ""), metadata["name"]), manifest, options=options
+        )
+    except ApiError as error:
+        raise FileError(f"{document.source}: {document.title}: {error.message}") from None

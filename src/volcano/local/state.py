@@ -1,0 +1,103 @@
+"""Where a cluster keeps its things, and how other commands find one that runs."""
+
+import json
+import os
+import signal
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+STATE_FILE = "cluster.json"
+POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A cluster that runs, as it says itself."""
+
+    pid: int
+    url: str
+    kubeconfig: str
+    directory: str
+    durable: bool
+    nodes: int
+    started: str
+    version: str
+
+
+def default_directory() -> Path:
+    """Where a durable cluster lives unless told otherwise."""
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "volcano"
+
+
+def memory_directory() -> Path:
+    """Where a cluster without a data directory leaves its kubeconfig and its state file."""
+    base = os.environ.get("XDG_RUNTIME_DIR") or f"{tempfile.gettempdir()}/volcano-{os.getuid()}"
+    return Path(base) / "volcano-in-memory"
+
+
+def make_private(directory: Path) -> None:
+    """Creates a directory that only its owner may read: it holds the cluster's keys."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Writes a file whole or not at all, readable by its owner only."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    os.replace(temporary, path)
+
+
+def announce(running: Running) -> None:
+    """Lets other commands find this cluster."""
+    write_private(Path(running.directory) / STATE_FILE, json.dumps(asdict(running), indent=2) + "\n")
+
+
+def retract(directory: Path) -> None:
+    """Takes the announcement back."""
+    (directory / STATE_FILE).unlink(missing_ok=True)
+
+
+def find(directory: Path) -> Running | None:
+    """The cluster that runs from a directory; None when none does."""
+    try:
+        running = Running(**json.loads((directory / STATE_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return running if is_alive(running.pid) else None
+
+
+def find_any() -> Running | None:
+    """A running cluster in one of the usual places."""
+    return find(default_directory()) or find(memory_directory())
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of ours has this id: ids are reused, so its command line must say volcano."""
+    try:
+        os.kill(pid, 0)
+        command = Path(f"/proc/{pid}/cmdline")
+        state = Path(f"/proc/{pid}/stat")
+        if state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return False
+        return not command.exists() or b"volcano" in command.read_bytes()
+    except (ProcessLookupError, PermissionError, FileNotFoundError):
+        return False
+
+
+def end(running: Running, *, within: float) -> bool:
+    """Asks a cluster to stop and waits; False when it is still there at the end."""
+    try:
+        os.kill(running.pid, signal.SIGTERM)
+    except ProcessLookupError:
+        return True
+    deadline = time.monotonic() + within
+    while time.monotonic() < deadline:
+        if not is_alive(running.pid):
+            return True
+        time.sleep(POLL)
+    return False
