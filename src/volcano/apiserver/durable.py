@@ -1,0 +1,222 @@
+"""Making writes last: one append-only table in SQLite, one thread that commits in groups.
+
+Every change is one row under its version. The newest row of an object is the object; older rows and rows of deletions
+stay for as long as the history of their kind needs them. Rows at or below a kind's horizon are the state the history
+starts from.
+"""
+
+import asyncio
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from volcano.apiserver.datadir import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
+from volcano.apiserver.history import Change
+from volcano.apiserver.store import HISTORY, Place, Store
+from volcano.log import Log
+
+log = Log("durable")
+
+_SCHEMA = """
+CREATE TABLE log (
+    version INTEGER PRIMARY KEY, collection TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+    deleted INTEGER NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE horizons (collection TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+"""
+# Rows are inserted by few statements, each for a power of two: every statement costs a fight for the interpreter.
+_GROUPS = tuple(2**exponent for exponent in range(9, -1, -1))
+_INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _GROUPS}
+_FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
+_HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
+
+Row = tuple[int, str, str, str, int, int, bytes]
+
+
+class Durable:
+    """A store whose writes last, in a directory of its own."""
+
+    def __init__(self, directory: Path, *, history: int = HISTORY) -> None:
+        """Opens or makes the directory and loads what it holds. Raises DataDirectoryError, changing nothing."""
+        self._directory = DataDirectory(directory)
+        try:
+            self.store = Store(history=history)
+            if self._directory.database.exists() and self._directory.database.stat().st_size:
+                load(self._directory.database, self.store)
+            connection = connect(self._directory.database)
+        except sqlite3.Error as error:
+            self._directory.release()
+            raise DataDirectoryError(f"{self._directory.database}: cannot be opened: {error}") from error
+        except BaseException:
+            self._directory.release()
+            raise
+        self.journal = SqliteJournal(connection, self.store.committed, self.store.failed)
+        self.store.use(self.journal)
+
+    def close(self) -> None:
+        """Commits what is left, and lets another process have the directory."""
+        self.journal.close()
+        self._directory.release()
+
+
+class SqliteJournal:
+    """Takes changes on the event loop, commits them in a thread, reports back on the event loop."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        committed: Callable[[int], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._connection = connection
+        self._committed = committed
+        self._failed = failed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._wake = threading.Condition()
+        self._rows: list[tuple[Place, Change]] = []
+        self._forgotten: list[int] = []
+        self._horizons: dict[str, int] = {}
+        self._stuck = False  # after a failure, until memory has taken back what was not committed
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def write(self, place: Place, change: Change) -> None:
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.get_running_loop()
+        with self._wake:
+            self._rows.append((place, change))
+            if len(self._rows) == 1:
+                self._wake.notify()
+
+    def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
+        with self._wake:
+            self._forgotten.extend(versions)
+            self._horizons[collection] = horizon
+
+    def resume(self) -> None:
+        with self._wake:
+            self._rows.clear()
+            self._stuck = False
+            self._wake.notify()
+
+    def close(self) -> None:
+        with self._wake:
+            self._closing = True
+            self._wake.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with closing(self._connection):
+            while True:
+                with self._wake:
+                    while self._stuck or not self._rows:
+                        if self._closing:
+                            return
+                        self._wake.wait()
+                    rows, self._rows = self._rows, []
+                    forgotten, self._forgotten = self._forgotten, []
+                    horizons, self._horizons = self._horizons, {}
+                try:
+                    self._commit([_row(place, change) for place, change in rows], forgotten, horizons)
+                except sqlite3.Error as error:
+                    self._give_up(str(error), forgotten, horizons)
+                else:
+                    self._report(self._committed, rows[-1][1].version)
+
+    def _commit(self, rows: list[Row], forgotten: list[int], horizons: dict[str, int]) -> None:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        for group in _grouped(rows):
+            connection.execute(_INSERTS[len(group)], [value for row in group for value in row])
+        if forgotten:
+            connection.execute(_FORGET, (orjson.dumps(forgotten).decode(),))
+        if horizons:
+            connection.executemany(_HORIZON, list(horizons.items()))
+        connection.execute("COMMIT")
+
+    def _give_up(self, reason: str, forgotten: list[int], horizons: dict[str, int]) -> None:
+        """After a failed commit: nothing more is written until memory has been put right."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            log.error("rolling back failed too", reason=str(error))
+        with self._wake:
+            self._stuck = True
+            self._forgotten[:0] = forgotten
+            self._horizons = horizons | self._horizons
+        self._report(self._failed, reason)
+
+    def _report(self, callback: Callable[[Any], None], value: int | str) -> None:
+        assert self._loop is not None, "set by the first write"
+        try:
+            self._loop.call_soon_threadsafe(callback, value)
+        except RuntimeError:
+            log.warning("the event loop ended before a write was confirmed")
+
+
+def connect(database: Path) -> sqlite3.Connection:
+    """A connection for writing; makes the tables where there are none."""
+    connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        # Before the write-ahead log begins, so that the header says whose file this is, whatever happens.
+        connection.execute("PRAGMA page_size=8192")
+        connection.executescript(
+            f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT;"
+        )
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA wal_autocheckpoint=2000")
+    return connection
+
+
+def load(database: Path, store: Store) -> None:
+    """Reads everything back into the store. Raises DataDirectoryError naming what is damaged."""
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return
+            for collection, version in connection.execute("SELECT collection, version FROM horizons"):
+                store.collection(collection).history.horizon = version
+            for row in connection.execute(
+                "SELECT version, collection, namespace, name, deleted, checksum, data FROM log ORDER BY version"
+            ):
+                _load_row(database, store, row)
+    except sqlite3.DatabaseError as error:
+        raise DataDirectoryError(f"{database}: is damaged: {error}; nothing was changed") from error
+
+
+def _load_row(database: Path, store: Store, row: Row) -> None:
+    version, name, namespace, _, deleted, checksum, data = row
+    if zlib.crc32(data) != checksum:
+        raise DataDirectoryError(
+            f"{database}: is damaged: {name} {namespace}/{row[3]} at version {version} does not match its checksum; "
+            "nothing was changed"
+        )
+    collection = store.collection(name)
+    record = collection.describe(orjson.loads(data), version, data)
+    old = collection.records.get(record.key)
+    if deleted and old is None:
+        return
+    store.load(name, Change(version, record.key, old, None if deleted else record, data))
+
+
+def _row(place: Place, change: Change) -> Row:
+    namespace, name = change.key
+    data = change.data
+    return change.version, place.collection, namespace, name, change.new is None, zlib.crc32(data), data
+
+
+def _grouped(rows: list[Row]) -> Iterable[list[Row]]:
+    start = 0
+    for size in _GROUPS:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size
