@@ -30,6 +30,8 @@ class KindTable:
         self._served: dict[Address, Served] = {}
         self._by_manifest: dict[tuple[str, str], Served] = {}
         self._of_crd: dict[str, tuple[Served, ...]] = {}
+        self._stored: dict[str, Served] = {}
+        self._stored_at = -1
         self.generation = 0
         self.add(served)
 
@@ -51,6 +53,13 @@ class KindTable:
         if found is None:
             raise unserved()
         return found
+
+    def stored(self, resource: str) -> Served | None:
+        """What is stored under a resource name, in the version it is stored in (or any that is served)."""
+        if self._stored_at != self.generation:
+            self._stored_at = self.generation
+            self._stored = {served.storage.resource: served for served in self.storages()}
+        return self._stored.get(resource)
 
     def storages(self) -> list[Served]:
         """One entry for every kind that is stored: the one whose version objects are stored under."""

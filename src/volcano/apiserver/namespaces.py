@@ -1,11 +1,10 @@
-"""Namespaces: what may be created in them, those that are always there, and their end."""
+"""Namespaces: what may be created in them, and which of them nobody may delete."""
 
 from volcano.apiserver.refusals import forbidden, not_found, terminating
 from volcano.apiserver.store import Store
 from volcano.kube.kinds import NAMESPACE, Kind
 from volcano.kube.manifest import Key
 
-INITIAL = ("default", "kube-system", "kube-public", "kube-node-lease")
 IMMORTAL = ("default", "kube-system", "kube-public")
 
 
