@@ -4,10 +4,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+import orjson
+
 from volcano.apiserver.kindtable import KindTable
 from volcano.apiserver.seams import Lookup
-from volcano.kube.kinds import REPLICA_SET
+from volcano.apiserver.store import Store
+from volcano.kube.kinds import POD, REPLICA_SET
 from volcano.kube.manifest import Key, Manifest, condition_of, controller_of
+from volcano.kube.selectors import LabelSelector, from_object
 
 # How many replicas the controller of a pod asks for, with its uid; None when nobody knows.
 Replicas = Callable[[Manifest], tuple[str, int] | None]
@@ -22,6 +26,18 @@ class Standing:
     healthy: int = 0
     allowed: int = 0
     problem: str = ""
+
+
+def selector_of(budget: Manifest) -> LabelSelector:
+    """Which pods a budget covers; none when it has no selector."""
+    return from_object(budget["spec"].get("selector"))
+
+
+def covered_pods(store: Store, budget: Manifest) -> list[Manifest]:
+    """The pods a budget covers, as they are now; only those are decoded."""
+    selector, pods = selector_of(budget), store.collection(POD.resource)
+    records = (pods.records[key] for key in pods.range(budget["metadata"]["namespace"]))
+    return [orjson.loads(record.data) for record in records if selector.matches(record.labels)]
 
 
 def is_ready(pod: Manifest) -> bool:

@@ -5,7 +5,14 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from volcano.apiserver.budgets import Standing, assess, is_ready, replicas_of_owner
+from volcano.apiserver.budgets import (
+    Standing,
+    assess,
+    covered_pods,
+    is_ready,
+    replicas_of_owner,
+    selector_of,
+)
 from volcano.apiserver.deletion import check_preconditions
 from volcano.apiserver.refusals import not_found
 from volcano.apiserver.reply import Reply, success
@@ -14,9 +21,8 @@ from volcano.apiserver.store import Stale
 from volcano.clock import Instant
 from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest, Cause, InternalError, TooManyRequests
-from volcano.kube.kinds import POD, POD_DISRUPTION_BUDGET
+from volcano.kube.kinds import POD_DISRUPTION_BUDGET
 from volcano.kube.manifest import Manifest, labels_of
-from volcano.kube.selectors import EVERYTHING, NOTHING, from_object
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry import Registry
@@ -57,16 +63,18 @@ def check_budgets(registry: "Registry", pod: Manifest) -> None:
     """Raises when a budget does not allow this pod to be disrupted now."""
     if (pod.get("status") or {}).get("phase") in UNPROTECTED or pod["metadata"].get("deletionTimestamp"):
         return
-    namespace = pod["metadata"]["namespace"]
-    budgets = [
-        budget for budget in registry.lookup.all(POD_DISRUPTION_BUDGET, namespace) if _covers(budget, pod)
+    labels, namespace = labels_of(pod), pod["metadata"]["namespace"]
+    covering = [
+        budget
+        for budget in registry.lookup.all(POD_DISRUPTION_BUDGET, namespace)
+        if selector_of(budget).matches(labels)
     ]
-    if not budgets:
+    if not covering:
         return
-    if len(budgets) > 1:
+    if len(covering) > 1:
         raise InternalError(SEVERAL)
-    budget = budgets[0]
-    pods = [other for other in registry.lookup.all(POD, namespace) if _covers(budget, other)]
+    budget = covering[0]
+    pods = covered_pods(registry.store, budget)
     standing = assess(budget, pods, replicas_of_owner(registry.lookup, registry.kinds))
     if not _allows(budget, standing, pod):
         raise _refusal(budget, standing)
@@ -85,12 +93,6 @@ def _refusal(budget: Manifest, standing: Standing) -> TooManyRequests:
     name = budget["metadata"]["name"]
     detail = f"The disruption budget {name} needs {standing.desired} healthy pods and has {standing.healthy} currently"
     return TooManyRequests(REFUSAL, causes=[Cause("DisruptionBudget", detail)])
-
-
-def _covers(budget: Manifest, pod: Manifest) -> bool:
-    selector = budget["spec"].get("selector")
-    matcher = EVERYTHING if selector == {} else from_object(selector, absent=NOTHING)
-    return matcher.matches(labels_of(pod))
 
 
 def _options(request: Attributes, eviction: Manifest) -> Options:
