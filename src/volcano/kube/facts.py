@@ -30,7 +30,6 @@ SPECIAL = frozenset(
         "FieldsV1",
         "JSON",
         "ExtraValue",
-        "strings",
         "SchemaOrList",
         "SchemaOrBool",
         "SchemaOrStrings",
@@ -160,7 +159,6 @@ def _field(
 _GO_NAMES = {
     "double": "float64",
     "bytes": "[]uint8",
-    "strings": "[]string",
     "Quantity": "resource.Quantity",
     "IntOrString": "intstr.IntOrString",
     "RawExtension": "runtime.RawExtension",
@@ -316,7 +314,7 @@ class _Inspector:
                 self._mismatch(about, value, path, owner, element=_DECODED_AS.get(kind, ""))
         elif kind in _PARSERS:
             self._parse(kind, value)
-        elif kind in ("ExtraValue", "strings"):
+        elif kind == "ExtraValue":
             for each in value:
                 if not isinstance(each, str):
                     self._mismatch(about, each, path, owner, element="string")
@@ -356,7 +354,6 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
     "MicroTime": (str,),
     "Duration": (str,),
     "ExtraValue": (list,),
-    "strings": (list,),
     "RawExtension": (dict,),
 }
 # What Go decodes these into first, and so calls them in error texts.
