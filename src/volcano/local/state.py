@@ -8,6 +8,8 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from volcano.net.tls import write_private
+
 STATE_FILE = "cluster.json"
 POLL = 0.05
 
@@ -43,18 +45,11 @@ def make_private(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
-def write_private(path: Path, text: str) -> None:
-    """Writes a file whole or not at all, readable by its owner only."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    os.replace(temporary, path)
-
-
 def announce(running: Running) -> None:
     """Lets other commands find this cluster."""
-    write_private(Path(running.directory) / STATE_FILE, json.dumps(asdict(running), indent=2) + "\n")
+    write_private(
+        Path(running.directory) / STATE_FILE, json.dumps(asdict(running), indent=2).encode() + b"\n"
+    )
 
 
 def retract(directory: Path) -> None:

@@ -1,0 +1,215 @@
+"""A whole cluster in one process: store, API server, scheduler, controllers, admission and simulated nodes.
+
+Read `LocalCluster.start` first: it is the order in which the parts come up.
+"""
+
+import asyncio
+import gc
+import logging
+import random
+import secrets
+import uuid
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from volcano import __version__
+from volcano.apiserver.builtin import built_in_kinds
+from volcano.apiserver.crds import served as served_by_crd
+from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.durable import Durable
+from volcano.apiserver.kindtable import KindTable
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.server import ApiServer, Setup
+from volcano.apiserver.store import Store
+from volcano.clock import Clock, SystemClock
+from volcano.kube.client import Client
+from volcano.kube.errors import AlreadyExists
+from volcano.kube.kinds import CRD, Kind
+from volcano.kube.manifest import Manifest
+from volcano.kube.reconciler import Brain
+from volcano.kube.runner import Runner
+from volcano.local import parts, state
+from volcano.local.credentials import Credentials, load_or_create, write_kubeconfig
+from volcano.local.files import Document, FileError, apply
+from volcano.local.logs import ComponentLogs, LocalLogSource, component
+from volcano.local.system import COMPONENTS, CONTROL_PLANE_POOL, system_manifests
+from volcano.log import Log
+from volcano.net.server import Server
+from volcano.net.tls import server_context
+from volcano.nodes.pools import Pool, SimulatedNode, nodes_of
+
+log = Log("local")
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a user may choose about a cluster."""
+
+    directory: Path
+    durable: bool = True
+    host: str = "127.0.0.1"
+    port: int = 0
+    kubeconfig: Path | None = None
+    pools: Sequence[Pool] = ()
+    sim_duration: float = float("inf")
+    scheduler_conf: str | None = None  # the text of a configuration file
+    audit_log: Path | None = None
+
+
+class LocalCluster:
+    """Use as an async context manager, or call `start` and `stop`."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.url = ""
+        self.registry: Registry
+        self.client: Client
+        self.logs = ComponentLogs()
+        self._random = random.Random(secrets.randbits(64))
+        self._stack = AsyncExitStack()
+        self._ready: dict[str, bool] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.settings.kubeconfig or self.settings.directory / "kubeconfig"
+
+    async def __aenter__(self) -> "LocalCluster":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Brings everything up; returns when the API server answers and every part has seen the cluster."""
+        state.make_private(self.settings.directory)
+        self._keep_logs()
+        self.registry = Registry(
+            self._open_store(), table := KindTable(built_in_kinds()),
+            clock=self.clock, random=self._random, new_uid=lambda: str(uuid.uuid4()),
+        )  # fmt: skip
+        table.follow(self.registry.store, served_by_crd)
+        self.client = DirectClient(self.registry)
+        credentials = self._credentials()
+        server = self._api_server(credentials)
+        await server.start()
+        self._stack.push_async_callback(server.close)
+        await self._install(parts.crds())
+        await self._install(system_manifests(self.settings.scheduler_conf or ""))
+        await self._listen(server, credentials)
+        self._start_parts()
+        await self._until_ready()
+        gc.collect()
+        gc.freeze()
+
+    async def stop(self) -> None:
+        """Stops everything, the store last; what was acknowledged is on disk."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def apply(self, documents: Sequence[Document]) -> list[Manifest]:
+        """Applies manifests in order; raises FileError naming the first that is refused."""
+        applied = []
+        for document in documents:
+            api_version, kind_name = document.manifest["apiVersion"], document.manifest["kind"]
+            served = self.registry.kinds.by_manifest(api_version, kind_name)
+            if served is None:
+                raise FileError(
+                    f"{document.source}: no matches for kind {kind_name!r} in version {api_version!r}"
+                )
+            applied.append(await apply(self.client, document, served.kind))
+        return applied
+
+    def nodes(self) -> list[SimulatedNode]:
+        """The nodes that this cluster simulates, our own control plane's included."""
+        return nodes_of([*self.settings.pools, CONTROL_PLANE_POOL])
+
+    def _keep_logs(self) -> None:
+        logger = logging.getLogger("volcano")
+        logger.addHandler(self.logs)
+        logger.setLevel(min(logger.level or logging.INFO, logging.INFO))
+        self._stack.callback(logger.removeHandler, self.logs)
+
+    def _open_store(self) -> Store:
+        if not self.settings.durable:
+            return Store()
+        durable = Durable(self.settings.directory)
+        self._stack.callback(durable.close)
+        return durable.store
+
+    def _credentials(self) -> Credentials:
+        hosts = tuple(dict.fromkeys((*LOOPBACK, *IN_CLUSTER, self.settings.host)))
+        return load_or_create(self.settings.directory, hosts, self.clock.now().wall)
+
+    def _api_server(self, credentials: Credentials) -> ApiServer:
+        source = LocalLogSource(self.logs, frozenset(COMPONENTS))
+        setup = Setup(
+            admin_token=credentials.admin_token,
+            signing_key=credentials.signing_key,
+            new_id=lambda: str(uuid.uuid4()),
+            random=self._random,
+            authority=credentials.authority.cert_pem,
+            logs=source,
+        )
+        server = ApiServer(self.registry, setup)
+        before, after = parts.admission(self.registry)
+        self.registry.admit_with(server.admission(before, after))
+        return server
+
+    async def _install(self, manifests: Sequence[tuple[Kind, Manifest]]) -> None:
+        """Creates what is missing; what is there, a user may have changed."""
+        for kind, manifest in manifests:
+            try:
+                await self.client.create(kind, manifest)
+            except AlreadyExists:
+                if kind == CRD:
+                    await parts.refresh_crd(self.client, manifest)
+
+    async def _listen(self, server: ApiServer, credentials: Credentials) -> None:
+        context = server_context(credentials.server, client_authority=credentials.authority.cert_pem)
+        listener = Server(server, tls=context)
+        port = self.settings.port or parts.last_port(self.settings.directory)
+        try:
+            await listener.start(self.settings.host, port)
+        except OSError:
+            if self.settings.port:
+                raise
+            await listener.start(self.settings.host, 0)
+        self._stack.push_async_callback(listener.stop, 1.0)
+        self.url = listener.url
+        write_kubeconfig(self.kubeconfig, self.url, credentials)
+        log.info("listening", url=self.url, version=__version__)
+
+    def _start_parts(self) -> None:
+        nodes = self.nodes()
+        for part, brains in parts.brains(self.settings, nodes, self._random).items():
+            for brain in brains:
+                self._run_brain(part, brain)
+        for janitor in parts.janitors(self.registry):
+            with component(parts.KUBERNETES):
+                self._tasks.append(asyncio.create_task(janitor.run(), name=janitor.name))
+
+    def _run_brain(self, part: str, brain: Brain) -> None:
+        self._ready[brain.name] = False
+        runner = Runner(brain, self.client, self.clock, on_ready=lambda: self._mark(brain.name))
+        with component(part):
+            self._tasks.append(asyncio.create_task(runner.run(), name=brain.name))
+
+    def _mark(self, name: str) -> None:
+        self._ready[name] = True
+
+    async def _until_ready(self) -> None:
+        while not all(self._ready.values()):
+            for task in self._tasks:
+                if task.done():
+                    task.result()  # raises what ended it
+            await asyncio.sleep(0.01)

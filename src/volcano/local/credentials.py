@@ -1,0 +1,97 @@
+"""A cluster's keys: its authority, its server certificate, the admin's token and the key that signs tokens."""
+
+import base64
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from volcano.apiserver.tokens import new_signing_key
+from volcano.net.tls import (
+    Authority,
+    Credential,
+    covers,
+    create_authority,
+    issue,
+    issued_by,
+    needs_renewal,
+    write_private,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Everything secret about a cluster."""
+
+    authority: Authority
+    server: Credential
+    admin_token: str
+    signing_key: bytes
+
+
+def load_or_create(directory: Path, hosts: tuple[str, ...], now: float) -> Credentials:
+    """The keys kept in a directory; those that are missing or expired are made. All are readable by the owner only."""
+    authority = Authority(
+        *_pair(
+            directory,
+            "ca",
+            lambda: create_authority("volcano", now=now),
+            keep=lambda c: not needs_renewal(c.cert_pem, now),
+        )
+    )
+    server = Credential(
+        *_pair(
+            directory,
+            "server",
+            lambda: issue(authority, "volcano", hosts=hosts, now=now, server=True),
+            keep=lambda c: (
+                covers(c.cert_pem, hosts)
+                and issued_by(c.cert_pem, authority)
+                and not needs_renewal(c.cert_pem, now)
+            ),
+        )
+    )
+    token = _kept(directory / "admin.token", lambda: secrets.token_urlsafe(32).encode()).decode()
+    return Credentials(authority, server, token, _kept(directory / "signing.key", new_signing_key))
+
+
+def write_kubeconfig(path: Path, url: str, credentials: Credentials) -> None:
+    """Writes a kubeconfig that makes its reader cluster admin."""
+    cluster = {"server": url, "certificate-authority-data": _base64(credentials.authority.cert_pem)}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "volcano", "cluster": cluster}],
+        "users": [{"name": "volcano-admin", "user": {"token": credentials.admin_token}}],
+        "contexts": [{"name": "volcano", "context": {"cluster": "volcano", "user": "volcano-admin"}}],
+        "current-context": "volcano",
+        "preferences": {},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _pair(
+    directory: Path, name: str, make: Callable[[], Credential], *, keep: Callable[[Credential], bool]
+) -> tuple[bytes, bytes]:
+    certificate, key = directory / f"{name}.crt", directory / f"{name}.key"
+    if certificate.exists() and key.exists():
+        known = Credential(certificate.read_bytes(), key.read_bytes())
+        if keep(known):
+            return known.cert_pem, known.key_pem
+    made = make()
+    write_private(key, made.key_pem)
+    write_private(certificate, made.cert_pem)
+    return made.cert_pem, made.key_pem
+
+
+def _kept(path: Path, make: Callable[[], bytes]) -> bytes:
+    if not path.exists() or not path.stat().st_size:
+        write_private(path, make())
+    return path.read_bytes()

@@ -1,0 +1,98 @@
+"""The parts a local cluster is made of: which brains run under which component, and who admits what."""
+
+import json
+import string
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from volcano.admission.review import Settings as AdmissionSettings
+from volcano.apiserver.garbage import Collector
+from volcano.apiserver.janitor import Janitor
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.seams import Admit
+from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
+from volcano.controllers.builtin.daemonset import DaemonSetController
+from volcano.controllers.builtin.deployment import DeploymentController
+from volcano.controllers.builtin.endpoints import EndpointsController
+from volcano.controllers.builtin.job import JobController as BatchJobController
+from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
+from volcano.controllers.builtin.replicaset import ReplicaSetController
+from volcano.controllers.builtin.statefulset import StatefulSetController
+from volcano.controllers.builtin.volumes import VolumeController
+from volcano.controllers.cronjob import CronJobController
+from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.podgroup import PodGroupController
+from volcano.controllers.queue import QueueController
+from volcano.kube import crds as our_crds
+from volcano.kube.client import Client, Options, PatchType
+from volcano.kube.kinds import CRD, Kind
+from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.reconciler import Brain
+from volcano.local.admission import in_process
+from volcano.local.state import STATE_FILE
+from volcano.nodes.pools import SimulatedNode
+from volcano.nodes.simulated import SimulatedNodes
+
+if TYPE_CHECKING:
+    from volcano.local.cluster import Settings
+
+CONTROLLERS = "volcano-controllers"
+KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
+
+
+def brains(settings: "Settings", nodes: Sequence[SimulatedNode], random: Random) -> Mapping[str, list[Brain]]:
+    """Every brain by the component whose log it writes to."""
+    return {
+        KUBERNETES: [
+            ReplicaSetController(),
+            DeploymentController(),
+            StatefulSetController(),
+            DaemonSetController(),
+            BatchJobController(),
+            EndpointsController(),
+            NodeLifecycleController(),
+            VolumeController(host_directory=str(settings.directory / "volumes")),
+            SimulatedNodes(nodes, default_duration=settings.sim_duration),
+        ],
+        CONTROLLERS: [
+            QueueController(),
+            PodGroupController(),
+            CronJobController(),
+            JobFlowController(),
+            JobTemplateController(),
+            HyperNodeController(lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))),
+        ],
+    }
+
+
+def janitors(registry: Registry) -> list[Janitor[Any]]:
+    """Those who tidy up in the store itself."""
+    return [Collector(registry), NamespaceTerminator(registry), CrdTerminator(registry)]
+
+
+def crds() -> list[tuple[Kind, Manifest]]:
+    """Our own kinds, as CRDs to install."""
+    return [(CRD, manifest) for manifest in our_crds.load()]
+
+
+async def refresh_crd(client: Client, manifest: Manifest) -> None:
+    """Brings a CRD of an older version of this program up to date."""
+    options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
+    await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
+
+
+def admission(registry: Registry) -> tuple[list[Admit], list[Admit]]:
+    """What fills in and judges before webhooks are asked, and what counts the final object."""
+    return [in_process(AdmissionSettings())], []
+
+
+def last_port(directory: Path) -> int:
+    """The port a cluster in this directory had the last time, so that kubeconfigs stay true; 0 when none."""
+    try:
+        url: str = json.loads((directory / STATE_FILE).read_text())["url"]
+        return int(url.rpartition(":")[2])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
