@@ -56,8 +56,11 @@ class Done:
 class Brain(Protocol):
     """What a runner (or a simulator under a virtual clock) drives."""
 
-    name: str
-    watches: Sequence[Watch]
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def watches(self) -> Sequence[Watch]: ...
 
     def handle(self, event: Event) -> None:
         """Takes in one change. Cheap; decides nothing."""

@@ -1,0 +1,295 @@
+"""What `volcano`'s commands do."""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from volcano import __version__, log
+from volcano.apiserver.datadir import DataDirectoryError
+from volcano.clock import SystemClock, timestamp
+from volcano.kube.duration import parse as parse_duration
+from volcano.local import state
+from volcano.local.cluster import LocalCluster, Settings
+from volcano.local.files import Document, FileError, read_files
+from volcano.local.follow import Follower, Row, followed, table_of
+from volcano.nodes.pools import PoolError, parse_pools
+
+DETACHED_WITHIN = 30.0
+STOPPED_WITHIN = 30.0
+RUN_DURATION = 5.0
+DEMO = Path(__file__).parent / "demo.yaml"
+
+
+class CommandError(Exception):
+    """A command that cannot be carried out: the message says why and what would help."""
+
+    def __init__(self, message: str, code: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def up(arguments: argparse.Namespace) -> int:
+    """Starts a cluster and stays until it is told to stop."""
+    settings = _settings(arguments, default_duration=float("inf"))
+    running = state.find(settings.directory)
+    if running is not None:
+        raise CommandError(
+            f"a cluster runs from {settings.directory} already, as process {running.pid} at {running.url}"
+        )
+    documents = _read(arguments.filename)
+    if arguments.detach:
+        return _detach(settings)
+    return asyncio.run(_up(settings, documents, arguments.verbose))
+
+
+async def _up(settings: Settings, documents: list[Document], verbose: int) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING)
+    cluster = LocalCluster(settings)
+    started = time.monotonic()
+    try:
+        await cluster.start()
+    except (DataDirectoryError, OSError) as error:
+        await cluster.stop()
+        raise CommandError(str(error)) from None
+    try:
+        await cluster.apply(documents)
+        running = _announce(cluster)
+        _introduce(running, time.monotonic() - started)
+        await stop.wait()
+        print("stopping ...", file=sys.stderr)
+    except FileError as error:
+        raise CommandError(str(error)) from None
+    finally:
+        await cluster.stop()
+        if not settings.durable:
+            state.retract(settings.directory)
+    return 0
+
+
+def _announce(cluster: LocalCluster) -> state.Running:
+    settings = cluster.settings
+    running = state.Running(
+        pid=os.getpid(),
+        url=cluster.url,
+        kubeconfig=str(cluster.kubeconfig),
+        directory=str(settings.directory),
+        durable=settings.durable,
+        nodes=sum(pool.count for pool in settings.pools),
+        started=timestamp(cluster.clock.now().wall),
+        version=__version__,
+    )
+    state.announce(running)
+    return running
+
+
+def _introduce(running: state.Running, seconds: float) -> None:
+    where = running.directory if running.durable else "memory only"
+    lines = (
+        f"volcano {running.version} is up after {seconds:.2f} s",
+        f"  API server   {running.url}",
+        f"  nodes        {running.nodes} simulated",
+        f"  data         {where}",
+        "  components   scheduler, controllers and admission, in namespace volcano-system",
+        "",
+        "To use it:",
+        f"  export KUBECONFIG={running.kubeconfig}",
+        "  kubectl get nodes",
+        "",
+        "Ctrl-C or `volcano down` stops it.",
+    )
+    print("\n".join(lines), flush=True)
+
+
+def _detach(settings: Settings) -> int:
+    """Starts the same command without --detach in a session of its own, and waits until it is ready."""
+    state.make_private(settings.directory)
+    own = [argument for argument in sys.argv[1:] if argument != "--detach"]
+    log_file = settings.directory / "volcano.log"
+    with open(log_file, "ab") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "volcano.entry.local", *own],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + DETACHED_WITHIN
+    while time.monotonic() < deadline:
+        running = state.find(settings.directory)
+        if running is not None and running.pid == child.pid:
+            print(f"volcano is up as process {child.pid} at {running.url}")
+            print(f"export KUBECONFIG={running.kubeconfig}")
+            return 0
+        if child.poll() is not None:
+            tail = log_file.read_text(errors="replace").strip().splitlines()[-5:]
+            raise CommandError("the cluster did not start:\n" + "\n".join(tail))
+        time.sleep(0.05)
+    child.terminate()
+    raise CommandError(f"the cluster was not ready within {DETACHED_WITHIN:.0f} s; its log is {log_file}")
+
+
+def down(arguments: argparse.Namespace) -> int:
+    """Stops a running cluster."""
+    running = _find(arguments.data_dir)
+    if not state.end(running, within=STOPPED_WITHIN):
+        raise CommandError(f"process {running.pid} is still there after {STOPPED_WITHIN:.0f} s")
+    print(
+        f"stopped the cluster of {running.directory}" if running.durable else "stopped the in-memory cluster"
+    )
+    return 0
+
+
+def status(arguments: argparse.Namespace) -> int:
+    """Shows the running cluster."""
+    running = _find(arguments.data_dir)
+    if arguments.output == "json":
+        print(json.dumps(asdict(running), indent=2))
+        return 0
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for name, value in asdict(running).items():
+        table.add_row(name.upper(), str(value))
+    Console().print(table)
+    return 0
+
+
+def _find(directory: Path | None) -> state.Running:
+    running = state.find(directory.absolute()) if directory else state.find_any()
+    if running is None:
+        where = str(directory) if directory else f"{state.default_directory()} or in memory"
+        raise CommandError(f"no cluster runs from {where}; `volcano up` starts one", code=4)
+    return running
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs files on a throw-away cluster; 0 only if every job completed."""
+    settings = _settings(arguments, default_duration=RUN_DURATION, throw_away=True)
+    try:
+        timeout = parse_duration(arguments.timeout)
+    except ValueError as error:
+        raise CommandError(f"--timeout: {error}", code=2) from None
+    documents = _read(arguments.files)
+    return asyncio.run(_run(settings, documents, timeout, arguments.output, arguments.verbose))
+
+
+async def _run(
+    settings: Settings, documents: list[Document], timeout: float, output: str, verbose: int
+) -> int:
+    log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
+    console = Console(stderr=output == "json")
+    cluster = LocalCluster(settings)
+    try:
+        await cluster.start()
+        applied = await cluster.apply(documents)
+        kinds = {(s.kind.api_version, s.kind.kind): s.kind for s in cluster.registry.kinds}
+        targets = followed(applied, kinds)
+        console.print(f"applied {len(applied)} objects, following {len(targets)}", highlight=False)
+        follower = Follower(cluster.client, SystemClock(), targets)
+        rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
+    except (FileError, DataDirectoryError, OSError) as error:
+        raise CommandError(str(error)) from None
+    finally:
+        await cluster.stop()
+    return _conclude(rows, output, console, timeout)
+
+
+def _conclude(rows: list[Row], output: str, console: Console, timeout: float) -> int:
+    if output == "json":
+        print(
+            json.dumps(
+                {"jobs": [row.as_json() for row in rows], "completed": all(row.good for row in rows)},
+                indent=2,
+            )
+        )
+    elif rows:
+        console.print(table_of(rows))
+    late = [row for row in rows if not row.over]
+    if late:
+        names = ", ".join(f"{row.namespace}/{row.name} ({row.phase})" for row in late)
+        raise CommandError(f"not finished within {timeout:.0f} s: {names}")
+    return 0 if all(row.good for row in rows) else 1
+
+
+def demo(arguments: argparse.Namespace) -> int:
+    """Two gangs, and room for one at a time."""
+    settings = Settings(
+        Path(tempfile.mkdtemp(prefix="volcano-demo-")),
+        durable=False,
+        pools=parse_pools([4], ["cpu=2,memory=4Gi"]),
+        sim_duration=RUN_DURATION,
+    )
+    print("Two gangs of four pods, four nodes, and room for one gang at a time: neither starts by halves.\n")
+    return asyncio.run(_run(settings, _read([str(DEMO)]), 120.0, "table", 0))
+
+
+def config(arguments: argparse.Namespace) -> int:
+    """Checks a scheduler configuration file."""
+    from volcano.entry.configuration import validate
+
+    return validate(Path(arguments.file))
+
+
+def _read(files: list[str]) -> list[Document]:
+    try:
+        return read_files(files)
+    except FileError as error:
+        raise CommandError(str(error)) from None
+
+
+def _settings(
+    arguments: argparse.Namespace, *, default_duration: float, throw_away: bool = False
+) -> Settings:
+    try:
+        pools = parse_pools(arguments.nodes, arguments.node)
+    except PoolError as error:
+        raise CommandError(str(error), code=2) from None
+    if throw_away and not arguments.data_dir:
+        directory = Path(tempfile.mkdtemp(prefix="volcano-run-"))
+    else:
+        directory = arguments.data_dir or (
+            state.memory_directory() if arguments.in_memory else state.default_directory()
+        )
+    return Settings(
+        directory=directory.absolute(),
+        durable=not arguments.in_memory and not (throw_away and not arguments.data_dir),
+        host=arguments.host,
+        port=arguments.port,
+        kubeconfig=arguments.kubeconfig.absolute() if arguments.kubeconfig else None,
+        pools=pools or (parse_pools([4], []) if throw_away else []),
+        sim_duration=_duration(arguments.sim_duration, default_duration),
+        scheduler_conf=_text(arguments.scheduler_conf),
+        audit_log=arguments.audit_log,
+    )
+
+
+def _duration(text: str | None, default: float) -> float:
+    if text is None:
+        return default
+    if text in ("forever", "inf"):
+        return float("inf")
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CommandError(f"--sim-duration: {error}; such as 5s, 2m or forever", code=2) from None
+
+
+def _text(path: Path | None) -> str | None:
+    try:
+        return path.read_text() if path else None
+    except OSError as error:
+        raise CommandError(f"--scheduler-conf {path}: {error.strerror}") from None

@@ -1,0 +1,105 @@
+"""`volcano`: a whole cluster in one process, and running jobs on a throw-away one."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from volcano import __version__
+
+FAILED, USAGE = 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; returns the exit code."""
+    parsed = _parser().parse_args(arguments)
+    from volcano.entry import commands  # late: `volcano --help` must not wait for numpy
+
+    command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
+    try:
+        return command(parsed)
+    except commands.CommandError as error:
+        print(f"volcano: {error}", file=sys.stderr)
+        return error.code
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="volcano", description="A batch system for Kubernetes, in one process."
+    )
+    parser.add_argument("--version", action="version", version=f"volcano {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    up = _command(commands, "up", "start a cluster and stay (or return when it is ready, with --detach)")
+    _cluster_options(up)
+    up.add_argument(
+        "-f", "--filename", action="append", default=[], metavar="FILE", help="apply FILE at start"
+    )
+    up.add_argument("--detach", action="store_true", help="return as soon as the cluster is ready")
+    run = _command(commands, "run", "start a throw-away cluster, apply FILEs, follow their jobs to the end")
+    _cluster_options(run)
+    run.add_argument("files", nargs="+", metavar="FILE", help="manifests to run; `-` is standard input")
+    run.add_argument("--timeout", default="10m", help="give up after this long (default 10m)")
+    run.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    down = _command(commands, "down", "stop a running cluster")
+    _directory_option(down)
+    status = _command(commands, "status", "show the running cluster")
+    _directory_option(status)
+    status.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    config = _command(commands, "config", "check a scheduler configuration file")
+    config.add_argument("action", choices=("validate",))
+    config.add_argument(
+        "file", metavar="FILE", help="a scheduler configuration, or a ConfigMap that holds one"
+    )
+    _command(commands, "demo", "run two gangs that compete for four nodes, and watch them take turns")
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[argparse.ArgumentParser]", name: str, text: str
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+    parser.set_defaults(command=name)
+    return parser
+
+
+def _directory_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="the cluster's data directory")
+
+
+def _cluster_options(parser: argparse.ArgumentParser) -> None:
+    place = parser.add_mutually_exclusive_group()
+    place.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="where the cluster lives (default: your data folder)"
+    )
+    place.add_argument("--in-memory", action="store_true", help="keep nothing on disk")
+    parser.add_argument("--host", default="127.0.0.1", help="listen on this address (default: loopback only)")
+    parser.add_argument(
+        "--port", type=int, default=0, help="listen on this port (default: the last one, or a free one)"
+    )
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig to FILE")
+    parser.add_argument(
+        "--nodes", type=int, action="append", default=[], metavar="N", help="simulate N nodes; repeatable"
+    )
+    parser.add_argument(
+        "--node",
+        action="append",
+        default=[],
+        metavar="SPEC",
+        help="what the nodes of the --nodes at the same place are like: cpu=32,memory=128Gi,nvidia.com/gpu=8,"
+        "label:zone=a,taint:gpu=true:NoSchedule,name=gpu,count=4",
+    )
+    parser.add_argument(
+        "--sim-duration", metavar="D", help="how long simulated pods run (default: for ever; 5s in run)"
+    )
+    parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
+    parser.add_argument(
+        "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
+    )
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; repeatable")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

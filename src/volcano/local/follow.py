@@ -1,0 +1,232 @@
+"""Following jobs to their end: what `volcano run` shows while it waits and what it says at last."""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from volcano.clock import Clock, parse_timestamp
+from volcano.kube.client import Client, Event, EventType
+from volcano.kube.index import Index
+from volcano.kube.kinds import BATCH_JOB, JOB, POD, POD_GROUP, Kind
+from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
+from volcano.kube.mirror import Mirror
+from volcano.kube.reconciler import Watch
+
+FOLLOWED: tuple[Kind, ...] = (JOB, BATCH_JOB, POD)
+SUCCESSFUL = ("Completed", "Succeeded")
+UNSUCCESSFUL = ("Failed", "Aborted", "Terminated")
+REFRESH = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one followed object stands."""
+
+    kind: str
+    namespace: str
+    name: str
+    phase: str
+    pods: Mapping[str, int]
+    queue: str
+    nodes: int
+    seconds: float
+    over: bool
+    good: bool
+    remark: str = ""
+
+    def as_json(self) -> Manifest:
+        return {
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "phase": self.phase,
+            "pods": dict(self.pods),
+            "queue": self.queue,
+            "nodes": self.nodes,
+            "seconds": round(self.seconds, 1),
+            "completed": self.good and self.phase in SUCCESSFUL,
+            **({"remark": self.remark} if self.remark else {}),
+        }
+
+
+class Follower:
+    """Watches some objects and their pods until each is over, or will never be."""
+
+    def __init__(self, client: Client, clock: Clock, targets: Sequence[tuple[Kind, Manifest]]) -> None:
+        self._client = client
+        self._clock = clock
+        self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in FOLLOWED]
+        self._index = Index()
+        self._index.by_controller(POD)
+        self._index.by_controller(POD_GROUP)
+        self._changed = asyncio.Event()
+
+    async def follow(self, *, timeout: float, console: Console, quiet: bool) -> list[Row]:
+        """Shows a live table on a terminal, a line for each change elsewhere; returns how everything ended."""
+        mirrors = [
+            Mirror(self._client, Watch(kind), self._handle, self._clock) for kind in (*FOLLOWED, POD_GROUP)
+        ]
+        tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors]
+        try:
+            for mirror in mirrors:
+                await mirror.synced.wait()
+            return await self._watch(timeout, console, quiet=quiet)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _watch(self, timeout: float, console: Console, *, quiet: bool) -> list[Row]:
+        deadline = self._clock.now().monotonic + timeout
+        seen: dict[Key, str] = {}
+        live = (
+            Live(console=console, refresh_per_second=8, transient=True)
+            if console.is_terminal and not quiet
+            else None
+        )
+        if live is not None:
+            live.start()
+        try:
+            while True:
+                rows = self.rows()
+                if live is not None:
+                    live.update(table_of(rows))
+                elif not quiet:
+                    _say_changes(console, rows, seen)
+                if all(row.over for row in rows) or self._clock.now().monotonic >= deadline:
+                    return rows
+                self._changed.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), REFRESH)
+        finally:
+            if live is not None:
+                live.stop()
+
+    def _handle(self, event: Event) -> None:
+        if event.type is not EventType.BOOKMARK and self._index.apply(event):
+            self._changed.set()
+
+    def rows(self) -> list[Row]:
+        return [self._row(kind, key) for kind, key in self._targets]
+
+    def _row(self, kind: Kind, key: Key) -> Row:
+        manifest = self._index.get(kind, key)
+        if manifest is None:
+            # A time to live of zero deletes a job the moment it is done.
+            return Row(kind.kind, key.namespace, key.name, "Gone", {}, "", 0, 0.0, over=True, good=False)
+        pods = [manifest] if kind == POD else self._index.owned(POD, manifest)
+        counts = Counter((pod.get("status") or {}).get("phase", "Pending") for pod in pods)
+        phase = _phase(kind, manifest)
+        endless = kind == JOB and phase == "Running" and never_ends(manifest)
+        begun = parse_timestamp(manifest["metadata"]["creationTimestamp"])
+        remark = "runs on: it never ends by itself" if endless else self._why(kind, manifest, phase)
+        return Row(
+            kind.kind,
+            key.namespace,
+            key.name,
+            phase,
+            counts,
+            str((manifest.get("spec") or {}).get("queue", "")),
+            len({pod["spec"].get("nodeName") for pod in pods if pod["spec"].get("nodeName")}),
+            max(self._clock.now().wall - begun, 0.0),
+            over=phase in SUCCESSFUL or phase in UNSUCCESSFUL or endless,
+            good=phase in SUCCESSFUL or endless,
+            remark=remark,
+        )
+
+    def _why(self, kind: Kind, manifest: Manifest, phase: str) -> str:
+        """What a waiting job waits for, as its PodGroup says."""
+        if phase not in ("Pending", "Restarting"):
+            return ""
+        groups = self._index.owned(POD_GROUP, manifest) if kind != POD else []
+        for group in groups:
+            blocked = condition_of(group, "Unschedulable")
+            if blocked is not None and blocked.get("status") == "True":
+                return str(blocked.get("message", ""))
+        return ""
+
+
+def never_ends(job: Manifest) -> bool:
+    """Whether a job has pods that restart for ever, and nothing that would end it without them."""
+    spec = job.get("spec") or {}
+    tasks = spec.get("tasks") or ()
+    endless = [task for task in tasks if _restarts_always(task)]
+    if not endless:
+        return False
+    ending = [task for task in tasks if not _restarts_always(task)]
+    if any(
+        _completes(policy)
+        for task in ending
+        for policy in (*(task.get("policies") or ()), *(spec.get("policies") or ()))
+    ):
+        return False
+    enough = spec.get("minSuccess")
+    return enough is None or enough > sum(task.get("replicas", 0) for task in ending)
+
+
+def _restarts_always(task: Mapping[str, Any]) -> bool:
+    pod = (task.get("template") or {}).get("spec") or {}
+    return bool(pod.get("restartPolicy", "Always") == "Always")
+
+
+def _completes(policy: Mapping[str, Any]) -> bool:
+    events = {policy.get("event"), *(policy.get("events") or ())}
+    return policy.get("action") == "CompleteJob" and bool(events & {"TaskCompleted", "*"})
+
+
+def _phase(kind: Kind, manifest: Manifest) -> str:
+    status = manifest.get("status") or {}
+    if kind == JOB:
+        return str((status.get("state") or {}).get("phase") or "Pending")
+    if kind == POD:
+        return str(status.get("phase") or "Pending")
+    for condition, phase in (("Complete", "Completed"), ("Failed", "Failed")):
+        found = condition_of(manifest, condition)
+        if found is not None and found.get("status") == "True":
+            return phase
+    return "Running" if status.get("active") else "Pending"
+
+
+def table_of(rows: Iterable[Row]) -> Table:
+    """The rows as a table for people."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("KIND", "NAMESPACE", "NAME", "STATUS", "PODS", "NODES", "QUEUE", "TIME", "REMARK"):
+        table.add_column(name, overflow="fold" if name == "REMARK" else "ellipsis", no_wrap=name != "REMARK")
+    for row in rows:
+        colour = (
+            "green" if row.good else "red" if row.over else "yellow" if row.phase == "Pending" else "cyan"
+        )
+        pods = ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(row.pods.items()))
+        seconds = f"{row.seconds:.0f}s" if not math.isinf(row.seconds) else ""
+        phase = f"[{colour}]{row.phase}[/]"
+        cells = (row.kind, row.namespace, row.name, phase, pods, str(row.nodes), row.queue, seconds, row.remark)
+        table.add_row(*cells)
+    return table
+
+
+def _say_changes(console: Console, rows: Sequence[Row], seen: dict[Key, str]) -> None:
+    for row in rows:
+        key, said = Key(row.namespace, row.name), f"{row.phase} {row.remark}".strip()
+        if seen.get(key) != said:
+            seen[key] = said
+            console.print(f"{row.kind.lower()} {key}: {said}", highlight=False, soft_wrap=True)
+
+
+def followed(
+    applied: Iterable[Manifest], kinds: Mapping[tuple[str, str], Kind]
+) -> list[tuple[Kind, Manifest]]:
+    """Of the objects applied, those that come to an end: jobs, and pods that nobody manages."""
+    found = []
+    for manifest in applied:
+        kind = kinds.get((manifest["apiVersion"], manifest["kind"]))
+        if kind in FOLLOWED and uid_of(manifest) and not list(owners_of(manifest)):
+            found.append((kind, manifest))
+    return found
