@@ -1,0 +1,53 @@
+"""Commands: one-off requests to suspend, resume or restart a job, each carried out once and then removed."""
+
+from collections.abc import Iterable, Iterator
+
+from volcano.clock import Instant, parse_timestamp
+from volcano.controllers.job.terms import Action, Phase
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import Key, Manifest, is_deleting
+
+# A command may be heard of before the job it is about; so long it waits for it.
+PATIENCE = 30.0
+
+# What would be lost on a job that is just restarting waits until it has.
+_WAIT_FOR_RESTART = frozenset({Action.ABORT, Action.TERMINATE, Action.COMPLETE})
+
+
+def target_of(command: Manifest) -> Key | None:
+    """The job a command is about; None when it is about something else."""
+    target = command.get("target") or {}
+    if (
+        target.get("kind") != JOB.kind
+        or target.get("apiVersion") != JOB.api_version
+        or not target.get("name")
+    ):
+        return None
+    return Key(command["metadata"].get("namespace", ""), target["name"])
+
+
+def in_order(commands: Iterable[Manifest]) -> list[Manifest]:
+    """Commands in the order they were given."""
+    waiting = [command for command in commands if not is_deleting(command)]
+    return sorted(
+        waiting, key=lambda c: (c["metadata"].get("creationTimestamp") or "", c["metadata"]["name"])
+    )
+
+
+def is_for_another(command: Manifest, uid: str) -> bool:
+    """Whether a command names a job of that name that is no more."""
+    meant = (command.get("target") or {}).get("uid")
+    return bool(meant) and meant != uid
+
+
+def must_wait(action: Action, phase: Phase) -> bool:
+    """Whether an action would be lost if it were taken now."""
+    return phase is Phase.NONE or (phase is Phase.RESTARTING and action in _WAIT_FOR_RESTART)
+
+
+def patience_left(commands: Iterable[Manifest], now: Instant) -> Iterator[tuple[Manifest, float]]:
+    """Commands whose job is unknown, each with the seconds it may still wait for it."""
+    for command in commands:
+        stamp = command["metadata"].get("creationTimestamp")
+        given = parse_timestamp(stamp) if stamp else now.wall - PATIENCE
+        yield command, given + PATIENCE - now.wall

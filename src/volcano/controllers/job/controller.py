@@ -1,0 +1,370 @@
+"""The Job controller: hears of changes, looks at one job at a time, and says what has to be written."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import cast
+
+from volcano.clock import Instant, parse_timestamp
+from volcano.controllers.job import events
+from volcano.controllers.job.commands import in_order, is_for_another, must_wait, patience_left, target_of
+from volcano.controllers.job.memory import Memory, round_of
+from volcano.controllers.job.metrics import JobMetrics
+from volcano.controllers.job.observe import Observed, draw, observe
+from volcano.controllers.job.ownership import delete, owning_job
+from volcano.controllers.job.phases import TEARDOWNS
+from volcano.controllers.job.plugins.keys import generate_key_pair
+from volcano.controllers.job.plugins.plugin import KeySource
+from volcano.controllers.job.podgroup import phase_of
+from volcano.controllers.job.policies import Trigger, most_severe, resolve, triggers
+from volcano.controllers.job.reconcile import Operations, Request, reconcile
+from volcano.controllers.job.roster import member_of
+from volcano.controllers.job.status import parse_status
+from volcano.controllers.job.targets import join_targets
+from volcano.controllers.job.terms import LIVE, Action, Happening, Phase, action_named
+from volcano.controllers.job.ttl import clean_up, seconds_left
+from volcano.kube import duration
+from volcano.kube.client import Event
+from volcano.kube.errors import BadRequest, Invalid
+from volcano.kube.kinds import (
+    COMMAND,
+    CONFIG_MAP,
+    EVENT,
+    JOB,
+    NETWORK_POLICY,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    QUEUE,
+    SECRET,
+    SERVICE,
+)
+from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
+from volcano.kube.operations import Create, Delete, Operation, Patch, Together, refused
+from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
+from volcano.metrics import CollectorRegistry
+
+# So often a write that the server finds faulty is tried before the job is terminated.
+MAX_REFUSALS = 15
+# So long a problem that nothing we watch can tell the end of is left alone.
+SECOND_LOOK = 60.0
+
+
+class JobController(Reconciler):
+    """One manifest becomes a gang of pods, restarts, completes and cleans up by policy."""
+
+    name = "job-controller"
+    watches: Sequence[Watch] = (
+        Watch(JOB),
+        Watch(POD, labels=JOB_NAME),
+        Watch(POD_GROUP),
+        Watch(COMMAND),
+        Watch(QUEUE),
+        Watch(PRIORITY_CLASS),
+        Watch(PERSISTENT_VOLUME_CLAIM),
+        Watch(SERVICE, labels=JOB_NAME),
+        Watch(CONFIG_MAP, labels=JOB_NAME),
+        Watch(SECRET, labels=JOB_NAME),
+        Watch(NETWORK_POLICY, labels=JOB_NAME),
+    )
+
+    def __init__(
+        self,
+        *,
+        scheduler_name: str = SCHEDULER_NAME,
+        keys: KeySource = generate_key_pair,
+        registry: CollectorRegistry | None = None,
+        max_refusals: int = MAX_REFUSALS,
+        delete_finished: bool = True,
+    ) -> None:
+        super().__init__()
+        self._scheduler_name = scheduler_name
+        self._keys = keys
+        self._metrics = JobMetrics(registry if registry is not None else CollectorRegistry())
+        self._max_refusals = max_refusals
+        self._delete_finished = delete_finished
+        self._memories: dict[str, Memory] = {}  # by the job's uid
+        self._uids: dict[Key, str] = {}  # of jobs that were looked at
+        self.index.facet(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
+        self.index.facet(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
+        self.index.facet(JOB, "claim", _claims)
+
+    # --- what changes concern
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        manifest: Manifest = event.object
+        key = key_of(manifest)
+        if event.kind == JOB:
+            return (key,)
+        if event.kind == COMMAND:
+            target = target_of(manifest)
+            return (target,) if target else ()
+        if event.kind == QUEUE:
+            return [key_of(job) for job in self.index.find(JOB, "queue", key.name)]
+        owner = owning_job(manifest)
+        names = {owner[0]} if owner else {labels_of(manifest).get(JOB_NAME, "")} - {""}
+        waiting = self.index.find(JOB, "claim", key) if event.kind == PERSISTENT_VOLUME_CLAIM else ()
+        return [*(Key(key.namespace, name) for name in names), *(key_of(job) for job in waiting)]
+
+    def handle(self, event: Event) -> None:
+        if event.kind == EVENT:
+            return  # the answers to our own; nobody asks for them
+        if event.kind == QUEUE and self._says_nothing_new(event):
+            self.index.apply(event)
+            return
+        if event.kind != POD:
+            super().handle(event)
+            return
+        key = key_of(event.object)
+        before = self.index.get(POD, key)
+        super().handle(event)
+        after = self.index.get(POD, key)
+        if before is not after:
+            self._count_pod(before, after)
+
+    def _says_nothing_new(self, event: Event) -> bool:
+        """Queues change all the time; jobs care whether they exist and whether they forward."""
+        known = self.index.get(QUEUE, key_of(event.object))
+        return known is not None and event.type != "DELETED" and _forwards(known) == _forwards(event.object)
+
+    def _count_pod(self, before: Manifest | None, after: Manifest | None) -> None:
+        """Keeps the rosters; a pod that went without our doing is remembered until it is answered for."""
+        if before is not None and (after is None or uid_of(before) != uid_of(after)):
+            owner = owning_job(before)
+            memory = self._memories.get(owner[1]) if owner else None
+            member = memory.roster.remove(before["metadata"]["name"]) if memory else None
+            if memory is not None and member is not None:
+                if memory.blueprint is not None and not member.marked:
+                    memory.roster.lost[member.uid] = member
+                elif memory.blueprint is None and memory.roster.is_empty():
+                    del self._memories[cast(tuple[str, str], owner)[1]]
+        if after is not None and (owner := owning_job(after)) is not None:
+            self._memories.setdefault(owner[1], Memory()).roster.put(member_of(after))
+
+    # --- one look at one job
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        manifest = self.index.get(JOB, key)
+        self._forget_others(key, "" if manifest is None else uid_of(manifest))
+        commands = in_order(self.index.find(COMMAND, "target", key))
+        if manifest is None:
+            return _wait_for_job(commands, now)
+        if is_deleting(manifest):
+            return Plan([delete(COMMAND, command) for command in commands])
+        memory = self._memories.setdefault(uid_of(manifest), Memory())
+        self._uids[key] = uid_of(manifest)
+        if memory.blueprint is None or not memory.blueprint.fits(manifest):
+            memory.blueprint = draw(manifest, self._scheduler_name, self._keys)
+        seen = observe(self.index, manifest, memory.blueprint, memory.roster)
+        if seen is None:
+            return self._unreadable(manifest, memory, now)
+        plan = self._decide(seen, memory, commands, now)
+        return Plan(_unsaid(plan.operations, memory), plan.again_after)
+
+    def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
+        left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None
+        if left is not None and left <= 0:
+            return Plan([clean_up(seen.job, seen.manifest)])
+        operations: Operations = []
+        if memory.refusal is not None:
+            reason, message = memory.refusal
+            operations.append(events.say(seen.manifest, reason, message, now, warning=True))
+            memory.refusal = None
+        if commands and not must_wait(action_named(commands[0].get("action")), seen.status.phase):
+            return Plan([*operations, *_obey(seen, memory, commands[0], now)])
+        request, waiting, wait = self._request(seen, memory, now)
+        operations += waiting
+        operations += reconcile(seen, request, now)
+        again = [
+            moment for moment in (left, wait, SECOND_LOOK if seen.problem else None) if moment is not None
+        ]
+        return Plan(operations, min(again, default=None))
+
+    def _request(
+        self, seen: Observed, memory: Memory, now: Instant
+    ) -> tuple[Request, Operations, float | None]:
+        """What policies ask for now, what to say about what they will ask for, and when that will be."""
+        if 0 <= self._max_refusals < memory.refusals:
+            cause = "the retry limit was reached: the server keeps refusing what the job needs"
+            return Request(Action.TERMINATE, cause=cause), [], None
+        _settle_losses(seen, memory)
+        found = triggers(seen.job, seen.status, seen.roster, phase_of(seen.group))
+        times = memory.timers.sort(found, now)
+        said: Operations = [
+            events.say(
+                seen.manifest,
+                "ExecuteAction",
+                f"Execute action {trigger.action} after {duration.format(trigger.delay)}",
+                now,
+                occasion=trigger.subject,
+            )
+            for trigger in times.begun
+        ]
+        chosen = most_severe(times.due)
+        if not chosen:
+            return Request(), said, times.wait
+        for trigger in chosen:
+            if trigger.lost:
+                memory.acted[trigger.lost] = round_of(seen.status)
+        request = Request(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
+        return request, said, times.wait
+
+    def _unreadable(self, manifest: Manifest, memory: Memory, now: Instant) -> Plan:
+        """Says on a job what is wrong with it; nothing else can be done for it."""
+        assert memory.blueprint is not None
+        problem, reason = memory.blueprint.problem, memory.blueprint.reason
+        state = {
+            "phase": str(parse_status(manifest).phase or Phase.PENDING),
+            "reason": reason,
+            "message": problem,
+        }
+        known = (manifest.get("status") or {}).get("state") or {}
+        operations: Operations = [events.say(manifest, reason, problem, now, warning=True)]
+        if any(known.get(name) != value for name, value in state.items()):
+            operations.insert(
+                0, Patch(JOB, key_of(manifest), {"status": {"state": state}}, subresource="status")
+            )
+        return Plan(_unsaid(operations, memory))
+
+    def _forget_others(self, key: Key, uid: str) -> None:
+        """Drops what is remembered of a job that is gone, or was replaced by one of the same name."""
+        known = self._uids.get(key)
+        if known is not None and known != uid:
+            self._metrics.forget(key)
+            del self._uids[key]
+            memory = self._memories.get(known)
+            if memory is not None:
+                memory.roster.lost.clear()
+                memory.blueprint = None
+                if memory.roster.is_empty():
+                    del self._memories[known]
+
+    # --- what became of writes
+
+    def settle(self, done: Done, now: Instant) -> None:
+        manifest = self.index.get(JOB, cast(Key, done.work.key))
+        memory = self._memories.get(uid_of(manifest)) if manifest is not None else None
+        if memory is not None:
+            if done.error is None:
+                memory.refusals = 0
+            else:
+                memory.refusals += isinstance(done.error, Invalid | BadRequest)
+                memory.refusal = _refusal(done)
+        super().settle(done, now)
+
+    def written(self, operation: Operation, result: Manifest) -> None:
+        if operation.kind == POD and isinstance(operation, Create):
+            owner = owning_job(result)
+            job = self.index.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None
+            if job is not None:
+                self._metrics.pod_made((_created(result) - _created(job)) * 1000)
+        elif operation.kind == JOB and isinstance(operation, Patch):
+            phase = (((operation.patch or {}).get("status") or {}).get("state") or {}).get("phase")
+            queue = (result.get("spec") or {}).get("queue") or DEFAULT_QUEUE
+            if phase == Phase.COMPLETED:
+                self._metrics.completed(operation.key, queue)
+            elif phase == Phase.FAILED:
+                self._metrics.failed(operation.key, queue)
+
+
+def _obey(seen: Observed, memory: Memory, command: Manifest, now: Instant) -> Operations:
+    """Carries a command out, once, and removes it."""
+    uid, name = uid_of(command), str(command.get("action", ""))
+    if memory.was_acted_on(uid, seen.status) or is_for_another(command, seen.job.uid):
+        return [delete(COMMAND, command)]
+    action = action_named(name)
+    operations: Operations = []
+    if (seen.status.phase, action) in TEARDOWNS:
+        request = Request(action, cause=f"command {command['metadata']['name']}")
+        operations = reconcile(seen, request, now)
+        memory.acted[uid] = round_of(seen.status)
+    text = f"Start to execute command {name}, and clean it up to make sure executed not more than once."
+    issued = events.say(seen.manifest, Happening.COMMAND_ISSUED, text, now, occasion=uid)
+    return [*operations, issued, delete(COMMAND, command)]
+
+
+def _wait_for_job(commands: Sequence[Manifest], now: Instant) -> Plan:
+    """Commands whose job does not exist are removed, after a while: it may not have been heard of yet."""
+    late = list(patience_left(commands, now))
+    waits = [left for _, left in late if left > 0]
+    return Plan([delete(COMMAND, command) for command, left in late if left <= 0], min(waits, default=None))
+
+
+def _settle_losses(seen: Observed, memory: Memory) -> None:
+    """Drops lost pods that were answered for, that nobody asks about, or that are back."""
+    status, roster = seen.status, seen.roster
+    watching = status.phase in LIVE or status.phase is Phase.RESTARTING
+    for uid, member in list(roster.lost.items()):
+        task = seen.job.task(member.task)
+        policies = (*task.policies, *seen.job.policies) if task else ()
+        policy = resolve(policies, Happening.POD_EVICTED)
+        back = roster.members.get(member.name)
+        if (
+            not watching
+            or memory.was_acted_on(uid, status)
+            or member.version < status.version
+            or policy is None
+            or (policy.timeout and back is not None and back.state == "Running")
+            or (policy.action is Action.RESTART_POD and not policy.timeout)
+        ):
+            del roster.lost[uid]
+            memory.acted.pop(uid, None)
+
+
+def _cause(chosen: Sequence[Trigger]) -> str:
+    """What called for an action, as a user reads it."""
+    first = chosen[0]
+    about = f" of pod {first.pod}" if first.pod else ""
+    more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
+    return f"{first.event}{about}{more}"
+
+
+def _unsaid(operations: Iterable[Operation | Together], memory: Memory) -> Operations:
+    """Leaves out events that were recorded before."""
+    fresh: Operations = []
+    for operation in operations:
+        if isinstance(operation, Create) and operation.kind == EVENT:
+            if operation.key.name in memory.said:
+                continue
+            memory.said.add(operation.key.name)
+        fresh.append(operation)
+    return fresh
+
+
+def _refusal(done: Done) -> tuple[str, str] | None:
+    """The event that tells of a refused write, if users should hear of it."""
+    assert done.error is not None
+    answers = list(done.results)
+    position = next((i for i, answer in enumerate(answers) if refused(answer)), len(answers))
+    operation = done.work.operations[min(position, len(done.work.operations) - 1)]
+    if operation.kind == POD_GROUP and isinstance(operation, Create | Patch):
+        return "PodGroupError", f"PodGroup {operation.key}: {done.error.message}"
+    if operation.kind == PERSISTENT_VOLUME_CLAIM:
+        return "PVCError", f"claim {operation.key}: {done.error.message}"
+    if isinstance(operation, Delete) and operation.kind != COMMAND:
+        return (
+            "FailedDelete",
+            f"Error deleting {operation.kind.singular} {operation.key.name}: {done.error.message}",
+        )
+    if isinstance(operation, Create):
+        return (
+            "FailedCreate",
+            f"Error creating {operation.kind.singular} {operation.key.name}: {done.error.message}",
+        )
+    return None
+
+
+def _claims(job: Manifest) -> Iterable[Hashable]:
+    namespace = job["metadata"].get("namespace", "")
+    volumes = (job.get("spec") or {}).get("volumes") or ()
+    return {Key(namespace, volume.get("volumeClaimName") or "") for volume in volumes}
+
+
+def _forwards(queue: Manifest) -> bool:
+    return bool((queue.get("spec") or {}).get("extendClusters"))
+
+
+def _created(manifest: Manifest) -> float:
+    stamp = manifest["metadata"].get("creationTimestamp")
+    return parse_timestamp(stamp) if stamp else 0.0

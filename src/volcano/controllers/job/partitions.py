@@ -1,0 +1,39 @@
+"""Partitions: a task's pods in sub-groups, and the sub-group policies of its PodGroup."""
+
+from collections.abc import Iterable
+
+from volcano.controllers.job.spec import Job, Task
+from volcano.kube.manifest import Manifest
+from volcano.kube.names import PARTITION_ID, TASK_SPEC
+
+
+def partition_of(task: Task, index: int) -> str | None:
+    """The partition a pod belongs to; None when its task has none."""
+    if task.partitions is None:
+        return None
+    return str(index // task.partitions.size) if task.partitions.size > 0 else "0"
+
+
+def sub_groups(job: Job) -> list[Manifest]:
+    """The PodGroup's sub-group policies: one for each task that is divided."""
+    return [_sub_group(task) for task in job.tasks if task.partitions is not None]
+
+
+def merged_sub_groups(job: Job, present: Iterable[Manifest]) -> list[Manifest]:
+    """The sub-group policies a PodGroup should have: ours by task, and those of other names as they are."""
+    ours = {task.name for task in job.tasks}
+    return [*sub_groups(job), *(policy for policy in present if policy.get("name") not in ours)]
+
+
+def _sub_group(task: Task) -> Manifest:
+    assert task.partitions is not None
+    policy: Manifest = {
+        "name": task.name,
+        "subGroupSize": task.partitions.size,
+        "minSubGroups": task.partitions.minimum,
+        "labelSelector": {"matchLabels": {TASK_SPEC: task.name}},
+        "matchLabelKeys": [PARTITION_ID],
+    }
+    if task.partitions.topology is not None:
+        policy["networkTopology"] = dict(task.partitions.topology)
+    return policy

@@ -1,0 +1,51 @@
+"""Where a job's pods find each other: host names, and the additions to containers that plugins share."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from volcano.controllers.job.spec import Job, Task
+from volcano.kube.manifest import Manifest
+
+
+def hosts(job: Job, task: Task) -> list[str]:
+    """The host names of a task's pods; a template that fixes one has only that."""
+    fixed = _template_spec(task).get("hostname")
+    if fixed:
+        return [fixed] if task.replicas else []
+    return [f"{job.name}-{task.name}-{index}" for index in range(task.replicas)]
+
+
+def addresses(job: Job, task: Task) -> list[str]:
+    """The host names of a task's pods, qualified so that they resolve within the namespace."""
+    domain = subdomain(job, task)
+    return [f"{host}.{domain}" for host in hosts(job, task)]
+
+
+def subdomain(job: Job, task: Task) -> str:
+    domain: str = _template_spec(task).get("subdomain") or job.name
+    return domain
+
+
+def all_containers(pod: Manifest) -> Iterator[Manifest]:
+    """The containers of a pod, then its init containers."""
+    yield from pod["spec"].get("containers") or ()
+    yield from pod["spec"].get("initContainers") or ()
+
+
+def main_containers(pod: Manifest) -> Iterator[Manifest]:
+    yield from pod["spec"].get("containers") or ()
+
+
+def add_env(container: Manifest, name: str, value: str) -> None:
+    container.setdefault("env", []).append({"name": name, "value": value})
+
+
+def add_port(container: Manifest, name: str, number: int) -> None:
+    """Opens a port unless the container has one of that number."""
+    ports = container.setdefault("ports", [])
+    if all(port.get("containerPort") != number for port in ports):
+        ports.append({"name": name, "containerPort": number, "protocol": "TCP"})
+
+
+def _template_spec(task: Task) -> Mapping[str, Any]:
+    return task.template.get("spec") or {}

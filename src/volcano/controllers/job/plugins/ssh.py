@@ -1,0 +1,94 @@
+"""ssh: pods of a job log in to each other without a password, with a key pair made once for the job."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import ClassVar
+
+from volcano.controllers.job.plugins.addresses import all_containers, hosts, subdomain
+from volcano.controllers.job.plugins.arguments import Value
+from volcano.controllers.job.plugins.plugin import Plugin
+from volcano.controllers.job.spec import Job, Task
+from volcano.kube.kinds import SECRET
+from volcano.kube.manifest import Manifest
+
+HOME = "/root/.ssh"
+DEFAULT_PORT = 22
+FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
+
+
+class Ssh(Plugin):
+    """A Secret with keys and client configuration, mounted where ssh looks for them."""
+
+    defaults: ClassVar[Mapping[str, Value]] = {
+        "ssh-key-file-path": HOME,
+        "ssh-private-key": "",
+        "ssh-public-key": "",
+        "ssh-port": DEFAULT_PORT,
+    }
+
+    def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
+        name, path = secret_name(job), self.arguments.text("ssh-key-file-path")
+        pod["spec"].setdefault("volumes", []).append(
+            {
+                "name": name,
+                "secret": {
+                    "secretName": name,
+                    "items": [{"key": file, "path": f".ssh/{file}"} for file in FILES],
+                    # Another user than root must be able to read what root owns.
+                    "defaultMode": 0o600 if path == HOME else 0o644,
+                },
+            }
+        )
+        for container in all_containers(pod):
+            container.setdefault("volumeMounts", []).append(
+                {"name": name, "mountPath": path, "subPath": ".ssh"}
+            )
+        return pod
+
+    def extras(self, job: Job) -> list[Manifest]:
+        private, public = self.arguments.text("ssh-private-key"), self.arguments.text("ssh-public-key")
+        given = _keys(private, public) if private and public else {}
+        return [
+            {
+                "apiVersion": SECRET.api_version,
+                "kind": SECRET.kind,
+                "metadata": {"name": secret_name(job)},
+                "type": "Opaque",
+                "data": {**given, "config": _encoded(client_config(job, self._port()))},
+            }
+        ]
+
+    def fill(self, manifest: Manifest) -> Manifest:
+        data = manifest["data"]
+        made = {} if "id_rsa" in data else _keys(*self.keys())
+        return {**manifest, "data": {**made, **data}}
+
+    def _port(self) -> int:
+        port = self.arguments.number("ssh-port")
+        return port if 0 < port <= 65535 else DEFAULT_PORT
+
+
+def secret_name(job: Job) -> str:
+    return f"{job.name}-ssh"
+
+
+def client_config(job: Job, port: int) -> str:
+    """What ssh should know about the job's hosts: they are new, so nobody can know their keys."""
+    lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
+    for task in job.tasks:
+        domain = subdomain(job, task)
+        for host in hosts(job, task):
+            lines += [f"Host {host}", f"  HostName {host}.{domain}", f"  Port {port}"]
+    return "\n".join(lines) + "\n"
+
+
+def _keys(private: str, public: str) -> dict[str, str]:
+    return {
+        "id_rsa": _encoded(private),
+        "id_rsa.pub": _encoded(public),
+        "authorized_keys": _encoded(public),
+    }
+
+
+def _encoded(text: str) -> str:
+    return b64encode(text.encode()).decode()

@@ -1,0 +1,104 @@
+"""svc: pods of a job find each other by name: a headless Service, and lists of hosts."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from volcano.controllers.job.plugins.addresses import addresses, all_containers
+from volcano.controllers.job.plugins.arguments import Value
+from volcano.controllers.job.plugins.plugin import Plugin
+from volcano.controllers.job.spec import Job, Task
+from volcano.kube.kinds import CONFIG_MAP, NETWORK_POLICY, SERVICE
+from volcano.kube.manifest import Manifest
+from volcano.kube.names import JOB_NAME, JOB_NAMESPACE
+
+MOUNT_PATH = "/etc/volcano"
+
+
+class Svc(Plugin):
+    """A Service, a NetworkPolicy that lets only the job's own pods in, and a ConfigMap of hosts."""
+
+    defaults: ClassVar[Mapping[str, Value]] = {
+        "publish-not-ready-addresses": False,
+        "disable-network-policy": False,
+        "inject-hosts-env": True,
+    }
+
+    def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
+        spec, name = pod["spec"], config_map_name(job)
+        spec["hostname"] = spec.get("hostname") or pod["metadata"]["name"]
+        spec["subdomain"] = spec.get("subdomain") or job.name
+        spec.setdefault("volumes", []).append({"name": name, "configMap": {"name": name}})
+        inject = self.arguments.flag("inject-hosts-env")
+        for container in all_containers(pod):
+            if inject:
+                container.setdefault("env", []).extend(
+                    {"name": key, "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
+                    for other in job.tasks
+                    for key in variables(other)
+                )
+            container.setdefault("volumeMounts", []).append({"name": name, "mountPath": MOUNT_PATH})
+        return pod
+
+    def extras(self, job: Job) -> list[Manifest]:
+        own = {JOB_NAME: job.name, JOB_NAMESPACE: job.namespace}
+        service: Manifest = {
+            "clusterIP": "None",
+            "selector": own,
+            "publishNotReadyAddresses": self.arguments.flag("publish-not-ready-addresses"),
+        }
+        policy: Manifest = {
+            "podSelector": {"matchLabels": own},
+            "ingress": [{"from": [{"podSelector": {"matchLabels": own}}]}],
+            "policyTypes": ["Ingress"],
+        }
+        extras: list[Manifest] = [
+            {
+                "apiVersion": CONFIG_MAP.api_version,
+                "kind": CONFIG_MAP.kind,
+                "metadata": {"name": config_map_name(job)},
+                "data": host_lists(job),
+            },
+            {
+                "apiVersion": SERVICE.api_version,
+                "kind": SERVICE.kind,
+                "metadata": {"name": job.name},
+                "spec": service,
+            },
+        ]
+        if not self.arguments.flag("disable-network-policy"):
+            extras.append(
+                {
+                    "apiVersion": NETWORK_POLICY.api_version,
+                    "kind": NETWORK_POLICY.kind,
+                    "metadata": {"name": job.name},
+                    "spec": policy,
+                }
+            )
+        return extras
+
+
+def config_map_name(job: Job) -> str:
+    return f"{job.name}-svc"
+
+
+def variables(task: Task) -> tuple[str, str, str]:
+    """The variables that tell of a task: all its hosts, how many, and the first."""
+    prefix = f"VC_{_identifier(task).upper()}"
+    return f"{prefix}_HOSTS", f"{prefix}_NUM", f"{prefix}_HOST"
+
+
+def host_lists(job: Job) -> dict[str, str]:
+    """The data of the ConfigMap."""
+    data: dict[str, str] = {}
+    for task in job.tasks:
+        found = addresses(job, task)
+        every, count, first = variables(task)
+        data[f"{_identifier(task)}.host"] = "\n".join(found)
+        data[every] = ",".join(found)
+        data[count] = str(len(found))
+        data[first] = found[0] if found else ""
+    return data
+
+
+def _identifier(task: Task) -> str:
+    return task.name.replace("-", "_")

@@ -1,0 +1,125 @@
+"""The job's PodGroup: what the scheduler must know before the first pod exists."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from volcano.controllers.job.partitions import merged_sub_groups, sub_groups
+from volcano.controllers.job.spec import Job
+from volcano.controllers.job.status import Status
+from volcano.kube.kinds import POD_GROUP
+from volcano.kube.manifest import Manifest, annotations_of, is_deleting, key_of, labels_of
+from volcano.kube.names import JOB_NAME, JOB_VERSION
+from volcano.kube.operations import Patch
+
+
+def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Manifest:
+    """The PodGroup of a job that has none."""
+    spec: Manifest = {
+        "minMember": job.min_available,
+        "minTaskMember": {task.name: task.minimum for task in job.tasks},
+        "queue": job.queue,
+        "minResources": dict(min_resources),
+    }
+    if job.priority_class:
+        spec["priorityClassName"] = job.priority_class
+    if job.topology is not None:
+        spec["networkTopology"] = _topology(job.topology)
+    if policies := sub_groups(job):
+        spec["subGroupPolicy"] = policies
+    return {
+        "apiVersion": POD_GROUP.api_version,
+        "kind": POD_GROUP.kind,
+        "metadata": {
+            "namespace": job.namespace,
+            "name": job.group_name,
+            "labels": {**job.labels, JOB_NAME: job.name},
+            "annotations": {**job.annotations, JOB_VERSION: str(status.version)},
+            "ownerReferences": [job.owner_reference()],
+        },
+        "spec": spec,
+    }
+
+
+def mend_group(group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str]) -> Patch | None:
+    """The write that brings a PodGroup up to date with its job; None when it is."""
+    patch: Manifest = {}
+    metadata: Manifest = {}
+    if labels_of(group).get(JOB_NAME) != job.name:
+        metadata["labels"] = {JOB_NAME: job.name}
+    if JOB_VERSION not in annotations_of(group):
+        metadata["annotations"] = {JOB_VERSION: str(status.version)}
+    if metadata:
+        patch["metadata"] = metadata
+    if spec := _spec_changes(group.get("spec") or {}, job, min_resources):
+        patch["spec"] = spec
+    return Patch(POD_GROUP, key_of(group), patch) if patch else None
+
+
+def is_ready(group: Manifest | None) -> bool:
+    """Whether the scheduler has let the gang in, so that its pods may be made."""
+    if group is None or is_deleting(group):
+        return False
+    return (group.get("status") or {}).get("phase", "") not in ("", "Pending")
+
+
+def phase_of(group: Manifest | None) -> str:
+    phase: str = (group.get("status") or {}).get("phase", "") if group and not is_deleting(group) else ""
+    return phase
+
+
+def is_stale(group: Manifest, status: Status) -> bool:
+    """Whether a PodGroup belongs to a round that was torn down."""
+    version = annotations_of(group).get(JOB_VERSION, "")
+    return version.isdigit() and int(version) < status.version
+
+
+def trouble(group: Manifest | None) -> Mapping[str, Any] | None:
+    """The newest condition that holds, unless it says that the gang is scheduled."""
+    conditions = [
+        c for c in ((group or {}).get("status") or {}).get("conditions") or () if c.get("status") == "True"
+    ]
+    newest = max(conditions, key=lambda condition: condition.get("lastTransitionTime") or "", default=None)
+    return None if newest is None or newest.get("type") == "Scheduled" else newest
+
+
+def _spec_changes(spec: Mapping[str, Any], job: Job, min_resources: Mapping[str, str]) -> Manifest:
+    changes: Manifest = {}
+    if (spec.get("priorityClassName") or "") != job.priority_class:
+        changes["priorityClassName"] = job.priority_class or None
+    known = spec.get("minResources") or {}
+    if spec.get("minMember", 0) != job.min_available or known != min_resources:
+        changes["minMember"] = job.min_available
+        dropped = {name: None for name in known if name not in min_resources}
+        changes["minResources"] = {**dropped, **min_resources}
+    members = {task.name: task.minimum for task in job.tasks}
+    present = spec.get("minTaskMember") or {}
+    if any(present.get(name) != minimum for name, minimum in members.items()):
+        changes["minTaskMember"] = members
+    policies = spec.get("subGroupPolicy") or []
+    wanted = merged_sub_groups(job, policies)
+    if _plain(policies) != _plain(wanted):
+        changes["subGroupPolicy"] = wanted or None
+    return changes
+
+
+def _plain(policies: list[Manifest]) -> list[tuple[Any, ...]]:
+    """Sub-group policies with the server's defaults put in, to be compared."""
+    return sorted(
+        (
+            policy.get("name", ""),
+            policy.get("subGroupSize", 1),
+            policy.get("minSubGroups", 0),
+            str(policy.get("labelSelector")),
+            tuple(policy.get("matchLabelKeys") or ()),
+            str(_topology(policy["networkTopology"])) if policy.get("networkTopology") else "",
+        )
+        for policy in policies
+    )
+
+
+def _topology(topology: Mapping[str, Any]) -> Manifest:
+    """The constraint as a PodGroup has it: the mode, and one of the two ways to name the highest tier."""
+    tiers = [
+        name for name in ("highestTierAllowed", "highestTierName") if topology.get(name) not in (None, "")
+    ]
+    return {"mode": topology.get("mode") or "hard", **{name: topology[name] for name in tiers[:1]}}

@@ -1,0 +1,159 @@
+"""From what is the case to what the job's policies want done about it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from volcano.controllers.job.roster import Member, Roster
+from volcano.controllers.job.spec import Job, Policy, Task
+from volcano.controllers.job.status import Status
+from volcano.controllers.job.targets import render_target
+from volcano.controllers.job.terms import Action, Happening, Phase
+
+# When several policies call at once, the one that ends more wins.
+SEVERITY = (
+    Action.COMPLETE,
+    Action.TERMINATE,
+    Action.ABORT,
+    Action.RESTART_JOB,
+    Action.RESTART_TASK,
+    Action.RESTART_PARTITION,
+    Action.RESTART_POD,
+)
+_RESTARTS = frozenset(SEVERITY[3:])
+_PER_POD = frozenset({Action.RESTART_POD, Action.RESTART_PARTITION})
+_FAILURES = frozenset({Happening.POD_FAILED, Happening.POD_EVICTED, Happening.ANY})
+_PENDING = frozenset({Happening.POD_PENDING, Happening.ANY})
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """Something that is the case and that a policy speaks about."""
+
+    action: Action
+    event: str
+    subject: str  # tells this occurrence from others
+    delay: float = 0.0
+    stamp: float = 0.0  # when it came about, as far as is known; 0 when not
+    target: str = ""
+    pod: str = ""
+    lost: str = ""  # the uid of the pod whose going it is about
+
+
+def matches(policy: Policy, event: str, exit_code: int = 0) -> bool:
+    """Whether a policy speaks about this event, or about this exit code."""
+    if event in policy.events or Happening.ANY in policy.events:
+        # A pod is always pending at first: without a timeout the rule would never let one live.
+        return event != Happening.POD_PENDING or policy.timeout is not None
+    return bool(exit_code) and policy.exit_code == exit_code
+
+
+def resolve(policies: Iterable[Policy], event: str, exit_code: int = 0) -> Policy | None:
+    """The first policy that speaks about an event; a task's come before its job's."""
+    return next((policy for policy in policies if matches(policy, event, exit_code)), None)
+
+
+def triggers(job: Job, status: Status, roster: Roster, group_phase: str) -> Iterator[Trigger]:
+    """Everything that calls for an action now or, with a timeout, later."""
+    if status.phase not in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING):
+        return
+    for trigger in _all_triggers(job, status, roster, group_phase):
+        if trigger.action not in SEVERITY:
+            continue
+        # What else is asked for while a job restarts waits until it has: then it costs what it should.
+        if status.phase is not Phase.RESTARTING or trigger.action in _RESTARTS:
+            yield trigger
+
+
+def most_severe(due: Sequence[Trigger]) -> list[Trigger]:
+    """Of the triggers that are due, those that ask for the action that goes before the others."""
+    first = min((SEVERITY.index(trigger.action) for trigger in due), default=0)
+    return [trigger for trigger in due if trigger.action is SEVERITY[first]]
+
+
+def _all_triggers(job: Job, status: Status, roster: Roster, group_phase: str) -> Iterator[Trigger]:
+    for task in job.tasks:
+        policies = (*task.policies, *job.policies)
+        if not policies:
+            continue
+        if any(policy.exit_code or policy.events & _FAILURES for policy in policies):
+            yield from _failures(task, policies, status, roster)
+        if any(policy.timeout and policy.events & _PENDING for policy in policies):
+            yield from _waits(task, policies, status, roster)
+        yield from _outcomes(task, policies, status, roster)
+    for member in roster.lost.values():
+        lost_from = job.task(member.task)
+        if lost_from is not None and member.ordinal < lost_from.replicas and _counts(member, status):
+            policy = resolve((*lost_from.policies, *job.policies), Happening.POD_EVICTED)
+            if policy is not None:
+                yield _about_pod(policy, Happening.POD_EVICTED, member, lost=member.uid)
+    if group_phase == "Unknown" and status.phase is not Phase.RESTARTING:
+        policy = resolve(job.policies, Happening.UNKNOWN)
+        if policy is not None:
+            yield Trigger(policy.action, Happening.UNKNOWN, "group/Unknown", policy.timeout or 0.0)
+
+
+def _failures(task: Task, policies: Sequence[Policy], status: Status, roster: Roster) -> Iterator[Trigger]:
+    for member in roster.within(task.name, "Failed"):
+        if not _counts(member, status):
+            continue
+        if member.evicted:
+            event, policy = Happening.POD_EVICTED, resolve(policies, Happening.POD_EVICTED)
+        else:
+            event, policy = Happening.POD_FAILED, resolve(policies, Happening.POD_FAILED, member.exit_code)
+        if policy is not None:
+            yield _about_pod(policy, event, member)
+
+
+def _waits(task: Task, policies: Sequence[Policy], status: Status, roster: Roster) -> Iterator[Trigger]:
+    policy = resolve(policies, Happening.POD_PENDING)
+    if policy is None:
+        return
+    for member in roster.within(task.name, "Pending"):
+        if _counts(member, status):
+            yield _about_pod(policy, Happening.POD_PENDING, member)
+            if policy.action not in _PER_POD:
+                return  # whoever waits longest is first: the others' time is not up before
+
+
+def _outcomes(task: Task, policies: Sequence[Policy], status: Status, roster: Roster) -> Iterator[Trigger]:
+    """TaskCompleted and TaskFailed."""
+    if task.replicas == 0:
+        return
+    if roster.count(task.name, "Succeeded") >= task.replicas:
+        policy = resolve(policies, Happening.TASK_COMPLETED)
+        witness = _first(roster.within(task.name, "Succeeded"), status) if policy else None
+        if policy is not None and witness is not None:
+            yield _about_pod(policy, Happening.TASK_COMPLETED, witness, subject=task.name)
+    if task.max_retry != -1 and roster.restarts(task.name) >= task.max_retry:
+        policy = resolve(policies, Happening.TASK_FAILED)
+        restarted = (member for member in roster.within(task.name, "Running", "Pending") if member.restarts)
+        witness = _first(restarted, status) if policy else None
+        if policy is not None and witness is not None:
+            yield _about_pod(policy, Happening.TASK_FAILED, witness, subject=task.name)
+
+
+def _first(members: Iterable[Member], status: Status) -> Member | None:
+    return next((member for member in members if _counts(member, status)), None)
+
+
+def _counts(member: Member, status: Status) -> bool:
+    """Whether what happens to a pod is news: not of an earlier round, and not our own doing.
+
+    While a job restarts, only pods from before the restart count; what befalls new ones is looked at after it.
+    """
+    if member.version < status.version or member.marked:
+        return False
+    return status.phase is not Phase.RESTARTING or member.retry < status.retries
+
+
+def _about_pod(policy: Policy, event: str, member: Member, *, subject: str = "", lost: str = "") -> Trigger:
+    return Trigger(
+        policy.action,
+        event,
+        f"{event}/{subject or member.uid}",
+        policy.timeout or 0.0,
+        0.0 if subject or lost else member.stamp,
+        render_target(policy.action, member),
+        member.name,
+        lost,
+    )

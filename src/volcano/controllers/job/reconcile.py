@@ -1,0 +1,328 @@
+"""What has to be written so that the cluster moves towards what a job asks for: a pure function of what was seen."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from volcano.clock import Instant
+from volcano.controllers.job import events
+from volcano.controllers.job import status as statuses
+from volcano.controllers.job.extras import ensure, remove
+from volcano.controllers.job.observe import Observed
+from volcano.controllers.job.ownership import delete, is_left_over
+from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
+from volcano.controllers.job.plugins.plugin import PluginError
+from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, mend_group, trouble
+from volcano.controllers.job.pods import FORWARDING, pod_maker
+from volcano.controllers.job.roster import Member
+from volcano.controllers.job.status import RESTART, Counts, Status, at_least, counted, moved
+from volcano.controllers.job.targets import WHOLE_JOB, aimed_at, join_targets, left_to_restart
+from volcano.controllers.job.terms import (
+    FINISHED,
+    OVER,
+    POD_PHASES,
+    STOPPED,
+    STOPPING,
+    TERMINATING,
+    Action,
+    Phase,
+)
+from volcano.controllers.job.volumes import claim, claim_name, fill_in, marks
+from volcano.kube.client import Options
+from volcano.kube.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
+from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting
+from volcano.kube.names import OUT_OF_SYNC
+from volcano.kube.operations import Create, Delete, Operation, Patch, Together
+
+Operations = list[Operation | Together]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An action, what it is aimed at, and what called for it."""
+
+    action: Action = Action.SYNC
+    targets: str = ""
+    cause: str = ""
+
+
+def reconcile(seen: Observed, request: Request, now: Instant) -> Operations:
+    """The writes that are due, in order. On the result of these writes there is nothing more to do."""
+    phase = seen.status.phase
+    if phase is Phase.NONE:
+        return _status(seen, _begun(seen, now))
+    teardown = TEARDOWNS.get((phase, request.action))
+    if teardown is not None and (operations := _tear_down(seen, teardown, request, now)):
+        return operations
+    if phase in STOPPING | STOPPED:
+        return _see_out(seen, now)
+    try:
+        return _sync(seen, now)
+    except PluginError as error:
+        return complain(seen, "PluginError", str(error), now)
+
+
+def complain(seen: Observed, reason: str, message: str, now: Instant) -> Operations:
+    """Says on the job why nothing goes on."""
+    status = replace(seen.status, reason=reason, message=message)
+    return [*_status(seen, status), events.say(seen.manifest, reason, message, now, warning=True)]
+
+
+def _begun(seen: Observed, now: Instant) -> Status:
+    """The first status of a job, written before anything is made for it."""
+    status = replace(seen.status, min_available=seen.job.min_available, controlled=_controlled(seen))
+    return moved(status, Phase.PENDING, seen.job, now)
+
+
+# --- tearing down
+
+
+def _tear_down(seen: Observed, teardown: TearDown, request: Request, now: Instant) -> Operations:
+    """Writes down what is to be torn down before anything is: whoever reads the status can carry it through."""
+    targets = _targets(seen, request) if teardown.keep is Keep.OTHERS else ""
+    if teardown.keep is Keep.OTHERS and not targets:
+        return []
+    status = seen.status
+    status = replace(status, retries=status.retries + teardown.counts_as_retry)
+    controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
+    if teardown.keep is Keep.OTHERS:
+        status = replace(status, controlled={**controlled, RESTART: targets})
+    else:
+        last_try = status.retries >= seen.job.max_retry
+        keep_over = teardown.keep is Keep.FINISHED or last_try
+        if teardown.keep is Keep.NOTHING:
+            controlled[RESTART] = WHOLE_JOB
+        counts = _after_tear_down(seen, keep_over=keep_over)
+        status = replace(status, version=status.version + 1, controlled=controlled, counts=counts)
+    status = moved(status, teardown.phase, seen.job, now, reason=str(request.action), message=request.cause)
+    text = f"Start to execute action {request.action}" + (f": {request.cause}" if request.cause else "")
+    occasion = f"{status.version}/{status.retries}/{targets}"
+    return [*_status(seen, status), events.say(seen.manifest, "ExecuteAction", text, now, occasion=occasion)]
+
+
+def _targets(seen: Observed, request: Request) -> str:
+    """What a restart of some pods is aimed at, with what it already was aimed at; empty when there is nothing."""
+    status = seen.status
+    if status.phase is Phase.RESTARTING:
+        if status.restart == WHOLE_JOB:
+            return ""
+        victims = [m for m in aimed_at(seen.roster, request.targets) if m.retry < status.retries]
+        return join_targets((*status.restart.split(","), *request.targets.split(","))) if victims else ""
+    return request.targets if any(aimed_at(seen.roster, request.targets)) else ""
+
+
+def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
+    """The counts as they will be once all that goes has been asked to go."""
+    kept = OVER if keep_over else ()
+    now = counted(seen.roster)
+    going = now.of(*(phase for phase in POD_PHASES if phase not in kept))
+    total = {phase: now.of(phase) for phase in kept}
+    tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
+    return Counts({**total, TERMINATING: now.of(TERMINATING) + going}, tasks)
+
+
+def _see_out(seen: Observed, now: Instant) -> Operations:
+    """Keeps a stopping or stopped job free of everything that still runs."""
+    status, roster = seen.status, seen.roster
+    operations: Operations = []
+    if victims := list(roster.in_states("Pending", "Running", "Unknown")):
+        operations.append(_delete_all(seen, victims))
+    if seen.group is not None and not is_deleting(seen.group):
+        operations.append(delete(POD_GROUP, seen.group))
+    if status.phase in FINISHED:
+        for extra, present in seen.extras:
+            operations += remove(extra, present, seen.job)
+    if operations:
+        return operations
+    status = replace(status, counts=at_least(counted(roster), status.counts), controlled=_controlled(seen))
+    if status.phase in ENDS and not roster.alive():
+        status = moved(
+            status, ENDS[status.phase], seen.job, now, reason=status.reason, message=status.message
+        )
+    return _status(seen, status)
+
+
+# --- the ordinary look
+
+
+def _sync(seen: Observed, now: Instant) -> Operations:
+    status = seen.status
+    if status.phase is Phase.RESTARTING and (rest := _carry_through(seen)):
+        return rest
+    if status.phase is Phase.RESTARTING and status.retries >= seen.job.max_retry:
+        return _status(seen, _progressed(seen, replace(status, counts=counted(seen.roster)), now))
+    if trouble_with := _hindrance(seen):
+        return complain(seen, *trouble_with, now)
+    operations: Operations = [*_prepare(seen)]
+    if operations:
+        return operations
+    operations += [*_group(seen), *_news(seen, now)]
+    ready = is_ready(seen.group)
+    status = replace(
+        status,
+        counts=counted(seen.roster) if ready else status.counts,
+        min_available=seen.job.min_available,
+        controlled=_controlled(seen),
+        reason="" if _was_hindered(status) else status.reason,
+        message="" if _was_hindered(status) else status.message,
+    )
+    operations += _status(seen, _progressed(seen, status, now))
+    if ready:
+        operations += _pods(seen)
+    return operations
+
+
+def _carry_through(seen: Observed) -> Operations:
+    """Asks the pods to go that a restart has still to see out, then the PodGroup of the round before."""
+    operations: Operations = []
+    if victims := left_to_restart(seen.job, seen.status, seen.roster):
+        if seen.status.restart not in ("", WHOLE_JOB):
+            # Marked, so that its going is not taken for an eviction, even by a controller that starts meanwhile.
+            unmarked = [member for member in victims if not member.marked]
+            if unmarked:
+                operations.append(Together(tuple(_mark(seen, member) for member in unmarked)))
+        operations.append(_delete_all(seen, victims))
+    if seen.group is not None and is_stale(seen.group, seen.status) and not is_deleting(seen.group):
+        operations.append(delete(POD_GROUP, seen.group))
+    return operations
+
+
+def _progressed(seen: Observed, status: Status, now: Instant) -> Status:
+    """The status after the step that its counts call for."""
+    phase = next_phase(seen.job, status)
+    if phase is status.phase:
+        return status
+    controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
+    if phase in FINISHED:
+        status = replace(status, version=status.version + 1)
+    reason, message = _verdict(seen, status, phase)
+    return moved(replace(status, controlled=controlled), phase, seen.job, now, reason=reason, message=message)
+
+
+def _verdict(seen: Observed, status: Status, phase: Phase) -> tuple[str, str]:
+    """Why a job failed, in words; other phases speak for themselves."""
+    if phase is not Phase.FAILED:
+        return "", ""
+    if status.phase is Phase.RESTARTING:
+        return "RetriesExhausted", f"restarted {status.retries} times, and maxRetry is {seen.job.max_retry}"
+    succeeded, failed = status.counts.of("Succeeded"), status.counts.of("Failed")
+    return "PodsFailed", f"all pods have ended: {succeeded} succeeded and {failed} failed, too few succeeded"
+
+
+def _hindrance(seen: Observed) -> tuple[str, str] | None:
+    """What keeps anything from being made for the job, if something does: a reason and a sentence."""
+    if seen.problem:
+        return seen.reason, seen.problem
+    if seen.queue is None:
+        return (
+            "QueueNotFound",
+            f"queue {seen.job.queue!r} does not exist; create it, or name another in spec.queue",
+        )
+    for position, volume in enumerate(seen.job.volumes):
+        if volume.claim is None and not volume.claim_name:
+            return (
+                "PVCError",
+                f"spec.volumes[{position}] needs volumeClaimName or volumeClaim; it has neither",
+            )
+        if volume.claim is None and volume.claim_name not in seen.claims:
+            return "PVCError", f"spec.volumes[{position}]: claim {volume.claim_name!r} does not exist"
+    return None
+
+
+_HINDRANCES = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "PVCError"})
+
+
+def _was_hindered(status: Status) -> bool:
+    return status.reason in _HINDRANCES
+
+
+def _prepare(seen: Observed) -> Iterator[Operation]:
+    """What must be there before the PodGroup: the mark of forwarding, claims, and what plugins want."""
+    job = seen.job
+    if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
+        yield Patch(JOB, job.key, {"metadata": {"annotations": {FORWARDING: "true"}}})
+    for position in range(len(job.volumes)):
+        wanted = claim(job, position)
+        if wanted is not None and claim_name(job, position) not in seen.claims:
+            yield Create(PERSISTENT_VOLUME_CLAIM, wanted, if_absent=True)
+    if (named := fill_in(seen.manifest, job)) is not None:
+        yield named
+    for extra, present in seen.extras:
+        yield from ensure(extra, present, job)
+
+
+def _group(seen: Observed) -> Iterator[Operation]:
+    if seen.group is None:
+        manifest = make_group(seen.job, seen.status, seen.min_resources)
+        yield Create(POD_GROUP, manifest, if_absent=True)
+    elif not is_deleting(seen.group):
+        change = mend_group(seen.group, seen.job, seen.status, seen.min_resources)
+        if change is not None:
+            yield change
+
+
+def _news(seen: Observed, now: Instant) -> Iterator[Operation]:
+    """What users should hear about beside the status."""
+    job = seen.job
+    for plugin in seen.plugins:
+        if plugin.arguments.complaint:
+            yield events.say(seen.manifest, "PluginError", plugin.arguments.complaint, now, warning=True)
+    if (found := trouble(seen.group)) is not None:
+        text = (
+            f"PodGroup {job.namespace}:{job.name} {str(found.get('type', '')).lower()}, "
+            f"reason: {found.get('message', '')}"
+        )
+        yield events.say(seen.manifest, "PodGroupPending", text, now, warning=True)
+
+
+def _pods(seen: Observed) -> Iterator[Operation | Together]:
+    """Pods to be made, pods too many, and those of a job before this one that are in the way."""
+    creates: list[Operation] = []
+    for task in seen.job.tasks:
+        if missing := seen.missing.get(task.name):
+            make = pod_maker(seen.job, task, seen.status, seen.plugins, forwarded=_is_forwarded(seen))
+            creates += (Create(POD, make(index)) for index in missing)
+    if creates:
+        yield Together(tuple(creates))
+    if seen.surplus:
+        yield _delete_all(seen, seen.surplus)
+    for holder in seen.blockers:
+        if is_left_over(holder, seen.job) and not is_deleting(holder):
+            yield delete(POD, holder)
+
+
+# --- small things
+
+
+def _is_forwarded(seen: Observed) -> bool:
+    return bool(((seen.queue or {}).get("spec") or {}).get("extendClusters"))
+
+
+def _controlled(seen: Observed) -> dict[str, str]:
+    """What the status says the job has besides pods: its plugins' objects and its claims."""
+    restart = seen.status.controlled.get(RESTART)
+    plugins = () if seen.status.phase in FINISHED else seen.plugins
+    return {
+        **{f"plugin-{plugin.name}": plugin.name for plugin in plugins if plugin.name != "hcclrank"},
+        **dict(marks(seen.job, dict.fromkeys(seen.claims))),
+        **({RESTART: restart} if restart and seen.status.phase is Phase.RESTARTING else {}),
+    }
+
+
+def _status(seen: Observed, status: Status) -> Operations:
+    write = statuses.write(seen.manifest, status)
+    return [] if write is None else [write]
+
+
+def _mark(seen: Observed, member: Member) -> Patch:
+    patch: Manifest = {"metadata": {"annotations": {OUT_OF_SYNC: "true"}}}
+    return Patch(POD, Key(seen.job.namespace, member.name), patch, if_present=True)
+
+
+def _delete_all(seen: Observed, members: Iterable[Member]) -> Together:
+    namespace = seen.job.namespace
+    return Together(
+        tuple(
+            Delete(POD, Key(namespace, member.name), Options(uid=member.uid), if_present=True)
+            for member in members
+        )
+    )

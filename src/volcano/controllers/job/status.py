@@ -1,0 +1,165 @@
+"""A job's status: read, counted afresh, moved from phase to phase, and written as the least that changed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from volcano.clock import Instant
+from volcano.controllers.job.roster import Roster
+from volcano.controllers.job.spec import Job
+from volcano.controllers.job.terms import LIVE, OVER, POD_PHASES, TERMINATING, Phase
+from volcano.kube import duration
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.operations import Patch
+from volcano.kube.patch import merge_diff
+
+# Where the status says what a restart in progress still has to delete.
+RESTART = "restart"
+
+_COUNTERS = {
+    "pending": "Pending",
+    "running": "Running",
+    "succeeded": "Succeeded",
+    "failed": "Failed",
+    "unknown": "Unknown",
+    "terminating": TERMINATING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many pods there are by phase, in all and by task; pods being deleted count as terminating only."""
+
+    total: Mapping[str, int] = field(default_factory=dict)
+    tasks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def of(self, *states: str) -> int:
+        return sum(self.total.get(state, 0) for state in states)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the controller last wrote about a job."""
+
+    phase: Phase = Phase.NONE
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    min_available: int = 0
+    counts: Counts = field(default_factory=Counts)
+    version: int = 0
+    retries: int = 0
+    duration: str = ""
+    controlled: Mapping[str, str] = field(default_factory=dict)
+    conditions: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def restart(self) -> str:
+        """What the restart in progress is about: `job`, targets, or nothing."""
+        return self.controlled.get(RESTART, "")
+
+
+def parse_status(manifest: Mapping[str, Any]) -> Status:
+    """The status of a job; unknown phases read as none."""
+    raw = manifest.get("status") or {}
+    state = raw.get("state") or {}
+    return Status(
+        phase=next((phase for phase in Phase if phase == state.get("phase")), Phase.NONE),
+        reason=state.get("reason") or "",
+        message=state.get("message") or "",
+        since=state.get("lastTransitionTime") or "",
+        min_available=raw.get("minAvailable") or 0,
+        counts=Counts(
+            {name: raw[field] for field, name in _COUNTERS.items() if raw.get(field)},
+            {
+                task: counted
+                for task, entry in (raw.get("taskStatusCount") or {}).items()
+                if (counted := (entry or {}).get("phase") or {})
+            },
+        ),
+        version=raw.get("version") or 0,
+        retries=raw.get("retryCount") or 0,
+        duration=raw.get("runningDuration") or "",
+        controlled=raw.get("controlledResources") or {},
+        conditions=tuple(raw.get("conditions") or ()),
+    )
+
+
+def render(status: Status) -> Manifest:
+    """The status as the API has it; what is zero or empty is left out."""
+    state = {
+        "phase": str(status.phase),
+        "reason": status.reason,
+        "message": status.message,
+        "lastTransitionTime": status.since,
+    }
+    whole: Manifest = {
+        "state": {name: value for name, value in state.items() if value},
+        "minAvailable": status.min_available,
+        **{field: status.counts.of(name) for field, name in _COUNTERS.items()},
+        "taskStatusCount": {
+            task: {"phase": {phase: count for phase, count in counted.items() if count}}
+            for task, counted in status.counts.tasks.items()
+            if any(counted.values())
+        },
+        "version": status.version,
+        "retryCount": status.retries,
+        "runningDuration": status.duration,
+        "controlledResources": dict(status.controlled),
+        "conditions": [dict(condition) for condition in status.conditions],
+    }
+    return {name: value for name, value in whole.items() if value}
+
+
+def counted(roster: Roster) -> Counts:
+    """The pods of a job as they are now."""
+    tasks = {
+        task: {phase: count for phase in POD_PHASES if (count := roster.count(task, phase))}
+        for task in roster.tasks()
+    }
+    total = {phase: sum(counts.get(phase, 0) for counts in tasks.values()) for phase in POD_PHASES}
+    total[TERMINATING] = sum(roster.count(task, TERMINATING) for task in roster.tasks())
+    return Counts(total, tasks)
+
+
+def at_least(counts: Counts, before: Counts) -> Counts:
+    """Counts in which pods that once ended stay counted, though they may be gone by now."""
+    total = dict(counts.total)
+    tasks = {task: dict(counted) for task, counted in counts.tasks.items()}
+    for phase in OVER:
+        total[phase] = max(total.get(phase, 0), before.total.get(phase, 0))
+    for task, earlier in before.tasks.items():
+        now = tasks.setdefault(task, {})
+        for phase in OVER:
+            now[phase] = max(now.get(phase, 0), earlier.get(phase, 0))
+    return Counts(total, tasks)
+
+
+def moved(
+    status: Status, phase: Phase, job: Job, now: Instant, *, reason: str = "", message: str = ""
+) -> Status:
+    """The status after entering a phase; entering the one it is in changes nothing."""
+    if phase is status.phase:
+        return status
+    stamp = now.timestamp()
+    kept = tuple(condition for condition in status.conditions if condition.get("status") != phase)
+    lived = "" if phase in LIVE else duration.format(max(int(now.wall) - int(job.created), 0))
+    return replace(
+        status,
+        phase=phase,
+        reason=reason,
+        message=message,
+        since=stamp,
+        duration=lived,
+        conditions=(*kept, {"status": str(phase), "lastTransitionTime": stamp}),
+    )
+
+
+def write(manifest: Manifest, status: Status) -> Patch | None:
+    """The write that gives a job this status, refused when the job has changed since; None when it has it."""
+    change = merge_diff(manifest.get("status") or {}, render(status))
+    if not change:
+        return None
+    metadata = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
+    return Patch(JOB, key_of(manifest), {"metadata": metadata, "status": change}, subresource="status")
