@@ -82,7 +82,9 @@ def counted(name: str) -> bool:
     """Whether a name stands for something that is scheduled by; quota names (`count/…`) and plain words do not."""
     if name in NATIVE:
         return True
-    return ("/" in name and not name.startswith("count/")) or name.startswith(("hugepages-", "attachable-volumes-"))
+    return ("/" in name and not name.startswith("count/")) or name.startswith(
+        ("hugepages-", "attachable-volumes-")
+    )
 
 
 def amount(name: str, value: str | int | float) -> float:

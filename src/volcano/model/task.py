@@ -72,8 +72,12 @@ class Constraints:
     preferred_apart: tuple[PodTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    claims: tuple[str, ...] = ()  # persistent volume claims, by name; generic ephemeral ones as "<pod>-<volume>"
-    volumes: tuple[Mapping[str, Any], ...] = ()  # in-tree volumes with conflicts (gcePersistentDisk, iscsi, rbd, ...)
+    claims: tuple[
+        str, ...
+    ] = ()  # persistent volume claims, by name; generic ephemeral ones as "<pod>-<volume>"
+    volumes: tuple[
+        Mapping[str, Any], ...
+    ] = ()  # in-tree volumes with conflicts (gcePersistentDisk, iscsi, rbd, ...)
     images: tuple[str, ...] = ()
 
 

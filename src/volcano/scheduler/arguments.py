@@ -86,7 +86,9 @@ class Arguments:
 
     def prefixed(self, prefix: str) -> Iterator[tuple[str, Any]]:
         """Every value whose name begins with `prefix`, under the rest of its name."""
-        return ((name[len(prefix) :], value) for name, value in self.values.items() if name.startswith(prefix))
+        return (
+            (name[len(prefix) :], value) for name, value in self.values.items() if name.startswith(prefix)
+        )
 
 
 def is_integer(value: Any) -> TypeGuard[int]:

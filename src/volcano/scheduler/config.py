@@ -91,7 +91,9 @@ def parse(text: str, file: str = "configuration") -> Config:
     top = document.mapping((), document.value)
     document.warn_unknown((), top, TOP_LEVEL)
     actions = _actions(document, top)
-    tiers = tuple(_tier(document, ("tiers", i)) for i, _ in enumerate(document.list(("tiers",), top.get("tiers"))))
+    tiers = tuple(
+        _tier(document, ("tiers", i)) for i, _ in enumerate(document.list(("tiers",), top.get("tiers")))
+    )
     _check_conflicts(document, tiers)
     configurations = dict(_configurations(document, top))
     metrics = {str(k): str(v) for k, v in document.mapping(("metrics",), top.get("metrics") or {}).items()}
@@ -218,7 +220,8 @@ def _actions(document: Document, top: Mapping[str, Any]) -> tuple[str, ...]:
     text = top.get("actions")
     if not isinstance(text, str) or not text.strip():
         raise document.error(
-            ("actions",), f'actions must name at least one action, such as "enqueue, allocate, backfill", not {_kind(text)}'
+            ("actions",),
+            f'actions must name at least one action, such as "enqueue, allocate, backfill", not {_kind(text)}',
         )
     names = tuple(part.strip() for part in text.split(","))
     for name in names:
@@ -293,5 +296,6 @@ def _check_conflicts(document: Document, tiers: tuple[tuple[PluginConfig, ...], 
         hierarchical = any(plugin.name == "drf" and plugin.arguments.hierarchy for plugin in tier)
         if hierarchical and any(plugin.name == "proportion" for plugin in tier):
             raise document.error(
-                ("tiers", i), "proportion and drf with hierarchy enabled conflicts; leave one of them out of this tier"
+                ("tiers", i),
+                "proportion and drf with hierarchy enabled conflicts; leave one of them out of this tier",
             )

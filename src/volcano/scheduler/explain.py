@@ -49,7 +49,9 @@ class Verdict:
         """`needs cpu 4, has 2`, or nothing when no resource is to blame."""
         if not self.resource:
             return ""
-        return f"needs {self.resource} {shown(self.resource, self.need)}, has {shown(self.resource, self.have)}"
+        return (
+            f"needs {self.resource} {shown(self.resource, self.need)}, has {shown(self.resource, self.have)}"
+        )
 
 
 def histogram(reasons: Mapping[str, int]) -> str:

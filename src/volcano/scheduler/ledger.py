@@ -96,6 +96,8 @@ class Ledger:
         self._phases: dict[str, str] = {}
         self._journal: list[Undo] = []
         self._open: list[Statement] = []
+        self._committed_seen = 0
+        self._committed_uids: set[str] = set()
 
     # -- questions about tasks ---------------------------------------------------------------------------------------
 
@@ -111,6 +113,15 @@ class Ledger:
     def changed(self, task: Task) -> bool:
         """Whether this cycle gave the task another status than the snapshot says."""
         return task.uid in self._status
+
+    def is_committed(self, task: Task) -> bool:
+        """Whether a placement of this task will be written, not merely held."""
+        if self._committed_seen < len(self.committed):
+            for change in self.committed[self._committed_seen :]:
+                if isinstance(change, Placement) and change.status is Status.ALLOCATED:
+                    self._committed_uids.update(placed.uid for placed in change.tasks)
+            self._committed_seen = len(self.committed)
+        return task.uid in self._committed_uids
 
     def tasks_on(self, row: int) -> Iterator[Task]:
         """Every task that is on a node, or was put there in this cycle; those being evicted included."""

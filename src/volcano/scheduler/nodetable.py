@@ -42,7 +42,16 @@ class NodeTable:
     they would be with more tasks on them, may contain the same number several times.
     """
 
-    __slots__ = ("_allocatable", "_columns", "_ledger", "_nonzero", "_pipelined", "_releasing", "_used", "index")
+    __slots__ = (
+        "_allocatable",
+        "_columns",
+        "_ledger",
+        "_nonzero",
+        "_pipelined",
+        "_releasing",
+        "_used",
+        "index",
+    )
 
     def __init__(self, columns: Columns, ledger: "Ledger", index: Rows) -> None:
         self._columns = columns

@@ -97,8 +97,12 @@ class Plugin:
     """One opinion. The base class holds no logic: an inherited method means the plugin has nothing to say."""
 
     name: str = ""  # the configured name, set by the session
-    arguments: ClassVar[tuple[Argument, ...]] = ()  # what the file may say; a wrong type is refused, an unknown name warned of
-    leads: ClassVar[bool] = False  # its order of jobs and tasks goes before that of every other plugin, whatever the tier
+    arguments: ClassVar[
+        tuple[Argument, ...]
+    ] = ()  # what the file may say; a wrong type is refused, an unknown name warned of
+    leads: ClassVar[bool] = (
+        False  # its order of jobs and tasks goes before that of every other plugin, whatever the tier
+    )
 
     def __init__(self, session: "Session") -> None:
         self.session = session

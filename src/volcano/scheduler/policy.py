@@ -137,7 +137,9 @@ class Policy:
         return reducers.most(self.asked("job_short"), job) <= 0
 
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
-        return reducers.most(self.asked("sub_job_short"), sub_job) <= 0 if job.sub_jobs else self.job_ready(job)
+        return (
+            reducers.most(self.asked("sub_job_short"), sub_job) <= 0 if job.sub_jobs else self.job_ready(job)
+        )
 
     def job_pipelined(self, job: Job) -> bool:
         return reducers.tiered_vote(self.tiers_of("job_pipelined"), job) is None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from volcano.log import Log
-from volcano.model.decisions import Decision
+from volcano.model.decisions import Decision, Tell
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
@@ -49,6 +49,7 @@ class Session:
         self.faults: dict[str, str] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
+        self.told: list[Tell] = []
         self.policy = Policy(self, config)
         self.ledger.listener = self.policy
         self.placer = Placer(self)
@@ -90,6 +91,10 @@ class Session:
     def judge(self, verdict: Verdict) -> None:
         """Remembers what holds a job up; the last word before it gets further counts."""
         self.verdicts[verdict.job] = verdict
+
+    def tell(self, event: Tell) -> None:
+        """Something people should hear about a job."""
+        self.told.append(event)
 
     def explain(self, job: Job, task: Task, misfit: Misfit) -> None:
         """Remembers why a task found no node. Survives the undo of the statement it was learned in."""

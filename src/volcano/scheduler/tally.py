@@ -37,9 +37,7 @@ class Tally:
     @classmethod
     def of_job(cls, job: Job) -> "Tally":
         """The tally a job starts the cycle with."""
-        roles = {
-            role: [counts.get(status, 0) for status in Status] for role, counts in job.roles.items()
-        }
+        roles = {role: [counts.get(status, 0) for status in Status] for role, counts in job.roles.items()}
         return cls(
             [len(job.by_status.get(status, ())) for status in Status],
             roles,

@@ -1,0 +1,396 @@
+"""Manifests → facts: the only place that reads pod specs."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from volcano.clock import parse_timestamp
+from volcano.kube import duration, kinds, names, quantity, selectors
+from volcano.kube.client import Decode
+from volcano.kube.kinds import Kind
+from volcano.model import resources
+from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
+from volcano.model.node import Node, Taint
+from volcano.model.queue import GroupAffinity, Queue
+from volcano.model.records import Bare, Metadata, NodeRecord, Pod, PodGroupRecord, QueueRecord
+from volcano.model.shapes import Shapes, named
+from volcano.model.status import Status
+from volcano.model.storage_parse import STORAGE
+from volcano.model.task import Constraints, Shape, Task
+
+INDEX = re.compile(r".+-.+-(\d+)$")
+TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
+KEPT_ANNOTATIONS = ("volcano.sh/", "scheduling.", "cluster-autoscaler.")
+RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
+SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
+
+_pod = msgspec.json.Decoder(Pod)
+_node = msgspec.json.Decoder(NodeRecord)
+_pod_group = msgspec.json.Decoder(PodGroupRecord)
+_queue = msgspec.json.Decoder(QueueRecord)
+_bare = msgspec.json.Decoder(Bare)
+
+
+class Parser:
+    """Reads objects as the API server sends them. What cannot be understood becomes a fact that says so."""
+
+    def __init__(self, default_queue: str = names.DEFAULT_QUEUE) -> None:
+        self.shapes = Shapes()
+        self._default_queue = default_queue
+        self._moments: dict[str, float] = {}
+
+    def decoder(self, kind: Kind) -> Decode:
+        """What to decode objects of a kind with."""
+        own: dict[Kind, Callable[[bytes], Any]] = {
+            kinds.POD: self.pod,
+            kinds.NODE: self.node,
+            kinds.POD_GROUP: self.pod_group,
+            kinds.QUEUE: self.queue,
+        }
+        return own.get(kind) or STORAGE[kind]
+
+    # -- pods -------------------------------------------------------------------------------------------------------------
+
+    def pod(self, data: bytes) -> Task:
+        """A task from a pod's JSON."""
+        try:
+            pod = _pod.decode(data)
+            return self._task(pod)
+        except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
+            metadata = _bare.decode(data).metadata
+            return self._malformed_task(metadata, f"the pod cannot be understood: {error}")
+
+    def _task(self, pod: Pod) -> Task:
+        metadata, spec, status = pod.metadata, pod.spec, pod.status
+        annotations, labels = metadata.annotations or {}, metadata.labels or {}
+        zone = _revocable_zone(annotations)
+        group = annotations.get(names.GROUP_NAME)
+        return Task(
+            uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
+            namespace=metadata.namespace,
+            name=metadata.name,
+            job=f"{metadata.namespace}/{group}" if group else "",
+            shape=self.shapes.of(pod, zone),
+            status=_status(pod),
+            node=spec.node_name or "",
+            role=annotations.get(names.TASK_SPEC) or labels.get(names.TASK_SPEC, ""),
+            priority=_task_priority(spec.priority, annotations),
+            labels=labels,
+            annotations={k: v for k, v in annotations.items() if k.startswith(KEPT_ANNOTATIONS)},
+            preemptable=_preemptable(annotations, labels, absent=True) is True,
+            revocable_zone=zone,
+            gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+            created=self.moment(metadata.creation_timestamp),
+            started=self.moment(status.start_time),
+            scheduled=self._scheduled(pod),
+            nominated=status.nominated_node_name or "",
+            scheduler=spec.scheduler_name or "default-scheduler",
+            priority_class=spec.priority_class_name or "",
+            disrupted=bool(metadata.deletion_timestamp) and _disrupted(pod),
+            condition=_unscheduled(pod),
+            index=_index(metadata.name),
+            resource_version=metadata.resource_version,
+            owner=_controller(metadata),
+        )
+
+    def _malformed_task(self, metadata: Metadata, why: str) -> Task:
+        shape = Shape(
+            self.shapes.index.zeros(),
+            self.shapes.index.zeros()[:2],
+            {},
+            False,
+            metadata.namespace,
+            Constraints(),
+            True,
+            b"",
+        )
+        group = (metadata.annotations or {}).get(names.GROUP_NAME)
+        return Task(
+            uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
+            namespace=metadata.namespace,
+            name=metadata.name,
+            job=f"{metadata.namespace}/{group}" if group else "",
+            shape=shape,
+            status=Status.PENDING,
+            created=self.moment(metadata.creation_timestamp),
+            scheduler=names.SCHEDULER_NAME,
+            resource_version=metadata.resource_version,
+            malformed=why,
+        )
+
+    def _scheduled(self, pod: Pod) -> float:
+        for condition in pod.status.conditions or ():
+            if condition.type == "PodScheduled" and condition.status == "True":
+                return self.moment(condition.last_transition_time)
+        return 0.0
+
+    def moment(self, text: str | None) -> float:
+        """Seconds since the epoch; 0 when there is no timestamp."""
+        if not text:
+            return 0.0
+        found = self._moments.get(text)
+        if found is None:
+            if len(self._moments) > 4096:
+                self._moments.clear()
+            found = self._moments[text] = parse_timestamp(text)
+        return found
+
+    # -- nodes ------------------------------------------------------------------------------------------------------------
+
+    def node(self, data: bytes) -> Node:
+        """A node from its JSON."""
+        try:
+            return self._parsed_node(_node.decode(data))
+        except (msgspec.ValidationError, ValueError) as error:
+            metadata = _bare.decode(data).metadata
+            return Node(
+                metadata.name, {}, unschedulable=True, malformed=f"the node cannot be understood: {error}"
+            )
+
+    def _parsed_node(self, node: NodeRecord) -> Node:
+        labels, annotations = node.metadata.labels or {}, node.metadata.annotations or {}
+        allocatable, capacity = (
+            resources.parse(node.status.allocatable),
+            resources.parse(node.status.capacity),
+        )
+        for name, key in (
+            ("cpu", "volcano.sh/oversubscription-cpu"),
+            ("memory", "volcano.sh/oversubscription-memory"),
+        ):
+            extra = _number(annotations.get(key))
+            if extra:
+                allocatable[name] = allocatable.get(name, 0.0) + extra
+                capacity[name] = capacity.get(name, 0.0) + extra
+        self.shapes.index = self.shapes.index.extended(allocatable)
+        return Node(
+            name=node.metadata.name,
+            allocatable=allocatable,
+            capacity=capacity,
+            labels=labels,
+            annotations=annotations,
+            taints=tuple(Taint(t.key, t.value or "", t.effect) for t in node.spec.taints or ()),
+            unschedulable=bool(node.spec.unschedulable),
+            images={
+                name: image.size_bytes or 0
+                for image in node.status.images or ()
+                for name in image.names or ()
+            },
+            revocable_zone=labels.get(names.REVOCABLE_ZONE, ""),
+            oversubscription=_truth(labels.get("volcano.sh/oversubscription")) or False,
+            evicting_offline=_truth(annotations.get("volcano.sh/offline-job-evicting")) or False,
+            resource_version=node.metadata.resource_version,
+        )
+
+    # -- PodGroups and queues ---------------------------------------------------------------------------------------------
+
+    def pod_group(self, data: bytes) -> PodGroup:
+        """A PodGroup from its JSON."""
+        try:
+            return self._parsed_group(_pod_group.decode(data))
+        except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
+            metadata = _bare.decode(data).metadata
+            return PodGroup(
+                metadata.namespace,
+                metadata.name,
+                metadata.uid,
+                metadata.resource_version,
+                self._default_queue,
+                malformed=f"the PodGroup cannot be understood: {error}",
+            )
+
+    def _parsed_group(self, record: PodGroupRecord) -> PodGroup:
+        metadata, spec, status = record.metadata, record.spec, record.status
+        annotations, labels = metadata.annotations or {}, metadata.labels or {}
+        minimum = None if spec.min_resources is None else resources.parse(spec.min_resources)
+        self.shapes.index = self.shapes.index.extended(minimum or ())
+        return PodGroup(
+            namespace=metadata.namespace,
+            name=metadata.name,
+            object_uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            queue=spec.queue or self._default_queue,
+            min_member=spec.min_member or 0,
+            min_task_member=spec.min_task_member or {},
+            min_resources=minimum,
+            min_resources_text=_texts(spec.min_resources),
+            priority_class=spec.priority_class_name or "",
+            phase=status.phase or "",
+            conditions=tuple(
+                Condition(
+                    c.type,
+                    c.status,
+                    c.reason or "",
+                    c.message or "",
+                    c.transition_id or "",
+                    c.last_transition_time or "",
+                )
+                for c in status.conditions or ()
+            ),
+            counts=(status.running or 0, status.succeeded or 0, status.failed or 0),
+            created=self.moment(metadata.creation_timestamp),
+            labels=labels,
+            annotations=annotations,
+            preemptable=_preemptable(annotations, labels, absent=None),
+            revocable_zone=_revocable_zone(annotations),
+            sla_waiting=_waiting(annotations),
+            min_available_budget=annotations.get(names.JDB_MIN_AVAILABLE, ""),
+            max_unavailable_budget=annotations.get(names.JDB_MAX_UNAVAILABLE, ""),
+            topology=_topology(spec.network_topology),
+            sub_groups=tuple(_sub_group(policy) for policy in spec.sub_group_policy or ()),
+        )
+
+    def queue(self, data: bytes) -> Queue:
+        """A queue from its JSON."""
+        try:
+            return self._parsed_queue(_queue.decode(data))
+        except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
+            metadata = _bare.decode(data).metadata
+            return Queue(
+                metadata.name,
+                metadata.uid,
+                state="Unknown",
+                malformed=f"the Queue cannot be understood: {error}",
+            )
+
+    def _parsed_queue(self, record: QueueRecord) -> Queue:
+        metadata, spec = record.metadata, record.spec
+        capability, deserved = resources.parse(spec.capability), resources.parse(spec.deserved)
+        guarantee = resources.parse((spec.guarantee or {}).get("resource"))
+        self.shapes.index = self.shapes.index.extended(named((capability, deserved, guarantee)))
+        return Queue(
+            name=metadata.name,
+            object_uid=metadata.uid,
+            weight=1 if spec.weight is None else spec.weight,
+            priority=spec.priority or 0,
+            parent=spec.parent or "",
+            capability=capability,
+            deserved=deserved,
+            guarantee=guarantee,
+            reclaimable=True if spec.reclaimable is None else spec.reclaimable,
+            state=record.status.state or "Open",
+            dequeue_strategy=spec.dequeue_strategy or "traverse",
+            affinity=_group_affinity(spec.affinity),
+            created=self.moment(metadata.creation_timestamp),
+            annotations=metadata.annotations or {},
+            allocated_text=record.status.allocated or {},
+        )
+
+
+def _status(pod: Pod) -> Status:
+    phase = pod.status.phase or "Pending"
+    if phase in ("Running", "Pending"):
+        if pod.metadata.deletion_timestamp:
+            return Status.RELEASING
+        if phase == "Running":
+            return Status.RUNNING
+        return Status.BOUND if pod.spec.node_name else Status.PENDING
+    return RUNNING_STATUS.get(phase, Status.UNKNOWN)
+
+
+def _task_priority(given: int | None, annotations: Mapping[str, str]) -> int:
+    own = annotations.get("volcano.sh/task-priority", "")
+    if re.fullmatch(r"[+-]?\d+", own):
+        return int(own)
+    return 1 if given is None else given
+
+
+def _index(name: str) -> int:
+    found = INDEX.match(name)
+    return int(found.group(1)) if found else -1
+
+
+def _truth(text: str | None) -> bool | None:
+    return TRUTHS.get(text.lower()) if text is not None else None
+
+
+def _preemptable(
+    annotations: Mapping[str, str], labels: Mapping[str, str], absent: bool | None
+) -> bool | None:
+    text = annotations.get(names.PREEMPTABLE, labels.get(names.PREEMPTABLE))
+    if text is None:
+        return absent
+    return _truth(text) or False
+
+
+def _revocable_zone(annotations: Mapping[str, str]) -> str:
+    zone = annotations.get(names.REVOCABLE_ZONE)
+    if zone is not None:
+        return "*" if zone == "*" else ""
+    return "*" if _truth(annotations.get(names.PREEMPTABLE)) else ""
+
+
+def _disrupted(pod: Pod) -> bool:
+    return any(
+        c.type == "DisruptionTarget" and c.status == "True" and c.reason == "PreemptionByScheduler"
+        for c in pod.status.conditions or ()
+    )
+
+
+def _unscheduled(pod: Pod) -> tuple[str, str]:
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition.reason or "", condition.message or ""
+    return "", ""
+
+
+def _controller(metadata: Metadata) -> str:
+    return next((owner.uid for owner in metadata.owner_references or () if owner.controller), "")
+
+
+def _waiting(annotations: Mapping[str, str]) -> float | None:
+    for key in SLA:
+        if key in annotations:
+            try:
+                waiting = duration.parse(annotations[key])
+            except ValueError:
+                return None
+            return waiting if waiting > 0 else None
+    return None
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float(text or 0)
+    except ValueError:
+        return 0.0
+
+
+def _texts(given: Mapping[str, Any] | None) -> dict[str, str] | None:
+    return None if given is None else {name: quantity.canonical(value) for name, value in given.items()}
+
+
+def _topology(given: Mapping[str, Any] | None) -> NetworkTopology | None:
+    if not given:
+        return None
+    return NetworkTopology(
+        given.get("mode") or "hard", given.get("highestTierAllowed"), given.get("highestTierName") or ""
+    )
+
+
+def _sub_group(given: Mapping[str, Any]) -> SubGroupPolicy:
+    selector = given.get("labelSelector")
+    return SubGroupPolicy(
+        name=given.get("name", ""),
+        size=given.get("subGroupSize") or 1,
+        min_groups=given.get("minSubGroups") or 0,
+        selector=selectors.from_object(selector) if selector is not None else None,
+        match_keys=tuple(given.get("matchLabelKeys") or ()),
+        topology=_topology(given.get("networkTopology")),
+    )
+
+
+def _group_affinity(given: Mapping[str, Any] | None) -> GroupAffinity | None:
+    if not given:
+        return None
+    near, apart = given.get("nodeGroupAffinity") or {}, given.get("nodeGroupAntiAffinity") or {}
+    required, preferred = (
+        f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred")
+    )
+    return GroupAffinity(
+        tuple(near.get(required) or ()),
+        tuple(near.get(preferred) or ()),
+        tuple(apart.get(required) or ()),
+        tuple(apart.get(preferred) or ()),
+    )

@@ -1,0 +1,153 @@
+"""allocate: place pending tasks, one job at a time; a job's placements are kept only if the job is ready."""
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.status import HOLDING, READY, Status
+from volcano.model.task import Task
+from volcano.scheduler.explain import Misfit, refused
+from volcano.scheduler.placement import Choice
+from volcano.scheduler.plugin import Refusal
+from volcano.scheduler.session import Session
+from volcano.scheduler.worklist import Sheet, Worklist, pending
+
+
+def allocate(session: Session) -> None:
+    """Serves queues and jobs in policy order; each turn brings one job to its minimum, or one task further."""
+    ledger, policy = session.ledger, session.policy
+    sheets = []
+    for job in session.active_jobs():
+        with session.attempt(job):
+            if sheet := _sheet(session, job):
+                sheets.append(sheet)
+    work = Worklist(session, sheets)
+    for queue, sheet in work.turns(lambda queue: _admitted(session, queue)):
+        job = sheet.job
+        with session.attempt(job):
+            with ledger.statement() as statement:
+                _place(session, queue, sheet, alone=work.alone(queue.name))
+                ready = policy.job_ready(job)
+                if ready:
+                    statement.commit()
+                elif policy.job_pipelined(job):
+                    statement.keep()
+            if ready and sheet:
+                work.again(sheet)
+            elif not ready and queue.dequeue_strategy == "fifo":
+                work.drop(queue.name)
+
+
+def _sheet(session: Session, job: Job) -> Sheet | None:
+    """What the job wants placed; None when it has nothing, may not, or waits for admission."""
+    if session.ledger.phase(job) == "Pending":
+        if session.admits:
+            return None
+        session.ledger.set_phase(job, "Inqueue")
+    if job.group.malformed or not session.valid(job):
+        return None
+    tasks = pending(session, job, lambda task: not task.best_effort)
+    if job.sub_jobs:
+        tasks = _by_sub_job(session, job, tasks)
+    return Sheet(job, tasks) if tasks else None
+
+
+def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
+    """Tasks sub-group by sub-group: first the groups required to reach each policy's minimum, then by order."""
+    policy = session.policy
+    ordered = sorted(job.sub_jobs.values(), key=policy.sub_job_order)
+    ready: dict[str, int] = {}
+    for sub_job in ordered:
+        ready[sub_job.policy] = ready.get(sub_job.policy, 0) + policy.sub_job_ready(job, sub_job)
+    minimum = {rule.name: rule.min_groups for rule in job.group.sub_groups}
+    required: list[str] = []
+    rest: list[str] = []
+    for sub_job in ordered:
+        lacking = not policy.sub_job_ready(job, sub_job) and ready[sub_job.policy] < minimum.get(
+            sub_job.policy, 0
+        )
+        ready[sub_job.policy] += lacking
+        (required if lacking else rest).append(sub_job.uid)
+    rank = {uid: i for i, uid in enumerate([*required, *rest])}
+    return sorted(tasks, key=lambda task: rank[job.sub_job_of[task.uid]])
+
+
+def _admitted(session: Session, queue: Queue) -> bool:
+    return queue.open and not session.policy.overused(queue)
+
+
+def _place(session: Session, queue: Queue, sheet: Sheet, *, alone: bool) -> None:
+    """Places tasks until the job is ready (or, when nobody competes, while tasks are left)."""
+    job, policy = sheet.job, session.policy
+    failed: set[str] = set()
+    while sheet:
+        short = policy.job_short(job)
+        most = len(sheet.tasks) if alone and short <= 0 else max(short, 1)
+        run = sheet.run(most)
+        count = policy.allocatable(queue, run[0], len(run))
+        if count <= 0:
+            _refused_by_queue(session, queue, job, run[0])
+            sheet.take(len(sheet.run(len(sheet.tasks))))
+            continue
+        placed = _place_run(session, queue, job, run[:count])
+        if isinstance(placed, Misfit):
+            session.explain(job, run[0], placed)
+            failed.add(run[0].role)
+            sheet.take(len(sheet.run(len(sheet.tasks))))
+            if not _may_continue(session, job, failed):
+                return
+            continue
+        sheet.take(placed)
+        if policy.job_ready(job) and not alone:
+            return
+
+
+def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | Misfit:
+    """Places the first of these like tasks, or several at once; says how many, or why none."""
+    ledger, placer = session.ledger, session.placer
+    if len(run) > 1 and not run[0].nominated:
+        rows = placer.place_run(run, queue.name)
+        if rows and ledger.allocate_run(run[: len(rows)], rows) is None:
+            return len(rows)
+    task = run[0]
+    answer = _nominated(session, queue, task) or placer.place(task, queue.name)
+    if isinstance(answer, Misfit):
+        return answer
+    refusal = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
+    if refusal is not None:
+        return Misfit(len(session.nodes), refusal=refusal)
+    return 1
+
+
+def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
+    """The node on which room was made for the task, when it still fits there."""
+    row = session.nodes.row(task.nominated) if task.nominated else None
+    if row is None:
+        return None
+    only = np.zeros(len(session.nodes), dtype=np.bool_)
+    only[row] = True
+    answer = session.placer.place(task, queue.name, within=only)
+    return answer if isinstance(answer, Choice) else None
+
+
+def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:
+    refusal = session.policy.why_not_allocatable(queue, task)
+    if refusal is None:
+        message = f"queue {queue.name} may not take more of what {task.name} asks for"
+        refusal = Refusal(message, "QueueLimit")
+    session.judge(refused(job.uid, "queue", refusal, task.name))
+
+
+def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:
+    """Whether the job could still become ready although tasks of some roles found no node."""
+    tally, minimum = session.ledger.tally(job), job.min_available
+    if minimum == len(job.tasks):
+        return False
+    if job.group.sub_groups:
+        return True
+    roles = job.group.min_task_member
+    if minimum < sum(roles.values()):
+        left = sum(counts[Status.PENDING] for role, counts in tally.roles.items() if role not in failed)
+        return tally.count(READY) + left >= minimum
+    occupied = HOLDING | {Status.SUCCEEDED, Status.PIPELINED}
+    return all(tally.count_role(role, occupied) >= roles.get(role, 0) for role in failed)

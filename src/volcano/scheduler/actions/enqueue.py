@@ -1,0 +1,32 @@
+"""enqueue: admit jobs, which lets their pods be created."""
+
+from volcano.model.decisions import Tell
+from volcano.scheduler.explain import refused
+from volcano.scheduler.plugin import Refusal
+from volcano.scheduler.session import Session
+from volcano.scheduler.worklist import Sheet, Worklist
+
+CLOSED = "queue {} is {}, it takes no jobs"
+
+
+def enqueue(session: Session) -> None:
+    """Lets Pending jobs in, queue by queue, while everybody who has a say agrees; a refused head blocks nobody."""
+    ledger, policy = session.ledger, session.policy
+    waiting = [Sheet(job, []) for job in session.active_jobs() if ledger.phase(job) == "Pending"]
+    for queue, sheet in (work := Worklist(session, waiting)).turns(lambda queue: True):
+        job = sheet.job
+        with session.attempt(job):
+            if job.group.malformed:
+                refusal: Refusal | None = Refusal(job.group.malformed, "Malformed")
+            elif not queue.open:
+                refusal = Refusal(CLOSED.format(queue.name, queue.state), "QueueClosed")
+            else:
+                refusal = None if job.group.min_resources is None else policy.job_enqueueable(job)
+            if refusal is None:
+                policy.job_enqueued(job)
+                ledger.set_phase(job, "Inqueue")
+                continue
+            session.judge(refused(job.uid, "enqueue", refusal))
+            session.tell(Tell(job.uid, job.namespace, job.name, "Normal", "Unschedulable", refusal.message))
+            if queue.dequeue_strategy == "fifo":
+                work.drop(queue.name)

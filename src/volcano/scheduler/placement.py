@@ -1,0 +1,316 @@
+"""One task, or a run of identical tasks → the best nodes, or why there are none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcano.model.resources import PODS, STEP, Mask, Vector
+from volcano.model.task import Shape, Task
+from volcano.scheduler.explain import Misfit
+from volcano.scheduler.nodetable import NodeTable, Rows
+from volcano.scheduler.plugin import Refusal
+from volcano.scheduler.runs import ScoreCopies, greedy
+
+if TYPE_CHECKING:
+    from volcano.scheduler.session import Session
+
+NEVER = -np.inf
+TOO_MANY_PODS = "Too many pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a task goes: on what is idle, or (later) on what is being released."""
+
+    row: int
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """Nodes that facts rule out for a shape."""
+
+    plugin: str
+    reason: str
+    curable: bool
+    count: int
+
+
+class Fit:
+    """What is known about all nodes for the tasks of one shape in one queue; brought up to date where the ledger changed."""
+
+    __slots__ = (
+        "alive", "asked", "best", "curable", "future", "idle", "refusal", "request", "ruled", "score", "seen", "task",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, nodes: int) -> None:
+        self.task = task
+        self.request = task.request
+        self.asked = np.flatnonzero(task.request > 0)
+        self.refusal: Refusal | None = None
+        self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
+        self.curable: Mask = np.ones(nodes, dtype=np.bool_)  # … or only for reasons that evictions may cure
+        self.ruled: list[Ruled] = []
+        self.idle: Mask = np.zeros(nodes, dtype=np.bool_)  # the request fits on what is free
+        self.future: Mask = np.zeros(nodes, dtype=np.bool_)  # … or on what will be
+        self.score: Vector = np.zeros(nodes)
+        self.best: Vector = np.zeros(nodes)  # the score where alive and idle, in the order ties are broken
+        self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
+
+
+class Placer:
+    """Finds nodes. Keeps, per shape and queue, what was computed, and computes again only what changed."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._nodes: NodeTable = session.nodes
+        self._fits: dict[tuple[Shape, str], Fit] = {}
+        self._by_rank: Rows = session.permutation  # rank → row
+        self._rank: Rows = np.empty_like(session.permutation)  # row → rank
+        self._rank[session.permutation] = np.arange(len(session.permutation))
+
+    # -- one task ---------------------------------------------------------------------------------------------------------
+
+    def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | Misfit:
+        """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
+        fit = self.fit(task, queue)
+        if fit.refusal is not None:
+            return Misfit(len(self._nodes), refusal=fit.refusal)
+        policy = self._session.policy
+        now = self._ruled_now(task, fit, within)
+        if now is None and within is None and not policy.asked("best_node"):
+            row = self._best_alone(task, fit)
+            if row is not None:
+                return Choice(row)
+        for later, fits in ((False, fit.idle), (True, fit.future)):
+            feasible = fit.alive & fits
+            if now is not None:
+                feasible &= ~now
+            if within is not None:
+                feasible &= within
+            rows = np.flatnonzero(feasible)
+            if len(rows):
+                return Choice(self._best_of(task, fit, rows), later)
+        return self.misfit(task, queue, within=within)
+
+    def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
+        """Whether the task could be put on this node as things are: on future idle resources, or with `later` false now."""
+        fit = self.fit(task, queue)
+        if fit.refusal is not None or not fit.alive[row] or not (fit.future if later else fit.idle)[row]:
+            return False
+        table = self._nodes.rows([row])
+        return not any(
+            bool(reject.mask[0]) for _, reject in self._session.policy.reject_nodes_now(task, table) or ()
+        )
+
+    def curable(self, task: Task, queue: str) -> Rows:
+        """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
+        fit = self.fit(task, queue)
+        if fit.refusal is not None:
+            return np.empty(0, dtype=np.intp)
+        rows = np.flatnonzero(fit.curable & self._large_enough(fit))
+        if not len(rows):
+            return rows
+        table = self._nodes.rows(rows)
+        for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
+            if not reject.curable:
+                rows, table = rows[~reject.mask], table.rows(~reject.mask)
+                break
+        order = np.lexsort((self._rank[rows], -fit.score[rows]))
+        return rows[order]
+
+    def fits_with(self, task: Task, row: int, extra: Vector) -> bool:
+        """Whether the request fits on a node once `extra` more is released there."""
+        room = self._nodes.rows([row]).future_idle[0] + extra
+        return bool((task.request <= room + STEP)[task.request > 0].all())
+
+    # -- runs -------------------------------------------------------------------------------------------------------------
+
+    def place_run(self, tasks: Sequence[Task], queue: str) -> list[int]:
+        """Rows on idle resources for as many of these tasks (of one job, role and shape) as can be placed together.
+
+        The answer is what placing them one by one would give. Empty when they cannot be placed in a run; try `place`.
+        """
+        task = tasks[0]
+        policy = self._session.policy
+        fit = self.fit(task, queue)
+        if fit.refusal is not None or policy.asked("best_node"):
+            return []
+        ranks = np.flatnonzero(fit.best != NEVER)
+        if not len(ranks) or policy.reject_nodes_now(task, self._nodes) is not None:
+            return []
+        if policy.score_nodes_together(task, self._nodes.rows(self._by_rank[ranks])) is not None:
+            return []
+        return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._copies(task))
+
+    def _capacity(self, fit: Fit) -> Rows:
+        """How many tasks fit on what is idle, per row."""
+        room = (self._nodes.idle[:, fit.asked] + STEP) / fit.request[fit.asked]
+        many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
+        return many
+
+    def _copies(self, task: Task) -> ScoreCopies:
+        nodes, shape, policy = self._nodes, task.shape, self._session.policy
+
+        def score(rows: Rows, copies: Rows) -> Vector:
+            table = nodes.rows(rows).with_copies(shape.request, shape.nonzero_request, copies)
+            return policy.score_nodes(task, table, np.zeros(len(rows)))
+
+        return score
+
+    # -- why not ------------------------------------------------------------------------------------------------------------
+
+    def misfit(self, task: Task, queue: str, *, within: Mask | None = None) -> Misfit:
+        """Why no node will do: each node is counted under the first thing that rules it out."""
+        fit = self.fit(task, queue)
+        total = len(self._nodes)
+        if fit.refusal is not None:
+            return Misfit(total, refusal=fit.refusal)
+        reasons: dict[str, int] = {}
+        blame: dict[str, int] = {}
+        for ruled in fit.ruled:
+            reasons[ruled.reason] = reasons.get(ruled.reason, 0) + ruled.count
+            blame[ruled.plugin] = blame.get(ruled.plugin, 0) + ruled.count
+        left = np.flatnonzero(fit.alive & ~fit.future)
+        short = self._shortages(fit, left)
+        for column, count in short.items():
+            reason = (
+                TOO_MANY_PODS if column == PODS else f"Insufficient {self._session.resources.names[column]}"
+            )
+            reasons[reason] = reasons.get(reason, 0) + count
+            blame[""] = blame.get("", 0) + count
+        rows = np.flatnonzero(fit.alive & fit.future)
+        if len(rows):
+            self._count_now(task, rows, reasons, blame)
+        plugin = max(blame, key=lambda name: blame[name], default="")
+        if plugin or not short:
+            return Misfit(total, reasons, plugin)
+        column = max(short, key=lambda c: short[c])
+        have = float(self._nodes.future_idle[left, column].max())
+        name = self._session.resources.names[column]
+        return Misfit(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
+
+    def _shortages(self, fit: Fit, rows: Rows) -> dict[int, int]:
+        """How many of these rows lack which resource first."""
+        if not len(rows):
+            return {}
+        columns = fit.asked
+        room = self._nodes.future_idle[rows][:, columns]
+        lacking = fit.request[columns] >= room + STEP
+        first = columns[lacking.argmax(axis=1)]
+        found, counts = np.unique(first, return_counts=True)
+        return {int(column): int(count) for column, count in zip(found, counts, strict=True)}
+
+    def _count_now(self, task: Task, rows: Rows, reasons: dict[str, int], blame: dict[str, int]) -> None:
+        table = self._nodes.rows(rows)
+        counted = np.zeros(len(rows), dtype=np.bool_)
+        for plugin, reject in self._session.policy.reject_nodes_now(task, table) or ():
+            fresh = int((reject.mask & ~counted).sum())
+            counted |= reject.mask
+            if fresh:
+                reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
+                blame[plugin] = blame.get(plugin, 0) + fresh
+
+    # -- bringing a shape's knowledge up to date --------------------------------------------------------------------------------
+
+    def fit(self, task: Task, queue: str) -> Fit:
+        """What is known about all nodes for tasks of this shape, as of now."""
+        key = (task.shape, queue)
+        fit = self._fits.get(key)
+        if fit is None:
+            fit = self._fits[key] = self._judged(task)
+        if fit.refusal is None:
+            self._refresh(fit)
+        return fit
+
+    def _judged(self, task: Task) -> Fit:
+        """Asks what facts alone rule out; filters see only nodes that are still in question."""
+        policy, nodes = self._session.policy, self._nodes
+        fit = Fit(task, len(nodes))
+        fit.refusal = policy.pre_predicate(task)
+        if fit.refusal is not None:
+            return fit
+        for plugin, reject in policy.reject_nodes(task, nodes):
+            fresh = int((reject.mask & fit.alive).sum())
+            if fresh:
+                fit.ruled.append(Ruled(plugin, reject.reason, reject.curable, fresh))
+            fit.alive &= ~reject.mask
+            if not reject.curable:
+                fit.curable &= ~reject.mask
+        return fit
+
+    def _refresh(self, fit: Fit) -> None:
+        """Looks again at the rows that changed since the last time."""
+        touched = self._session.ledger.touched
+        if fit.seen == len(touched):
+            return
+        if fit.seen < 0:
+            rows = np.flatnonzero(fit.alive)
+            fit.best[:] = NEVER
+        else:
+            rows = np.unique(np.array(touched[fit.seen :], dtype=np.intp))
+            rows = rows[fit.alive[rows]]
+        fit.seen = len(touched)
+        if not len(rows):
+            return
+        table = self._nodes.rows(rows)
+        used, asked = table.used, fit.asked
+        request = fit.request[asked]
+        idle = (table.allocatable - used)[:, asked]
+        later = (table.releasing - table.pipelined)[:, asked]
+        fit.idle[rows] = fits_now = (request < idle + STEP).all(axis=1)
+        fit.future[rows] = (request < idle + later + STEP).all(axis=1)
+        fit.score[rows] = score = self._session.policy.score_nodes(fit.task, table, np.zeros(len(rows)))
+        fit.best[self._rank[rows]] = np.where(fits_now, score, NEVER)
+
+    # -- choosing -------------------------------------------------------------------------------------------------------------
+
+    def _ruled_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
+        """Rows that placements rule out; None when the task does not care."""
+        rows = np.flatnonzero(fit.alive & fit.future if within is None else fit.alive & fit.future & within)
+        table = self._nodes.rows(rows)
+        answers = self._session.policy.reject_nodes_now(task, table)
+        if answers is None:
+            return None
+        ruled = np.zeros(len(self._nodes), dtype=np.bool_)
+        for _, reject in answers:
+            ruled[rows] |= reject.mask
+        return ruled
+
+    def _best_alone(self, task: Task, fit: Fit) -> int | None:
+        """The best idle row when nodes need not be compared; None when they have to be, or none is idle."""
+        ranks = np.flatnonzero(fit.best != NEVER)
+        if not len(ranks):
+            return None
+        if self._session.policy.asked("score_nodes_together"):
+            rows = self._by_rank[ranks]
+            if len(ranks) > 1:
+                together = self._session.policy.score_nodes_together(task, self._nodes.rows(np.sort(rows)))
+                if together is not None:
+                    return self._highest(np.sort(rows), fit.score[np.sort(rows)] + together)
+        return int(self._by_rank[int(fit.best.argmax())])
+
+    def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
+        """The best of these rows, by all scores and whoever overrules them."""
+        policy = self._session.policy
+        if len(rows) == 1 and not policy.asked("best_node"):
+            return int(rows[0])
+        table, scores = self._nodes.rows(rows), fit.score[rows]
+        together = policy.score_nodes_together(task, table)
+        if together is not None:
+            scores = scores + together
+        named = policy.best_node(task, table, scores)
+        return self._highest(rows, scores) if named is None else named
+
+    def _highest(self, rows: Rows, scores: Vector) -> int:
+        top = rows[scores == scores.max()]
+        return int(top[self._rank[top].argmin()])
+
+    def _large_enough(self, fit: Fit) -> Mask:
+        """Rows whose node, empty, could hold the request."""
+        room = self._nodes.allocatable[:, fit.asked]
+        lacking: Mask = fit.request[fit.asked] >= room + STEP
+        large: Mask = ~np.any(lacking, axis=1)
+        return large

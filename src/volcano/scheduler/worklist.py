@@ -1,0 +1,129 @@
+"""Queue → job → tasks in policy order, ranked again after every job, because placing one changes what ranks the next."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.status import Status
+from volcano.model.task import Task
+
+if TYPE_CHECKING:
+    from volcano.scheduler.session import Session
+
+
+class Heap:
+    """Names by keys that may have changed since they were pushed; whoever comes out is looked at again first."""
+
+    def __init__(self, key: Callable[[str], Any]) -> None:
+        self._key = key
+        self._heap: list[tuple[Any, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def push(self, name: str) -> None:
+        heapq.heappush(self._heap, (self._key(name), name))
+
+    def fill(self, names: Iterable[str]) -> None:
+        self._heap = [(self._key(name), name) for name in names]
+        heapq.heapify(self._heap)
+
+    def pop(self) -> str:
+        """The name with the smallest key as of now."""
+        while True:
+            key, name = self._heap[0]
+            now = self._key(name)
+            if now == key:
+                heapq.heappop(self._heap)
+                return name
+            heapq.heapreplace(self._heap, (now, name))
+
+
+class Sheet:
+    """The tasks of a job that still want a place, in order; taken from the front."""
+
+    __slots__ = ("_at", "job", "tasks")
+
+    def __init__(self, job: Job, tasks: list[Task]) -> None:
+        self.job = job
+        self.tasks = tasks
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self.tasks)
+
+    def run(self, most: int) -> list[Task]:
+        """The next tasks that are alike (shape, role, sub-group), up to `most`."""
+        tasks, start = self.tasks, self._at
+        first = tasks[start]
+        groups = self.job.sub_job_of
+        group = groups.get(first.uid)
+        end, limit = start + 1, min(start + most, len(tasks))
+        while (
+            end < limit
+            and tasks[end].shape is first.shape
+            and tasks[end].role == first.role
+            and (not groups or groups.get(tasks[end].uid) == group)
+        ):
+            end += 1
+        return tasks[start:end]
+
+    def take(self, count: int) -> None:
+        self._at += count
+
+
+class Worklist:
+    """Whose turn it is. `turns` yields a queue and a job's sheet; the caller says whether the job comes back."""
+
+    def __init__(self, session: "Session", sheets: Iterable[Sheet]) -> None:
+        self._session = session
+        queues, jobs = session.snapshot.queues, session.snapshot.jobs
+        self._sheets = {sheet.job.uid: sheet for sheet in sheets}
+        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]))
+        self._jobs: dict[str, Heap] = {}
+        by_queue: dict[str, list[str]] = {}
+        for uid, sheet in self._sheets.items():
+            by_queue.setdefault(sheet.job.queue, []).append(uid)
+        for name, uids in by_queue.items():
+            self._jobs[name] = Heap(lambda uid: session.policy.job_order(jobs[uid]))
+            self._jobs[name].fill(uids)
+        self._queues.fill(by_queue)
+
+    def turns(self, admitted: Callable[[Queue], bool]) -> Iterator[tuple[Queue, Sheet]]:
+        """The best job of the best queue, again and again; a queue that is not admitted is dropped."""
+        queues = self._session.snapshot.queues
+        while self._queues:
+            name = self._queues.pop()
+            jobs = self._jobs[name]
+            if not jobs or not admitted(queues[name]):
+                continue
+            yield queues[name], self._sheets[jobs.pop()]
+            if jobs:
+                self._queues.push(name)
+
+    def again(self, sheet: Sheet) -> None:
+        """The job has tasks left and competes once more."""
+        jobs = self._jobs[sheet.job.queue]
+        jobs.push(sheet.job.uid)
+
+    def drop(self, queue: str) -> None:
+        """Nothing more for this queue in this action."""
+        self._jobs[queue] = Heap(lambda uid: uid)
+
+    def alone(self, queue: str) -> bool:
+        """Whether nobody competes with the job whose turn it is."""
+        return not self._queues and not self._jobs[queue]
+
+
+def pending(session: "Session", job: Job, wanted: Callable[[Task], bool]) -> list[Task]:
+    """The job's pending tasks that may be placed and are wanted, in task order."""
+    ledger = session.ledger
+    found = [
+        task
+        for task in job.by_status.get(Status.PENDING, ())
+        if not task.gates and not task.malformed and not ledger.changed(task) and wanted(task)
+    ]
+    found.sort(key=session.policy.task_order)
+    return found
