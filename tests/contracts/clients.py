@@ -1,0 +1,90 @@
+"""The clients that the contract holds for: each a way to reach an API server, opened afresh for every test."""
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from random import Random
+
+from tests.apiserver.registries import registry
+from tests.apiserver.servers import ADMIN_TOKEN, SIGNING_KEY
+from tests.k8s.control_plane.cluster import RealCluster
+from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.durable import Durable
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.server import ApiServer, Setup
+from volcano.apiserver.store import Store
+from volcano.clients.credentials import bearer
+from volcano.clients.http import HttpClient
+from volcano.clock import SystemClock
+from volcano.kube.client import Client
+from volcano.net.pool import Pool
+from volcano.net.server import Server
+from volcano.net.tls import client_context
+
+Opened = AbstractAsyncContextManager[Client]
+
+
+def api_server(store: Store) -> tuple[Registry, ApiServer]:
+    """A whole API server over a store, with the admission of a real one."""
+    made = registry(store, clock=SystemClock())
+    count = itertools.count(1)
+    setup = Setup(
+        admin_token=ADMIN_TOKEN,
+        signing_key=SIGNING_KEY,
+        new_id=lambda: f"id-{next(count)}",
+        random=Random(1),
+        authority=b"the CA",
+    )
+    server = ApiServer(made, setup)
+    made.admit_with(server.admission())
+    return made, server
+
+
+@asynccontextmanager
+async def direct(directory: Path) -> AsyncIterator[Client]:
+    """Straight onto a store in memory."""
+    made, server = api_server(Store())
+    await server.start()
+    yield DirectClient(made)
+    await server.close()
+
+
+@asynccontextmanager
+async def durable(directory: Path) -> AsyncIterator[Client]:
+    """Straight onto a store on disk."""
+    opened = Durable(directory / "data")
+    made, server = api_server(opened.store)
+    await server.start()
+    yield DirectClient(made)
+    await server.close()
+    opened.close()
+
+
+@asynccontextmanager
+async def http(directory: Path) -> AsyncIterator[Client]:
+    """Over HTTP, to our own server."""
+    _, api = api_server(Store())
+    await api.start()
+    server = Server(api)
+    await server.start()
+    client = HttpClient(
+        Pool(server.url), SystemClock(), chance=Random(1).random, credentials=bearer(ADMIN_TOKEN)
+    )
+    yield client
+    await client.close()
+    await server.stop(0.1)
+    await api.close()
+
+
+@asynccontextmanager
+async def real(cluster: RealCluster) -> AsyncIterator[Client]:
+    """Over HTTPS, to a real kube-apiserver."""
+    pool = Pool(cluster.url, tls=client_context(insecure=True))
+    client = HttpClient(pool, SystemClock(), chance=Random(1).random, credentials=bearer(cluster.token))
+    yield client
+    await client.close()
+
+
+# Ours, by name; the real server is a fixture of its own.
+OURS: dict[str, Callable[[Path], Opened]] = {"direct": direct, "durable": durable, "http": http}
