@@ -12,7 +12,7 @@ from volcano.scheduler.plugin import MAX_SCORE, Plugin
 
 
 class Binpack(Plugin):
-    """Score = `100 x binpack.weight x` the weighted mean, over what the task asks for, of how full the node would be."""
+    """Score: 100 times `binpack.weight` times the weighted mean of how full what the task asks for would be."""
 
     arguments: ClassVar = (
         Argument("binpack.weight"),

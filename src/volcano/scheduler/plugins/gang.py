@@ -32,7 +32,7 @@ class Gang(Plugin):
             )
         return None
 
-    # -- enough to start? --------------------------------------------------------------------------------------------
+    # -- enough to start? ------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
         short = max(self._members_short(job, READY), self._roles_short(job), self._sub_groups_short(job))
@@ -99,7 +99,7 @@ class Gang(Plugin):
         within_reach = job.min_resources.clip(max=job.requested)
         return bool((self.ledger.allocated(job) + STEP < within_reach).any())
 
-    # -- order ---------------------------------------------------------------------------------------------------------
+    # -- order -----------------------------------------------------------------------------------------------
 
     def job_order(self, job: Job) -> bool:
         """Jobs still short of their minimum go before jobs that already run."""
@@ -108,7 +108,7 @@ class Gang(Plugin):
     def sub_job_order(self, sub_job: SubJob) -> bool:
         return self.sub_job_short(sub_job) == 0
 
-    # -- victims -------------------------------------------------------------------------------------------------------
+    # -- victims ---------------------------------------------------------------------------------------------
 
     def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """A gang may lose the members it has beyond its minimum; when gangs may be broken, everybody."""

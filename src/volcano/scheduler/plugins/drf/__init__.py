@@ -52,7 +52,7 @@ class Drf(Plugin):
                 victims.append(task)
         return victims
 
-    # -- the hierarchy -------------------------------------------------------------------------------------------------
+    # -- the hierarchy ---------------------------------------------------------------------------------------
 
     @cached_property
     def hierarchy(self) -> Hierarchy:

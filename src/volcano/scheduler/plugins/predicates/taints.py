@@ -42,6 +42,7 @@ class TaintColumns:
             (sets.setdefault(node.taints, len(sets)) for node in nodes), dtype=np.int64, count=len(nodes)
         )
         self.sets = tuple(sets)
+        self.some_discourage = any(taint.effect in DISCOURAGING for taints in sets for taint in taints)
         self.unschedulable: Mask = np.fromiter(
             (node.unschedulable for node in nodes), dtype=np.bool_, count=len(nodes)
         )

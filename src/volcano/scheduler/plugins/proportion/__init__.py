@@ -39,7 +39,7 @@ class Proportion(Plugin):
         self.tree = plant(self.snapshot.queues)
         self.holdings = Holdings(self.snapshot, self.ledger, self.tree)
 
-    # -- what belongs to whom -----------------------------------------------------------------------------------------
+    # -- what belongs to whom --------------------------------------------------------------------------------
 
     @cached_property
     def guarantee(self) -> dict[str, Vector]:
@@ -81,7 +81,7 @@ class Proportion(Plugin):
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.holdings.take(tasks)
 
-    # -- order and admission --------------------------------------------------------------------------------------------
+    # -- order and admission ---------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[int, float]:
         """Important queues first, then those that hold the smallest part of what they deserve."""
@@ -116,7 +116,7 @@ class Proportion(Plugin):
     def job_enqueued(self, job: Job) -> None:
         self.holdings.admit(job)
 
-    # -- how much a queue may take --------------------------------------------------------------------------------------
+    # -- how much a queue may take ---------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
         """Whether there is nothing left, in any resource, that the queue deserves and does not hold."""
@@ -150,7 +150,7 @@ class Proportion(Plugin):
         deserved = self.deserved.get(queue.name)
         return self.resources.zeros() if deserved is None else deserved
 
-    # -- who gives back ---------------------------------------------------------------------------------------------------
+    # -- who gives back --------------------------------------------------------------------------------------
 
     def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Nobody takes from a queue its guarantee or its share, whichever tier this plugin stands in."""

@@ -42,13 +42,14 @@ class QueueTree:
                 pending.extend(below)
 
 
-def plant(queues: Mapping[str, Queue]) -> QueueTree:
-    """The tree that the queues' `parent` fields describe."""
-    parent, problems = {}, []
+def plant(queues: Mapping[str, Queue], *, flat: bool = False) -> QueueTree:
+    """The tree that the queues' `parent` fields describe; a flat one hangs them all under the root."""
+    parent: dict[str, str] = {}
+    problems: list[str] = []
     for name, queue in queues.items():
         if name == ROOT_QUEUE:
             continue
-        above = queue.parent or ROOT_QUEUE
+        above = ROOT_QUEUE if flat else queue.parent or ROOT_QUEUE
         if above != ROOT_QUEUE and above not in queues:
             problems.append(f"the parent {above!r} of queue {name!r} does not exist")
             above = ROOT_QUEUE
@@ -95,7 +96,7 @@ def guarantees(tree: QueueTree, resources: ResourceIndex) -> dict[str, Vector]:
 def real_capabilities(
     tree: QueueTree, resources: ResourceIndex, total: Vector, promised: Mapping[str, Vector]
 ) -> dict[str, Vector]:
-    """What every queue may have at most: what its parent may, less what its siblings are promised, within its capability.
+    """What every queue may have at most: what its parent may, less its siblings' promises, within its capability.
 
     Under the root, "what the parent may" is the whole cluster, or the root queue's capability.
     """

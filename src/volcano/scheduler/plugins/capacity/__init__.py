@@ -1,0 +1,223 @@
+"""capacity: queues say what they deserve, may borrow up to their capability, and give back what others deserve."""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from volcano.kube.names import ROOT_QUEUE
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import STEP, Mask, Vector
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Argument, Arguments, Type
+from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Vote
+from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
+from volcano.scheduler.plugins.proportion.shares import (
+    UNLIMITED,
+    Holdings,
+    asked,
+    how_many,
+    keeps_guarantees,
+    lacking,
+    over_share,
+    tolerances,
+    within,
+)
+from volcano.scheduler.plugins.proportion.tree import guarantees, plant, real_capabilities
+
+ENDED = "queue resource quota insufficient"
+
+
+class Capacity(Plugin):
+    """Borrowing is limited by capability, reclaiming by what is deserved; `enableHierarchy` makes a tree of it."""
+
+    arguments: ClassVar = (
+        Argument("ancestorReclaimLevel"),
+        Argument("capacity.*", Type.BOOLEAN),  # about resource claims; accepted and without effect yet
+    )
+
+    def open(self, arguments: Arguments) -> None:
+        self.hierarchical = arguments.hierarchy
+        self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
+        self.tree = plant(self.snapshot.queues, flat=not self.hierarchical)
+        self.holdings = Holdings(self.snapshot, self.ledger, self.tree)
+        self.broken = ""
+        if self.hierarchical:
+            missing = () if ROOT_QUEUE in self.snapshot.queues else ("there is no queue root",)
+            self.broken = "; ".join((*missing, *self.tree.problems))
+
+    # -- what belongs to whom --------------------------------------------------------------------------------
+
+    @cached_property
+    def guarantee(self) -> dict[str, Vector]:
+        return guarantees(self.tree, self.resources)
+
+    @cached_property
+    def capability(self) -> dict[str, Vector]:
+        return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
+
+    @cached_property
+    def deserved(self) -> dict[str, Entitlement]:
+        if not self.hierarchical:
+            return flat(self.snapshot.queues, self.resources, self.capability, self.guarantee)
+        requested = {name: totals.requested for name, totals in self.snapshot.totals.items()}
+        return in_tree(
+            self.tree, self.resources, self.capability, self.guarantee, requested, self.snapshot.total
+        )
+
+    @cached_property
+    def tolerance(self) -> dict[str, float | None]:
+        return tolerances(self.snapshot.queues.values())
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self.holdings.place(tasks)
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self.holdings.take(tasks)
+
+    def share(self, queue: str) -> float:
+        """The largest part of what a queue deserves that it holds; 1 for a queue that deserves nothing."""
+        entitlement = self.deserved.get(queue)
+        return 1.0 if entitlement is None else entitlement.share(self.holdings.allocated[queue])
+
+    # -- order -----------------------------------------------------------------------------------------------
+
+    def queue_order(self, queue: Queue) -> tuple[object, ...]:
+        """Important queues first; then, level by level, the smaller share; then who deserves something."""
+        path = reversed(self.tree.path(queue.name))
+        levels = tuple((self.share(name), self.deserved[name].empty) for name in path)
+        return (-queue.priority, not self.tree.leaf(queue.name), levels)
+
+    def victim_queue_order(self, queue: Queue, evictor: Queue) -> int:
+        """In a tree, closest relatives give first."""
+        if not self.hierarchical:
+            return 0
+        theirs, ours = self.tree.path(queue.name), self.tree.path(evictor.name)
+        return -len(set(theirs) & set(ours))
+
+    # -- how much a queue may take ---------------------------------------------------------------------------
+
+    def _closed(self, queue: Queue) -> Refusal | None:
+        """What keeps the queue from taking anything at all."""
+        if self.broken:
+            return Refusal(f"the tree of queues is broken: {self.broken}", reason="QueueTreeBroken")
+        if not self.tree.leaf(queue.name):
+            return Refusal(f"queue {queue.name} has children; submit to one of them", reason="QueueNotLeaf")
+        if not queue.open:
+            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+        return None
+
+    def allocatable(self, queue: Queue, task: Task, count: int) -> int:
+        if self._closed(queue) is not None:
+            return 0
+        rooms = (
+            how_many(task.request, self.holdings.allocated[name], self.capability[name])
+            for name in self.tree.path(queue.name)
+        )
+        return min(count, *rooms, UNLIMITED)
+
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+        refusal = self._closed(queue)
+        for name in self.tree.path(queue.name):
+            refusal = refusal or lacking(
+                self.holdings.allocated[name] + task.request,
+                self.capability[name],
+                asked(task.request),
+                self.resources,
+                f"queue {name} has what it may have",
+            )
+        return refusal
+
+    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+        queue = self.snapshot.queues[job.queue]
+        refusal = self._closed(queue)
+        if refusal is not None:
+            return refusal
+        if job.group.min_resources is None:
+            return Vote.PERMIT
+        for name in self.tree.path(queue.name):
+            need = job.min_resources + self.holdings.committed(name)
+            refusal = lacking(need, self.capability[name], asked(job.min_resources), self.resources, ENDED)
+            if refusal is not None:
+                return refusal
+        return Vote.PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        self.holdings.admit(job)
+
+    # -- who may reclaim, and from whom ----------------------------------------------------------------------
+
+    def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
+        """Some resource it asks for stays within what the queue, or an ancestor that counts, deserves."""
+        if self._closed(queue) is not None:
+            return False
+        request: Vector = np.sum([task.request for task in tasks], axis=0)
+        columns = asked(request)
+        path = self.tree.path(queue.name)
+        if not within(self.holdings.allocated[queue.name] + request, self.capability[queue.name], columns):
+            return False
+        return any(self._deserves(name, request, columns) for name in path[: self.level + 1])
+
+    def _deserves(self, name: str, request: Vector, columns: Mask) -> bool:
+        need, amount = self.holdings.allocated[name] + request, self.deserved[name].amount
+        counted = columns & ((need >= STEP) & (amount >= STEP))
+        return bool((need[counted] <= amount[counted] + STEP).any())
+
+    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        if not hunt.purpose.across_queues:
+            return candidates
+        return list(self._victims(hunt, candidates))
+
+    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        return list(self._victims(hunt, candidates))
+
+    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        if hunt.purpose is Purpose.GANG_PREEMPT:
+            return candidates
+        return list(self._victims(hunt, candidates))
+
+    def _victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+        """Walks the candidates in the order they would go, and keeps those that their queues can spare."""
+        if self.broken:
+            return
+        running: dict[str, Vector] = {}
+        taker = self.tree.path(hunt.job.queue)
+        for task in candidates:
+            job = self.snapshot.jobs.get(task.job)
+            if job is None or not self.snapshot.queues[job.queue].reclaimable:
+                continue
+            path = [name for name in self.tree.path(job.queue) if name not in taker]
+            held = {name: running.get(name, self.holdings.allocated[name]) for name in path}
+            if not path or not (asked(task.request) & asked(hunt.task.request)).any():
+                continue
+            if keeps_guarantees(task.request, held, self.guarantee) and self._eligible(hunt, task, path, held):
+                running.update({name: amount - task.request for name, amount in held.items()})
+                yield task
+
+    def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
+        """Whether the queue, and the ancestors that count, hold more than they deserve, or deserve none of it."""
+        queue = path[0]
+        if not self.deserved[queue].common(task.request) and self._related_and_undeserving(hunt, queue):
+            return False
+        return all(self._over(name, held[name], task) for name in path[: self.level + 1])
+
+    def _over(self, name: str, held: Vector, task: Task) -> bool:
+        entitlement = self.deserved[name]
+        if not entitlement.common(task.request):
+            return True  # it lives on what others leave
+        return over_share(
+            held,
+            task.request,
+            entitlement.amount,
+            entitlement.relevant(task.request),
+            self.tolerance.get(name),
+        )
+
+    def _related_and_undeserving(self, hunt: Hunt, queue: str) -> bool:
+        """Whether the queues share an ancestor that counts, and the taker's deserves nothing of what it asks for."""
+        if not self.level:
+            return False
+        theirs, ours = self.tree.path(queue)[1 : self.level + 1], self.tree.path(hunt.job.queue)[1 : self.level + 1]
+        return bool(set(theirs) & set(ours)) and not self.deserved[hunt.job.queue].common(hunt.task.request)

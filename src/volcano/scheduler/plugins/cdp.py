@@ -1,0 +1,27 @@
+"""cdp: a pod that was only just started is left alone until its cooldown is over."""
+
+from collections.abc import Sequence
+
+from volcano.kube import duration
+from volcano.kube.names import COOLDOWN_TIME
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.plugin import Hunt, Plugin
+
+
+class Cdp(Plugin):
+    """The cooldown is a label or annotation of the pod and counts from when it was scheduled."""
+
+    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        return [task for task in candidates if not self._cooling_down(task)]
+
+    preemptable = reclaimable = spare
+
+    def _cooling_down(self, task: Task) -> bool:
+        text = task.labels.get(COOLDOWN_TIME) or task.annotations.get(COOLDOWN_TIME)
+        if not text or task.status is not Status.RUNNING or not task.scheduled:
+            return False
+        try:
+            return task.scheduled + duration.parse(text) > self.snapshot.now
+        except ValueError:
+            return False  # what cannot be understood does not protect

@@ -1,0 +1,98 @@
+"""nodeorder: which node is best, by Kubernetes' own scores, each with a weight."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from volcano.model.resources import Vector
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Argument, Arguments
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import Plugin
+from volcano.scheduler.plugins.nodeorder import preferences, resources
+from volcano.scheduler.plugins.nodeorder.images import image_locality
+from volcano.scheduler.plugins.predicates import Predicates
+from volcano.scheduler.plugins.predicates.facts import NodeFacts
+from volcano.scheduler.plugins.predicates.neighbours import Neighbours
+
+WEIGHTS = {
+    "leastrequested": 1,
+    "mostrequested": 0,
+    "nodeaffinity": 2,
+    "podaffinity": 2,
+    "balancedresource": 1,
+    "tainttoleration": 3,
+    "imagelocality": 1,
+    "podtopologyspread": 2,
+}
+
+
+class NodeOrder(Plugin):
+    """The sum of `weight x score`; a weight of 0 turns a score off."""
+
+    arguments: ClassVar = tuple(Argument(f"{name}.weight") for name in WEIGHTS)
+
+    def open(self, arguments: Arguments) -> None:
+        self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
+        self.somebody_has_images = any(node.images for node in self.snapshot.nodes)
+
+    # -- each node by itself ----------------------------------------------------------------------------------------
+
+    def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
+        weight = self.weight
+        score = np.zeros(len(nodes))
+        if weight["leastrequested"]:
+            score += weight["leastrequested"] * resources.least_allocated(task, nodes)
+        if weight["mostrequested"]:
+            score += weight["mostrequested"] * resources.most_allocated(task, nodes)
+        if weight["balancedresource"]:
+            score += weight["balancedresource"] * resources.balanced_allocation(task, nodes, self.resources)
+        if weight["imagelocality"] and self.somebody_has_images and task.shape.constraints.images:
+            score += weight["imagelocality"] * image_locality(task, nodes, self.nodes)
+        return score
+
+    # -- nodes against each other -------------------------------------------------------------------------------------
+
+    def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
+        weight, constraints = self.weight, task.shape.constraints
+        answers: list[tuple[int, Vector | None]] = []
+        if weight["nodeaffinity"] and constraints.preferred_nodes:
+            answers.append((weight["nodeaffinity"], preferences.preferred_nodes(task, nodes, self.facts)))
+        if weight["tainttoleration"]:
+            answers.append((weight["tainttoleration"], preferences.avoided_taints(task, nodes, self.facts)))
+        if weight["podaffinity"]:
+            answers.append((weight["podaffinity"], preferences.preferred_neighbours(task, nodes, self.neighbours)))
+        if weight["podtopologyspread"] and constraints.spread:
+            found = preferences.spread_out(task, nodes, self.neighbours, self.facts)
+            answers.append((weight["podtopologyspread"], found))
+        score: Vector | None = None
+        for factor, answer in answers:
+            if answer is not None:
+                score = factor * answer if score is None else score + factor * answer
+        return score
+
+    # -- shared with the predicates plugin, or kept here where there is none ----------------------------------------
+
+    @cached_property
+    def _predicates(self) -> Predicates | None:
+        return next((each for each in self.session.policy.plugins if isinstance(each, Predicates)), None)
+
+    @cached_property
+    def facts(self) -> NodeFacts:
+        return NodeFacts(self.snapshot.nodes) if self._predicates is None else self._predicates.facts
+
+    @cached_property
+    def neighbours(self) -> Neighbours:
+        if self._predicates is not None:
+            return self._predicates.neighbours
+        return Neighbours(self.session, self.facts.labels)
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        if self._predicates is None:
+            self.neighbours.come(tasks, rows)
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        if self._predicates is None:
+            self.neighbours.go(tasks, rows)

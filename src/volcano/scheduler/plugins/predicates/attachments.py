@@ -1,0 +1,81 @@
+"""Attachments: how many volumes of a storage driver are attached to each node, against how many it takes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcano.model.resources import Mask
+from volcano.model.storage import Storage
+from volcano.model.task import Task
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import Reject
+
+if TYPE_CHECKING:
+    from volcano.scheduler.session import Session
+
+TOO_MANY = "node(s) exceed max volume count"
+DRIVER_PARAMETER = "csi.storage.k8s.io/csi-driver-name"
+# Provisioners whose volumes are not attached to a node in a way that could be counted.
+UNCOUNTED = frozenset(("rancher.io/local-path", "hostpath.csi.k8s.io", "kubernetes.io/no-provisioner", ""))
+
+
+class Attachments:
+    """Volumes by driver and node; one that several pods of a node share is counted once there."""
+
+    def __init__(self, session: "Session", present: Callable[[], Iterable[tuple[Task, int]]]) -> None:
+        self._storage = session.snapshot.storage
+        self._nodes = session.snapshot.nodes
+        self._users: dict[str, dict[int, Counter[str]]] = {}  # driver → row → volume → pods
+        self._limits: dict[str, NDArray[np.float64]] = {}
+        for task, row in present():
+            if task.shape.constraints.claims:
+                self.move(task, row, 1)
+
+    def move(self, task: Task, row: int, by: int) -> None:
+        """A pod with claims came to a node, or went."""
+        for driver, volume in attached(task, self._storage):
+            users = self._users.setdefault(driver, {}).setdefault(row, Counter())
+            users[volume] += by
+            if users[volume] <= 0:
+                del users[volume]
+
+    def rejections(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+        """Nodes that would have more volumes attached than they take."""
+        wanted: dict[str, set[str]] = {}
+        for driver, volume in attached(task, self._storage):
+            wanted.setdefault(driver, set()).add(volume)
+        for driver, volumes in sorted(wanted.items()):
+            limits = self._limit(driver)
+            full: Mask = len(volumes) > limits
+            for row, users in self._users.get(driver, {}).items():
+                full[row] = len(users.keys() | volumes) > limits[row]
+            yield Reject(full[nodes.index], TOO_MANY)
+
+    def _limit(self, driver: str) -> NDArray[np.float64]:
+        """How many volumes of a driver each node takes; infinitely many where nothing is said."""
+        if driver not in self._limits:
+            said = [self._storage.csi_nodes.get(node.name) for node in self._nodes]
+            counts = [None if node is None else node.drivers.get(driver) for node in said]
+            self._limits[driver] = np.array([np.inf if count is None else count for count in counts], dtype=np.float64)
+        return self._limits[driver]
+
+
+def attached(task: Task, storage: Storage) -> Iterator[tuple[str, str]]:
+    """The driver and identity of each volume a pod would have attached, as far as it is known."""
+    for name in task.shape.constraints.claims:
+        claim = storage.claims.get((task.namespace, name))
+        if claim is None:
+            continue
+        volume = storage.volumes.get(claim.volume) if claim.volume else None
+        if volume is not None:
+            if volume.driver not in UNCOUNTED:
+                yield volume.driver, volume.handle or volume.name
+            continue
+        storage_class = storage.classes.get(claim.storage_class)
+        if storage_class is not None:
+            driver = storage_class.parameters.get(DRIVER_PARAMETER) or storage_class.provisioner
+            if driver not in UNCOUNTED:
+                yield driver, f"{claim.namespace}/{claim.name}"

@@ -1,0 +1,83 @@
+"""Topology spread: no domain may run ahead of the emptiest by more than the skew."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from volcano.kube.selectors import LabelSelector
+from volcano.model.resources import Mask
+from volcano.model.task import SpreadConstraint, Task
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import Reject
+from volcano.scheduler.plugins.predicates.facts import NodeFacts
+from volcano.scheduler.plugins.predicates.labels import exactly
+from volcano.scheduler.plugins.predicates.neighbours import Crowd, Domains, Neighbours, Who
+
+SKEWED = "node(s) didn't match pod topology spread constraints"
+UNLABELLED = f"{SKEWED} (missing required label)"
+HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One constraint of a shape, with the pods it is about and the nodes that count."""
+
+    constraint: SpreadConstraint
+    kind: Who
+    crowd: Crowd
+    domains: Domains
+    present: NDArray[np.intp]  # the domains that have a node that counts
+
+
+def constraints(task: Task, when: str) -> list[SpreadConstraint]:
+    """The constraints of a task that are binding, or those that are a wish."""
+    return [each for each in task.shape.constraints.spread if each.when_unsatisfiable == when]
+
+
+def meant(constraint: SpreadConstraint, task: Task) -> Who:
+    """The pods that are spread: selected ones of the task's namespace, with its values of `matchLabelKeys`."""
+    requirements = constraint.selector.requirements + tuple(
+        exactly(key, task.labels[key]) for key in constraint.match_label_keys if key in task.labels
+    )
+    selector = LabelSelector(requirements, constraint.selector.selects_nothing)
+    return Who(selector, frozenset((task.namespace,)), living=True)
+
+
+def spreads(task: Task, when: str, neighbours: Neighbours, facts: NodeFacts) -> list[Spread]:
+    """The constraints of a task, made ready to be judged."""
+    wanted = constraints(task, when)
+    keys = tuple(each.topology_key for each in wanted)
+    made = []
+    for constraint in wanted:
+        counting = facts.counting(task, keys, constraint.node_affinity_policy, constraint.node_taints_policy)
+        kind = meant(constraint, task)
+        crowd = neighbours.crowd(kind)
+        domains = crowd.domains(facts.labels, constraint.topology_key, counting)
+        made.append(Spread(constraint, kind, crowd, domains, facts.domains_present(constraint.topology_key, counting)))
+    return made
+
+
+def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[Reject]:
+    """Nodes without a label that a binding constraint spreads over."""
+    missing = np.zeros(len(nodes), dtype=np.bool_)
+    wanted = constraints(task, HARD)
+    for constraint in wanted:
+        missing |= facts.labels.column(constraint.topology_key).codes[nodes.index] < 0
+    if wanted:
+        yield Reject(missing, UNLABELLED, curable=False)
+
+
+def rejections(task: Task, nodes: NodeTable, binding: Sequence[Spread], neighbours: Neighbours) -> Iterator[Reject]:
+    """Nodes in domains that already hold too many of the pods to be spread."""
+    if not binding:
+        return
+    crowded: Mask = np.zeros(len(nodes), dtype=np.bool_)
+    for spread in binding:
+        counts = spread.domains.counts
+        few = len(spread.present) < spread.constraint.min_domains
+        emptiest = 0.0 if few or not len(spread.present) else counts[spread.present].min()
+        itself = neighbours.matches(spread.kind, task)
+        crowded |= spread.domains.per_node(nodes.index) + itself - emptiest > spread.constraint.max_skew
+    yield Reject(crowded, SKEWED)

@@ -1,0 +1,178 @@
+"""Volumes: nodes from which a pod's claims can be served, and the volumes set aside for them."""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcano.model.resources import Mask
+from volcano.model.storage import Claim, StorageClass, Volume
+from volcano.model.task import Task
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import Refusal, Reject
+from volcano.scheduler.plugins.predicates.labels import ABSENT, LabelColumns
+
+if TYPE_CHECKING:
+    from volcano.scheduler.session import Session
+
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+WRONG_NODE = "node(s) didn't match PersistentVolume's node affinity"
+LOST_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+WRONG_ZONE = "node(s) had no available volume zone"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
+NOT_PROVISIONED = "kubernetes.io/no-provisioner"
+ZONES = {  # what a volume may be labelled with, and what a node calls the same
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+class Volumes:
+    """The claims and volumes of the cluster, and which volumes this cycle has promised to which claim."""
+
+    def __init__(self, session: "Session", labels: LabelColumns) -> None:
+        self.storage = session.snapshot.storage
+        self.labels = labels
+        self._promised: dict[str, str] = {}  # volume → claim it is set aside for in this cycle
+        self._chosen: dict[str, dict[str, str]] = {}  # task → claim → volume, empty when it will be provisioned
+
+    # -- before any node -------------------------------------------------------------------------------------
+
+    def refusal(self, task: Task) -> Refusal | None:
+        """What is wrong with the claims themselves."""
+        for name in task.shape.constraints.claims:
+            claim = self.storage.claims.get((task.namespace, name))
+            if claim is None:
+                return Refusal(f'persistentvolumeclaim "{name}" not found')
+            if claim.deleting:
+                return Refusal(f'persistentvolumeclaim "{name}" is being deleted')
+            if not claim.volume and not self._waits(claim):
+                return Refusal(UNBOUND)
+        return None
+
+    def waiting(self, task: Task) -> list[Claim]:
+        """The claims of a task that get a volume only when the task gets a node."""
+        found = (self.storage.claims.get((task.namespace, name)) for name in task.shape.constraints.claims)
+        return [claim for claim in found if claim is not None and not claim.volume]
+
+    def bound(self, task: Task) -> Iterator[Volume | None]:
+        """The volumes of a task's bound claims; None for one that is gone."""
+        for name in task.shape.constraints.claims:
+            claim = self.storage.claims.get((task.namespace, name))
+            if claim is not None and claim.volume:
+                yield self.storage.volumes.get(claim.volume)
+
+    def _waits(self, claim: Claim) -> bool:
+        storage_class = self.storage.classes.get(claim.storage_class)
+        return storage_class is not None and storage_class.waits
+
+    # -- which nodes -----------------------------------------------------------------------------------------
+
+    def misplaced(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+        """Nodes that cannot reach a volume the task already has."""
+        everywhere = np.ones(len(nodes), dtype=np.bool_)
+        for volume in self.bound(task):
+            if volume is None:
+                yield Reject(everywhere, LOST_VOLUME, curable=False)
+            elif volume.nodes is not None:
+                yield Reject(~self.labels.chosen(volume.nodes)[nodes.index], WRONG_NODE, curable=False)
+
+    def wrong_zone(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+        """Nodes in another zone or region than a volume the task already has."""
+        for volume in self.bound(task):
+            labels = {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
+            if labels:
+                yield Reject(self._elsewhere(labels)[nodes.index], WRONG_ZONE, curable=False)
+
+    def _elsewhere(self, labels: Mapping[str, str]) -> Mask:
+        """Nodes that say where they are, and are not where the labels say; values may be joined by `__`."""
+        elsewhere = np.zeros(len(self.labels.nodes), dtype=np.bool_)
+        for key, values in labels.items():
+            beta, stable = self.labels.column(key), self.labels.column(ZONES[key])
+            wanted = [
+                np.isin(column.codes, [column.code_of.get(value, -2) for value in values.split("__")])
+                for column in (beta, stable)
+            ]
+            elsewhere |= ~np.where(beta.present, wanted[0], wanted[1])
+        return elsewhere & self._says_where
+
+    @cached_property
+    def _says_where(self) -> Mask:
+        """Nodes with any label about their zone or region; the others fit everything."""
+        said: Mask = np.any([self.labels.column(key).codes != ABSENT for key in ZONES], axis=0)
+        return said
+
+    def unserved(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+        """Nodes for which a waiting claim finds neither a volume nor somebody to provision one."""
+        for claim in self.waiting(task):
+            served = self._provisionable(claim)
+            for volume in self._fitting(claim):
+                served = served | self._reaches(volume)
+            yield Reject(~served[nodes.index], NO_VOLUME, curable=False)
+
+    def _provisionable(self, claim: Claim) -> Mask:
+        """Nodes for which a volume would be made on demand."""
+        storage_class = self.storage.classes.get(claim.storage_class, StorageClass(""))
+        nodes = len(self.labels.nodes)
+        if storage_class.provisioner in ("", NOT_PROVISIONED):
+            return np.zeros(nodes, dtype=np.bool_)
+        allowed = np.full(nodes, not storage_class.allowed_topologies)
+        for term in storage_class.allowed_topologies:
+            matching = np.ones(nodes, dtype=np.bool_)
+            for key, values in term:
+                column = self.labels.column(key)
+                matching &= np.isin(column.codes, [column.code_of.get(value, -2) for value in values])
+            allowed |= matching
+        if claim.selected_node:
+            allowed &= np.array([node.name == claim.selected_node for node in self.labels.nodes], dtype=np.bool_)
+        return allowed
+
+    def _fitting(self, claim: Claim) -> list[Volume]:
+        """Free volumes that would do for a claim, the smallest first."""
+        name = f"{claim.namespace}/{claim.name}"
+        found = [
+            volume
+            for volume in self.storage.volumes.values()
+            if volume.storage_class == claim.storage_class
+            and volume.claim in ("", name)
+            and volume.phase in ("Available", "", "Bound" if volume.claim == name else "Available")
+            and self._promised.get(volume.name, name) == name
+            and volume.capacity >= claim.request
+            and set(claim.access_modes) <= set(volume.access_modes)
+            and volume.volume_mode == claim.volume_mode
+            and (claim.selector is None or claim.selector.matches(volume.labels))
+        ]
+        return sorted(found, key=lambda volume: (volume.claim != name, volume.capacity, volume.name))
+
+    def _reaches(self, volume: Volume) -> Mask:
+        if volume.nodes is None:
+            return np.ones(len(self.labels.nodes), dtype=np.bool_)
+        return self.labels.chosen(volume.nodes)
+
+    # -- setting volumes aside -------------------------------------------------------------------------------
+
+    def reserve(self, task: Task, row: int) -> Refusal | None:
+        """Sets a volume aside for each waiting claim of the task; nothing is set aside when one finds none."""
+        chosen: dict[str, str] = {}
+        for claim in self.waiting(task):
+            name = f"{claim.namespace}/{claim.name}"
+            near = (each.name for each in self._fitting(claim) if self._reaches(each)[row])
+            volume = next((each for each in near if each not in chosen.values()), None)
+            if volume is None and not self._provisionable(claim)[row]:
+                return Refusal(NO_VOLUME)
+            chosen[name] = volume or ""
+        self._promised.update({volume: claim for claim, volume in chosen.items() if volume})
+        self._chosen[task.uid] = chosen
+        return None
+
+    def release(self, task: Task) -> None:
+        """Takes back what was set aside for a task."""
+        for volume in self._chosen.pop(task.uid, {}).values():
+            self._promised.pop(volume, None)
+
+    def chosen(self, task: Task) -> Mapping[str, str]:
+        """The volume set aside for each waiting claim of a placed task; empty for one that is to be provisioned."""
+        return self._chosen.get(task.uid, {})

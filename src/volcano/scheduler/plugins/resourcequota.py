@@ -1,0 +1,51 @@
+"""resourcequota: jobs whose namespace has no quota left for them stay out."""
+
+from collections.abc import Mapping
+
+from volcano.kube import quantity
+from volcano.model.job import Job
+from volcano.model.storage import Quota
+from volcano.scheduler.arguments import Arguments
+from volcano.scheduler.plugin import Plugin, Refusal, Vote
+
+
+class ResourceQuota(Plugin):
+    """A job's minResources, by the names they are written with, must fit into every quota of its namespace."""
+
+    def open(self, arguments: Arguments) -> None:
+        self.admitted: dict[str, dict[str, float]] = {}  # namespace → name → amount let in during this cycle
+
+    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+        wanted = amounts(job)
+        if not wanted:
+            return Vote.PERMIT
+        admitted = self.admitted.get(job.namespace, {})
+        for quota in self.snapshot.quotas.get(job.namespace, ()):
+            for name in sorted(quota.hard.keys() & wanted.keys()):
+                need = quota.used.get(name, 0.0) + admitted.get(name, 0.0) + wanted[name]
+                if need > quota.hard[name]:
+                    return Refusal(sentence(quota, wanted), resource=name, need=need, have=quota.hard[name])
+        return Vote.PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        admitted = self.admitted.setdefault(job.namespace, {})
+        for name, amount in amounts(job).items():
+            admitted[name] = admitted.get(name, 0.0) + amount
+
+
+def amounts(job: Job) -> dict[str, float]:
+    """A job's minResources as plain numbers, all names included."""
+    return {name: float(quantity.parse(text)) for name, text in (job.group.min_resources_text or {}).items()}
+
+
+def sentence(quota: Quota, wanted: Mapping[str, float]) -> str:
+    """What a job wanted of a quota, for people."""
+    names = sorted(quota.hard.keys() & wanted.keys())
+
+    def listed(values: Mapping[str, float]) -> str:
+        return ",".join(f"{name}={values.get(name, 0.0):g}" for name in names)
+
+    return (
+        f"resource quota insufficient, requested: {listed(wanted)}, used: {listed(quota.used)}, "
+        f"limited: {listed(quota.hard)}"
+    )

@@ -1,0 +1,37 @@
+"""sla: no job waits for longer than it was promised; who is due first goes first."""
+
+from typing import ClassVar
+
+from volcano.model.job import Job
+from volcano.scheduler.arguments import Argument, Arguments, Type
+from volcano.scheduler.plugin import Plugin, Vote
+
+
+class Sla(Plugin):
+    """The waiting time is the job's own, by annotation, or `sla-waiting-time` for all."""
+
+    arguments: ClassVar = (Argument("sla-waiting-time", Type.DURATION),)
+
+    def open(self, arguments: Arguments) -> None:
+        waiting = arguments.duration("sla-waiting-time", 0.0)
+        self.waiting = waiting if waiting > 0 else None
+
+    def deadline(self, job: Job) -> float | None:
+        """When the job's waiting must have an end; None when nobody promised one."""
+        waiting = job.group.sla_waiting if job.group.sla_waiting is not None else self.waiting
+        return None if waiting is None else job.created + waiting
+
+    def job_order(self, job: Job) -> tuple[bool, float]:
+        deadline = self.deadline(job)
+        return (deadline is None, deadline or 0.0)
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        return self._overdue(job)
+
+    def job_pipelined(self, job: Job) -> Vote:
+        return self._overdue(job)
+
+    def _overdue(self, job: Job) -> Vote:
+        """A permit here, in an earlier tier than those who would refuse, ends the vote."""
+        deadline = self.deadline(job)
+        return Vote.PERMIT if deadline is not None and deadline < self.snapshot.now else Vote.ABSTAIN
