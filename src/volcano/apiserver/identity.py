@@ -8,7 +8,7 @@ from volcano.apiserver.rbac import Action, Authorizer
 from volcano.apiserver.seams import Lookup, User
 from volcano.apiserver.tokens import BadToken, Identified, Tokens, service_account_user
 from volcano.clock import Clock
-from volcano.kube.errors import Unauthorized
+from volcano.kube.errors import BadRequest, Unauthorized
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request
 
@@ -79,7 +79,7 @@ def user_info(user: User) -> Manifest:
 
 def is_public(path: str) -> bool:
     """Whether a path may be asked without credentials."""
-    return path.rstrip("/") in PUBLIC_PATHS or path.startswith(tuple(f"{path}/" for path in PUBLIC_PATHS[:3]))
+    return path.rstrip("/") in PUBLIC_PATHS
 
 
 def impersonated(request: Request, user: User, authorizer: Authorizer) -> User:
@@ -102,7 +102,7 @@ def _asked_for(headers: Mapping[str, str]) -> User | None:
     groups = tuple(_values(headers.get("impersonate-group", "")))
     if not name:
         if groups or extra or headers.get("impersonate-uid"):
-            raise Unauthorized("requested impersonation of groups, uid or extra without impersonating a user")
+            raise BadRequest("groups, a uid or extra can only be impersonated together with a user")
         return None
     return User(name, groups, headers.get("impersonate-uid", ""), extra)
 
