@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from volcano.clock import Instant
@@ -76,13 +76,11 @@ class SimulatedNodes:
         default_duration: float = math.inf,
         start_delay: float = 0.05,
         heartbeat: float = HEARTBEAT,
-        duration_of_namespace: Callable[[str], float | None] | None = None,
     ) -> None:
         self._nodes = {node.name: node for node in nodes}
         self._default_duration = default_duration
         self._start_delay = start_delay
         self._heartbeat = heartbeat
-        self._duration_of_namespace = duration_of_namespace or (lambda namespace: None)
         self._registered: dict[str, Manifest] = {}
         self._unregistered = dict.fromkeys(self._nodes)
         self._pods: dict[Key, _PodState] = {}
@@ -91,7 +89,6 @@ class SimulatedNodes:
         self._ready: dict[object, None] = {}
         self._busy: dict[object, bool] = {}
         self._leases: dict[str, bool] = {}
-        self._tick = 0.0
 
     def handle(self, event: Event) -> None:
         manifest: Manifest = event.object
@@ -109,8 +106,9 @@ class SimulatedNodes:
             return
         self._unregistered.pop(name, None)
         if name not in self._registered:
-            self._registered[name] = manifest
             self._ready[("lease", name)] = None
+            if (condition_of(manifest, "Ready") or {}).get("status") != "True":
+                self._ready[("status", name)] = None  # it was given up for dead while nobody looked after it
         self._registered[name] = manifest
 
     def _see_pod(self, event_type: EventType, manifest: Manifest) -> None:
@@ -143,12 +141,11 @@ class SimulatedNodes:
             host = int(status_address.rpartition(".")[2])
         taken.add(host)
         address = node.address if pod["spec"].get("hostNetwork") else node.pod_address(host)
-        duration = self._duration_of_namespace(pod["metadata"].get("namespace", ""))
         return lifecycle.Memory(
             address=address,
             host_address=node.address,
             start_delay=self._start_delay,
-            default_duration=self._default_duration if duration is None else duration,
+            default_duration=self._default_duration,
         )
 
     def _release(self, key: Key) -> None:

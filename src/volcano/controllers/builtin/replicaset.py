@@ -26,7 +26,7 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.operations import Create, Delete, Operation, Patch, Together
 from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
 
 BURST = 500  # pods created or deleted at one look
@@ -64,17 +64,22 @@ class ReplicaSetController(Reconciler):
         if owner is None or is_deleting(owner):
             return NOTHING
         operations: list[Operation] = [*self._adoptions(owner)]
+        if operations:
+            return Plan(operations)  # who is missing is counted when the adopted ones are ours
         pods = self.index.owned(POD, owner)
         active = [pod for pod in pods if is_active(pod)]
         missing = int(owner["spec"].get("replicas", 1)) - len(active)
-        for _ in range(min(missing, BURST)):
-            operations.append(Create(POD, pod_from_template(owner["spec"]["template"], owner)))
-        for pod in by_dispensability(active)[: min(max(-missing, 0), BURST)]:
-            operations.append(Delete(POD, key_of(pod)))
+        created = (
+            Create(POD, pod_from_template(owner["spec"]["template"], owner))
+            for _ in range(min(missing, BURST))
+        )
+        surplus = by_dispensability(active)[: min(max(-missing, 0), BURST)]
+        changes = (*created, *(Delete(POD, key_of(pod), if_present=True) for pod in surplus))
+        plan: list[Operation | Together] = [Together(changes)] if changes else []
         status, again = replica_status(owner, active, now)
         if would_change(owner.get("status") or {}, status):
-            operations.append(Patch(REPLICA_SET, key, {"status": status}, "status"))
-        return Plan(operations, again)
+            plan.append(Patch(REPLICA_SET, key, {"status": status}, "status"))
+        return Plan(plan, again)
 
     def _adoptions(self, owner: Manifest) -> Iterable[Operation]:
         """Takes in the pods that match and that nobody manages."""

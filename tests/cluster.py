@@ -1,0 +1,136 @@
+"""A small cluster under a virtual clock: the real registry in memory, real brains, no waiting."""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from random import Random
+from types import TracebackType
+from typing import Any
+
+from volcano.apiserver.builtin import built_in_kinds
+from volcano.apiserver.crds import served
+from volcano.apiserver.direct import DirectClient
+from volcano.apiserver.garbage import Collector
+from volcano.apiserver.kindtable import KindTable
+from volcano.apiserver.registry import Registry
+from volcano.apiserver.seams import Admit
+from volcano.apiserver.store import Store
+from volcano.apiserver.terminations import NamespaceTerminator
+from volcano.clock import VirtualClock
+from volcano.kube import crds
+from volcano.kube.client import Options, Query
+from volcano.kube.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.reconciler import Brain
+from volcano.kube.runner import Runner
+
+TURNS = 60  # event loop turns without a write that count as rest
+LONGEST_REST = 200_000
+
+
+class SmallCluster:
+    """Objects and brains; `rest` lets them come to rest, `pass_time` moves the clock and lets them rest again."""
+
+    def __init__(self, *brains: Brain, admit: Admit | None = None) -> None:
+        self.clock = VirtualClock()
+        table = KindTable(built_in_kinds())
+        random = Random(7)
+        self.registry = Registry(
+            Store(),
+            table,
+            clock=self.clock,
+            random=random,
+            new_uid=lambda: str(uuid.UUID(int=random.getrandbits(128))),
+            admit=admit,
+        )
+        table.follow(self.registry.store, served)
+        self.client = DirectClient(self.registry)
+        self._brains = brains
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> "SmallCluster":
+        for name in ("default", "kube-system", "kube-node-lease"):
+            await self.client.create(
+                NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+        for manifest in crds.load():
+            await self.client.create(CRD, manifest)
+        for janitor in (Collector(self.registry), NamespaceTerminator(self.registry)):
+            self._tasks.append(asyncio.create_task(janitor.run()))
+        for brain in self._brains:
+            self.start(brain)
+        await self.rest()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def start(self, brain: Brain) -> asyncio.Task[None]:
+        """Sets one more brain to work; cancel the task to stop it as a crash would."""
+        task = asyncio.create_task(Runner(brain, self.client, self.clock).run())
+        self._tasks.append(task)
+        return task
+
+    async def rest(self) -> None:
+        """Returns when nobody has written anything for a while, without time passing."""
+        quiet, version = 0, self.registry.store.version
+        for _ in range(LONGEST_REST):
+            await asyncio.sleep(0)
+            now = self.registry.store.version
+            quiet, version = (quiet + 1, version) if now == version else (0, now)
+            if quiet >= TURNS:
+                return
+        raise AssertionError("the cluster does not come to rest: somebody writes for ever")
+
+    async def pass_time(self, seconds: float, step: float = 1.0) -> None:
+        """Moves the clock on in steps, with a rest after each."""
+        while seconds > 0:
+            self.clock.advance(min(step, seconds))
+            seconds -= step
+            await self.rest()
+
+    async def create(self, kind: Kind, name: str, *, namespace: str = "default", **fields: Any) -> Manifest:
+        """Creates an object of a kind; `metadata` in the fields is merged with its name."""
+        metadata = {
+            "name": name,
+            **({"namespace": namespace} if kind.namespaced else {}),
+            **fields.pop("metadata", {}),
+        }
+        manifest = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **fields}
+        made = await self.client.create(kind, manifest)
+        await self.rest()
+        return made
+
+    async def get(self, kind: Kind, name: str, namespace: str = "default") -> Manifest:
+        return await self.client.get(kind, Key(namespace if kind.namespaced else "", name))
+
+    async def all(self, kind: Kind, labels: str = "") -> list[Manifest]:
+        """Every object of a kind, by name."""
+        items = (await self.client.list(kind, Query(labels=labels))).items
+        return sorted(items, key=lambda item: item["metadata"]["name"])
+
+    async def names(self, kind: Kind, labels: str = "") -> list[str]:
+        return [item["metadata"]["name"] for item in await self.all(kind, labels)]
+
+    async def patch(
+        self, kind: Kind, name: str, patch: Manifest, subresource: str = "", namespace: str = "default"
+    ) -> Manifest:
+        key = Key(namespace if kind.namespaced else "", name)
+        made = await self.client.patch(kind, key, patch, subresource=subresource)
+        await self.rest()
+        return made
+
+    async def delete(
+        self, kind: Kind, name: str, *, grace: int | None = None, namespace: str = "default"
+    ) -> None:
+        key = Key(namespace if kind.namespaced else "", name)
+        await self.client.delete(kind, key, options=Options(grace_seconds=grace))
+        await self.rest()
+
+
+def phases(pods: Sequence[Manifest]) -> list[str]:
+    return [pod["status"]["phase"] for pod in pods]
