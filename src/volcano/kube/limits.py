@@ -19,11 +19,24 @@ class TokenBucket:
         """Takes a place in the line at the monotonic moment `now`; returns the seconds until its turn."""
         if self._rate <= 0:
             return 0.0
+        self._fill(now)
+        self._tokens -= 1
+        return max(-self._tokens / self._rate, 0.0)
+
+    def take(self, now: float) -> bool:
+        """Goes through at the monotonic moment `now` if that is possible without waiting."""
+        if self._rate <= 0:
+            return True
+        self._fill(now)
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def _fill(self, now: float) -> None:
         if self._seen is not None:
             self._tokens = min(self._tokens + max(now - self._seen, 0) * self._rate, self._burst)
         self._seen = now
-        self._tokens -= 1
-        return max(-self._tokens / self._rate, 0.0)
 
 
 class Limiter:

@@ -16,6 +16,7 @@ log = Log("runner")
 
 CONCURRENCY = 64  # pieces of work at a time
 ABREAST = 32  # writes at a time within one group of a piece of work
+AFTER_FAILURE = 1.0  # seconds before a brain that broke is asked again
 
 
 class Runner:
@@ -37,6 +38,7 @@ class Runner:
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
+        self._failed = False
 
     async def run(self) -> None:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
@@ -48,10 +50,23 @@ class Runner:
                 await mirror.synced.wait()
             if self._on_ready is not None:
                 self._on_ready()
-            await self._drive()
+            try:
+                await self._drive()
+            finally:
+                await self._abandon()
+
+    async def _abandon(self) -> None:
+        """Ends the writes that are still under way: nobody would hear of them."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _handle(self, event: Event) -> None:
-        self._brain.handle(event)
+        try:
+            self._brain.handle(event)
+        except Exception as error:  # one object a brain cannot take must not keep it from the others
+            log.error("event not taken", brain=self._brain.name, kind=event.kind, error=error)
         self._wake.set()
 
     async def _drive(self) -> None:
@@ -62,16 +77,20 @@ class Runner:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             due = self._brain.next_due()
-            if due is not None and due <= self._clock.now().monotonic:
+            if self._failed:
+                await self._clock.sleep(AFTER_FAILURE)  # what it could not do is due still
+            elif due is not None and due <= self._clock.now().monotonic:
                 await asyncio.sleep(0)  # more to do at once; let others run first
-                continue
-            await self._wait(due)
+            else:
+                await self._wait(due)
 
     def _step(self) -> list[Work]:
+        self._failed = False
         try:
             return self._brain.step(self._clock.now())
         except Exception as error:  # a brain's bug must not end the process
             log.error("step failed", brain=self._brain.name, error=error)
+            self._failed = True
             return []
 
     async def _wait(self, due: float | None) -> None:
@@ -103,7 +122,10 @@ class Runner:
                     refusal = refusals[0]
                     log.info("write refused", brain=self._brain.name, key=work.key, reason=refusal.message)
                     break
-        self._brain.settle(Done(work, tuple(results), refusal), self._clock.now())
+        try:
+            self._brain.settle(Done(work, tuple(results), refusal), self._clock.now())
+        except Exception as error:
+            log.error("outcome not taken", brain=self._brain.name, key=work.key, error=error)
         self._wake.set()
 
     async def _one(self, operation: Operation) -> list[Manifest | ApiError]:

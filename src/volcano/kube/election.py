@@ -1,0 +1,222 @@
+"""Leader election by Lease, as client-go does it: one candidate acts, the others wait until its lease runs out."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from volcano.clock import Clock, Instant
+from volcano.kube.client import Client
+from volcano.kube.errors import ApiError, NotFound
+from volcano.kube.kinds import LEASE
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.operations import Create, Operation, Update, perform
+from volcano.log import Log
+
+log = Log("election")
+
+JITTER = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long a lease lasts, how long its holder may fail to renew it, and how often anybody tries, in seconds."""
+
+    lease: float = 15.0
+    renew: float = 10.0
+    retry: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.lease > self.renew > self.retry * JITTER > 0:
+            raise ValueError(
+                f"lease duration {self.lease:g} s must exceed the renew deadline {self.renew:g} s, "
+                f"and that {JITTER:g} times the retry period {self.retry:g} s"
+            )
+
+
+class Candidate:
+    """One candidate's view of the lease: what it last saw, when, and what it should write.
+
+    Other machines' clocks are not trusted: a foreign lease runs out when it has not *changed* for its duration as
+    measured here.
+    """
+
+    def __init__(self, key: Key, identity: str, terms: Terms = Terms()) -> None:
+        self.key = key
+        self.identity = identity
+        self.terms = terms
+        self._lease: Manifest | None = None
+        self._observed_at = 0.0
+
+    @property
+    def leading(self) -> bool:
+        """Whether the lease, as last seen, is ours."""
+        return bool(self.holder) and self.holder == self.identity
+
+    @property
+    def holder(self) -> str:
+        """Who holds the lease as last seen; empty when nobody does."""
+        return str(self._spec.get("holderIdentity") or "")
+
+    @property
+    def _spec(self) -> dict[str, Any]:
+        return (self._lease or {}).get("spec") or {}
+
+    def observe(self, lease: Manifest | None, now: Instant) -> None:
+        """Takes in the lease as the server has it; None when there is none."""
+        if self._lease is None or lease is None or lease.get("spec") != self._spec:
+            self._observed_at = now.monotonic
+        self._lease = lease
+
+    def attempt(self, now: Instant) -> Operation | None:
+        """What to write to become or stay the leader; None while somebody else's lease runs."""
+        if self._lease is None:
+            return Create(LEASE, self._manifest(self._renewed(now, transitions=0)))
+        if self.leading:
+            acquired = self._spec.get("acquireTime")
+            spec = {**self._spec, **self._renewed(now, self._transitions), "acquireTime": acquired}
+            return Update(LEASE, {**self._lease, "spec": spec})
+        if self.holder and self._runs(now):
+            return None
+        spec = {**self._spec, **self._renewed(now, self._transitions + 1)}
+        return Update(LEASE, {**self._lease, "spec": spec})
+
+    def written(self, lease: Manifest, began: Instant) -> None:
+        """Our write succeeded; the lease counts from before it, as nobody can have seen it sooner."""
+        self._lease = lease
+        self._observed_at = began.monotonic
+
+    def expired(self, now: Instant) -> bool:
+        """Whether we lead but have not managed to renew in time, so that we must stop."""
+        return self.leading and now.monotonic - self._observed_at >= self.terms.renew
+
+    def release(self, now: Instant) -> Operation | None:
+        """What to write to hand the lease back at once; None when it is not ours."""
+        if self._lease is None or not self.leading:
+            return None
+        spec = {
+            **self._spec,
+            **self._renewed(now, self._transitions),
+            "holderIdentity": "",
+            "leaseDurationSeconds": 1,
+        }
+        return Update(LEASE, {**self._lease, "spec": spec})
+
+    @property
+    def _transitions(self) -> int:
+        return int(self._spec.get("leaseTransitions") or 0)
+
+    def _runs(self, now: Instant) -> bool:
+        duration = float(self._spec.get("leaseDurationSeconds") or 0)
+        return self._observed_at + duration > now.monotonic
+
+    def _renewed(self, now: Instant, transitions: int) -> dict[str, Any]:
+        return {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": int(self.terms.lease),
+            "acquireTime": now.micro_timestamp(),
+            "renewTime": now.micro_timestamp(),
+            "leaseTransitions": transitions,
+        }
+
+    def _manifest(self, spec: dict[str, Any]) -> Manifest:
+        metadata = {"namespace": self.key.namespace, "name": self.key.name}
+        return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
+
+
+class LeadershipLost(Exception):
+    """The lease could not be renewed in time: somebody else may be leading now."""
+
+
+async def lead(
+    client: Client,
+    candidate: Candidate,
+    clock: Clock,
+    work: Callable[[], Awaitable[None]],
+    *,
+    chance: Callable[[], float],
+    on_elected: Callable[[], None] | None = None,
+) -> None:
+    """Waits to be elected, then runs `work` for as long as we lead; hands the lease back at the end.
+
+    Raises `LeadershipLost` (with `work` cancelled) when the lease could not be renewed in time.
+    """
+    while not await _try(client, candidate, clock):
+        await clock.sleep(candidate.terms.retry * (1 + JITTER * chance()))
+    log.info("elected", lease=candidate.key, identity=candidate.identity)
+    if on_elected is not None:
+        on_elected()
+    working = asyncio.ensure_future(work())
+    renewing = asyncio.create_task(_renew(client, candidate, clock))
+    try:
+        await asyncio.wait((working, renewing), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            log.warning("leadership lost", lease=candidate.key, identity=candidate.identity)
+            raise LeadershipLost(f"lease {candidate.key} could not be renewed in {candidate.terms.renew:g} s")
+        await working
+    finally:
+        for task in (renewing, working):
+            task.cancel()
+        await asyncio.gather(renewing, working, return_exceptions=True)
+        await _release(client, candidate, clock)
+
+
+async def _renew(client: Client, candidate: Candidate, clock: Clock) -> None:
+    """Renews again and again; returns when that has failed for too long or somebody else holds the lease."""
+    while candidate.leading and not candidate.expired(clock.now()):
+        await clock.sleep(candidate.terms.retry)
+        await _try(client, candidate, clock)
+
+
+async def _try(client: Client, candidate: Candidate, clock: Clock) -> bool:
+    """One attempt to get or keep the lease, not longer than the renew deadline."""
+    attempt = asyncio.create_task(_attempt(client, candidate, clock))
+    deadline = asyncio.create_task(clock.sleep(candidate.terms.renew))
+    try:
+        await asyncio.wait((attempt, deadline), return_when=asyncio.FIRST_COMPLETED)
+        return attempt.done() and attempt.result()
+    finally:
+        for task in (attempt, deadline):
+            task.cancel()
+        await asyncio.gather(attempt, deadline, return_exceptions=True)
+
+
+async def _attempt(client: Client, candidate: Candidate, clock: Clock) -> bool:
+    try:
+        if candidate.leading:
+            with contextlib.suppress(ApiError):  # somebody touched the lease: look at it first
+                return await _write(client, candidate, clock)
+        candidate.observe(await _read(client, candidate.key), clock.now())
+        return await _write(client, candidate, clock)
+    except ApiError as error:
+        log.info("lease not written", lease=candidate.key, reason=error.message)
+        return False
+
+
+async def _read(client: Client, key: Key) -> Manifest | None:
+    try:
+        return await client.get(LEASE, key)
+    except NotFound:
+        return None
+
+
+async def _write(client: Client, candidate: Candidate, clock: Clock) -> bool:
+    began = clock.now()
+    operation = candidate.attempt(began)
+    if operation is None:
+        return False
+    candidate.written(await perform(client, operation), began)
+    return True
+
+
+async def _release(client: Client, candidate: Candidate, clock: Clock) -> None:
+    """Hands the lease back, if it is still ours; a failure only means that others wait until it runs out."""
+    try:
+        candidate.observe(await _read(client, candidate.key), clock.now())
+        operation = candidate.release(clock.now())
+        if operation is not None:
+            candidate.observe(await perform(client, operation), clock.now())
+            log.info("lease released", lease=candidate.key, identity=candidate.identity)
+    except ApiError as error:
+        log.info("lease not released", lease=candidate.key, reason=error.message)
