@@ -56,6 +56,7 @@ class Link(asyncio.Protocol):
         self.reusable = False
         self.idle_since = 0.0
         self.server = ""
+        self.closed: asyncio.Future[None] = self._loop.create_future()
 
     # asyncio.Protocol
 
@@ -67,6 +68,7 @@ class Link(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.reusable = False
+        self.closed.set_result(None)
         self._writable.set()
         if self.upgraded and self._raw is not None:
             self._raw.feed_eof()

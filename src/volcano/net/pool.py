@@ -96,13 +96,15 @@ class Pool:
                 link.abort()
 
     async def close(self) -> None:
-        """Closes idle connections and breaks off streams."""
+        """Closes idle connections and breaks off streams; returns when they are gone."""
+        ending = [link.closed for link in (*self._idle, *self._streams)]
         for link in self._idle:
             link.close()
         for link in self._streams:
             link.abort()
         self._idle.clear()
-        await asyncio.sleep(0)  # transports close in the next turn of the loop
+        if ending:
+            await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
 
     def _encode(self, method: str, target: str, headers: RequestHeaders, body: bytes) -> bytes:
         lines: dict[str, str | tuple[str, ...]] = {**self._common, **headers}
