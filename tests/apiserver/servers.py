@@ -12,6 +12,7 @@ from volcano.apiserver.logs import LogSource, StreamSource
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.seams import User
 from volcano.apiserver.server import ApiServer, Setup
+from volcano.apiserver.store import Store
 from volcano.apiserver.tokens import new_signing_key
 from volcano.clock import VirtualClock
 from volcano.kube.manifest import Manifest
@@ -49,9 +50,10 @@ class TestServer:
         tokens: Mapping[str, User] | None = None,
         logs: LogSource | None = None,
         streams: StreamSource | None = None,
+        store: Store | None = None,
     ) -> None:
         self.clock = VirtualClock()
-        self.registry: Registry = registry(clock=self.clock)
+        self.registry: Registry = registry(store, clock=self.clock)
         self.audit: list[bytes] = []
         count = itertools.count(1)
         self.api = ApiServer(
