@@ -74,6 +74,7 @@ class Config:
     metrics: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     text: str = ""
+    ports: Mapping[str, Any] = field(default_factory=dict)  # ways out for plugins that ask others, by plugin
 
     def arguments(self, action: str) -> Arguments:
         """The arguments of an action."""

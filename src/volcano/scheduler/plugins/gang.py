@@ -21,7 +21,9 @@ class Gang(Plugin):
             return Refusal("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
         existing = Counter(sub_job.policy for sub_job in job.sub_jobs.values())
         if any(existing[policy.name] < policy.min_groups for policy in job.group.sub_groups):
-            return Refusal("Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask")
+            return Refusal(
+                "Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask"
+            )
         valid = tally.count(VALID)
         if valid < job.min_available:
             return Refusal(
@@ -76,7 +78,9 @@ class Gang(Plugin):
         short = 0
         for policy in job.group.sub_groups:
             lacking = sorted(
-                self.sub_job_short(sub_job) for sub_job in job.sub_jobs.values() if sub_job.policy == policy.name
+                self.sub_job_short(sub_job)
+                for sub_job in job.sub_jobs.values()
+                if sub_job.policy == policy.name
             )
             short += max(sum(lacking[: policy.min_groups]), policy.min_groups > len(lacking))
         return short
@@ -130,7 +134,11 @@ class Gang(Plugin):
             if job is None:
                 surplus.append(task)
                 continue
-            tally, role, least = self.ledger.tally(job), (job.uid, task.role), role_minimums(job).get(task.role, 0)
+            tally, role, least = (
+                self.ledger.tally(job),
+                (job.uid, task.role),
+                role_minimums(job).get(task.role, 0),
+            )
             spare = members.setdefault(job.uid, tally.count(READY) - job.min_available)
             spare_in_role = roles.setdefault(role, tally.count_role(task.role, READY) - least) if least else 1
             if spare > 0 and spare_in_role > 0:

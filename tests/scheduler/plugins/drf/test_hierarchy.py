@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
 
 
-def fill_by_fairness(pods: dict[str, tuple[float, float]], paths: dict[str, tuple[str, str]]) -> dict[str, int]:
+def fill_by_fairness(
+    pods: dict[str, tuple[float, float]], paths: dict[str, tuple[str, str]]
+) -> dict[str, int]:
     """Ten pods per queue on 10 cpus and 10 G: always the queue that goes first gets one, until nothing fits."""
     total = np.array([10.0, 10.0])
     tree = Hierarchy(total)
@@ -55,7 +57,9 @@ def test_a_heavier_branch_gets_more() -> None:
         pytest.param("root/sci/dev", "100/50/20", (["root", "sci", "dev"], [100, 50, 20]), id="as annotated"),
         pytest.param("root/sci", "100/0.5", (["root", "sci"], [100, 1]), id="below one counts as one"),
         pytest.param("root/sci", "100/many", (["root", "sci"], [100, 1]), id="not a number counts as one"),
-        pytest.param("root/sci/dev", "100", (["root", "sci", "dev"], [100, 1, 1]), id="missing levels count as one"),
+        pytest.param(
+            "root/sci/dev", "100", (["root", "sci", "dev"], [100, 1, 1]), id="missing levels count as one"
+        ),
         pytest.param("sci", "5", (["root", "sci"], [1, 5]), id="the root may be left out"),
         pytest.param("", "", (["root", "q"], [1, 7]), id="no annotation: under the root by its own weight"),
     ],
@@ -79,4 +83,6 @@ def test_updating_one_job_agrees_with_recomputing_everything(steps: list[tuple[i
         updated.update("abcd"[job], np.array([cpu, memory], dtype=float))
         recomputed.update("abcd"[job], np.array([cpu, memory], dtype=float))
         recomputed.settle()
-    assert [updated.share(queue) for queue in "abcd"] == pytest.approx([recomputed.share(queue) for queue in "abcd"])
+    assert [updated.share(queue) for queue in "abcd"] == pytest.approx(
+        [recomputed.share(queue) for queue in "abcd"]
+    )

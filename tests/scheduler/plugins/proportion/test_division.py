@@ -17,13 +17,19 @@ def poured(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
 @pytest.mark.parametrize(
     ("total", "rows", "shares"),
     [
-        pytest.param(100, [(3, 0, 99), (1, 0, 99), (1, 0, 99)], [60, 20, 20], id="everybody asks: weight over total"),
-        pytest.param(12, [(1, 0, 2), (1, 0, 20)], [2, 10], id="F6: what one queue does not ask for goes to the other"),
+        pytest.param(
+            100, [(3, 0, 99), (1, 0, 99), (1, 0, 99)], [60, 20, 20], id="everybody asks: weight over total"
+        ),
+        pytest.param(
+            12, [(1, 0, 2), (1, 0, 20)], [2, 10], id="F6: what one queue does not ask for goes to the other"
+        ),
         pytest.param(12, [(1, 0, 2), (1, 0, 6)], [2, 6], id="F6: a capability leaves the rest unassigned"),
         pytest.param(10, [(1, 6, 6), (1, 0, 9), (1, 0, 9)], [6, 2, 2], id="a guarantee comes first"),
         pytest.param(10, [(1, 0, 0), (4, 0, 99)], [0, 10], id="an idle queue's share is borrowed"),
         pytest.param(10, [(0, 0, 99), (1, 0, 99)], [0, 10], id="no weight, no share"),
-        pytest.param(10, [(1, 8, 8), (1, 8, 20)], [8, 8], id="guarantees beyond the cluster are promised all the same"),
+        pytest.param(
+            10, [(1, 8, 8), (1, 8, 20)], [8, 8], id="guarantees beyond the cluster are promised all the same"
+        ),
     ],
 )
 def test_pouring(total: float, rows: list[tuple[float, float, float]], shares: list[float]) -> None:
@@ -55,7 +61,9 @@ ROWS = st.lists(
 
 
 @given(total=st.integers(0, 500), rows=ROWS)
-def test_pouring_in_one_go_agrees_with_pouring_in_drops(total: int, rows: list[tuple[float, float, float]]) -> None:
+def test_pouring_in_one_go_agrees_with_pouring_in_drops(
+    total: int, rows: list[tuple[float, float, float]]
+) -> None:
     assert poured(total, rows) == pytest.approx(poured_in_drops(total, rows), abs=1e-6)
 
 

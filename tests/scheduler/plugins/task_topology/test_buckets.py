@@ -56,7 +56,9 @@ def test_broken_annotations_mean_no_wishes(affinity: str, anti: str, order: str)
 
 
 @pytest.mark.parametrize(
-    ("role", "kind"), [("ps", 4), ("worker", 3), ("chief", 1)], ids=["apart from itself", "with others", "apart"]
+    ("role", "kind"),
+    [("ps", 4), ("worker", 3), ("chief", 1)],
+    ids=["apart from itself", "with others", "apart"],
 )
 def test_kinds_of_wishes(role: str, kind: int) -> None:
     assert wishes("ps,worker", "ps;chief,worker").kind(role) == kind

@@ -192,7 +192,9 @@ class Capacity(Plugin):
             held = {name: running.get(name, self.holdings.allocated[name]) for name in path}
             if not path or not (asked(task.request) & asked(hunt.task.request)).any():
                 continue
-            if keeps_guarantees(task.request, held, self.guarantee) and self._eligible(hunt, task, path, held):
+            if keeps_guarantees(task.request, held, self.guarantee) and self._eligible(
+                hunt, task, path, held
+            ):
                 running.update({name: amount - task.request for name, amount in held.items()})
                 yield task
 
@@ -219,5 +221,8 @@ class Capacity(Plugin):
         """Whether the queues share an ancestor that counts, and the taker's deserves nothing of what it asks for."""
         if not self.level:
             return False
-        theirs, ours = self.tree.path(queue)[1 : self.level + 1], self.tree.path(hunt.job.queue)[1 : self.level + 1]
+        theirs, ours = (
+            self.tree.path(queue)[1 : self.level + 1],
+            self.tree.path(hunt.job.queue)[1 : self.level + 1],
+        )
         return bool(set(theirs) & set(ours)) and not self.deserved[hunt.job.queue].common(hunt.task.request)

@@ -49,7 +49,9 @@ def flat(
 ) -> dict[str, Entitlement]:
     """What every queue says it deserves, within what it may have, at least what it is promised."""
     return {
-        name: _own(queues[name], resources, limits[name], promised[name]) for name in queues if name in promised
+        name: _own(queues[name], resources, limits[name], promised[name])
+        for name in queues
+        if name in promised
     }
 
 

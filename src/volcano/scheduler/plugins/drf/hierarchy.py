@@ -22,7 +22,9 @@ class Branch:
         self.row = -1 if parent is None else parent.add_row(name)
         self.rows: dict[str, int] = {}
         self.branches: dict[str, Branch] = {}
-        self.allocated = np.zeros((4, width))  # (children, resources); rows not in use yet are zero and saturated
+        self.allocated = np.zeros(
+            (4, width)
+        )  # (children, resources); rows not in use yet are zero and saturated
         self.shares = np.zeros(4)
         self.saturated = np.ones(4, dtype=bool)
 

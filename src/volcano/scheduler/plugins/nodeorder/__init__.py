@@ -63,7 +63,9 @@ class NodeOrder(Plugin):
         if weight["tainttoleration"]:
             answers.append((weight["tainttoleration"], preferences.avoided_taints(task, nodes, self.facts)))
         if weight["podaffinity"]:
-            answers.append((weight["podaffinity"], preferences.preferred_neighbours(task, nodes, self.neighbours)))
+            answers.append(
+                (weight["podaffinity"], preferences.preferred_neighbours(task, nodes, self.neighbours))
+            )
         if weight["podtopologyspread"] and constraints.spread:
             found = preferences.spread_out(task, nodes, self.neighbours, self.facts)
             answers.append((weight["podtopologyspread"], found))

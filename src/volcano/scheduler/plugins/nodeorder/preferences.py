@@ -77,6 +77,8 @@ def spread_out(task: Task, nodes: NodeTable, neighbours: Neighbours, facts: Node
     if not labelled.any():
         return np.zeros(len(nodes))
     least, most = raw[labelled].min(), raw[labelled].max()
-    points = np.full(len(nodes), MAX_SCORE) if most == 0 else np.floor(MAX_SCORE * (most + least - raw) / most)
+    points = (
+        np.full(len(nodes), MAX_SCORE) if most == 0 else np.floor(MAX_SCORE * (most + least - raw) / most)
+    )
     points[~labelled] = 0
     return points

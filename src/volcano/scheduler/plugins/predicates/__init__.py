@@ -142,7 +142,9 @@ class Predicates(Plugin):
             self.ledger.record_undo(lambda: self._attach(tasks, rows, 1))
 
     def _attach(self, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
-        if "attachments" in self.__dict__:  # otherwise they are counted, these included, when first asked about
+        if (
+            "attachments" in self.__dict__
+        ):  # otherwise they are counted, these included, when first asked about
             for task, row in zip(tasks, rows, strict=True):
                 self.attachments.move(task, row, by)
 
@@ -152,6 +154,8 @@ def uses(wanted: HostPort, task: Task) -> bool:
     return any(
         held.port == wanted.port
         and held.protocol == wanted.protocol
-        and (held.address == wanted.address or held.address in EVERY_ADDRESS or wanted.address in EVERY_ADDRESS)
+        and (
+            held.address == wanted.address or held.address in EVERY_ADDRESS or wanted.address in EVERY_ADDRESS
+        )
         for held in task.shape.constraints.host_ports
     )

@@ -59,7 +59,9 @@ class Attachments:
         if driver not in self._limits:
             said = [self._storage.csi_nodes.get(node.name) for node in self._nodes]
             counts = [None if node is None else node.drivers.get(driver) for node in said]
-            self._limits[driver] = np.array([np.inf if count is None else count for count in counts], dtype=np.float64)
+            self._limits[driver] = np.array(
+                [np.inf if count is None else count for count in counts], dtype=np.float64
+            )
         return self._limits[driver]
 
 

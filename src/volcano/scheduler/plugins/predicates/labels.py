@@ -22,7 +22,10 @@ class Column:
     def __init__(self, values: Sequence[str | None]) -> None:
         self.code_of: dict[str, int] = {}
         self.codes: Codes = np.fromiter(
-            (ABSENT if value is None else self.code_of.setdefault(value, len(self.code_of)) for value in values),
+            (
+                ABSENT if value is None else self.code_of.setdefault(value, len(self.code_of))
+                for value in values
+            ),
             dtype=np.int64,
             count=len(values),
         )

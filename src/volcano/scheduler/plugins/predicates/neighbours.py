@@ -46,7 +46,9 @@ class Domains:
         self.codes = codes
         self.counting = counting
         counted = codes >= 0 if counting is None else (codes >= 0) & counting
-        self.counts: Counts = np.bincount(codes[counted], weights=per_node[counted], minlength=values + 1).astype(float)
+        self.counts: Counts = np.bincount(
+            codes[counted], weights=per_node[counted], minlength=values + 1
+        ).astype(float)
 
     def add(self, row: int, by: int) -> None:
         code = self.codes[row]
@@ -136,7 +138,9 @@ class Neighbours:
         self._crowds: dict[object, Crowd] = {}
         self._by_label: dict[tuple[str, str], list[Crowd]] = {}  # crowds of pods with that label
         self._general: list[Crowd] = []  # all other crowds
-        self._pods: dict[str, dict[str, dict[str, tuple[Task, int]]]] = {}  # label → value → uid → pod and row
+        self._pods: dict[
+            str, dict[str, dict[str, tuple[Task, int]]]
+        ] = {}  # label → value → uid → pod and row
         self._carriers: tuple[Carriers, Carriers] | None = None
         self.labels = labels
 

@@ -55,7 +55,9 @@ def spreads(task: Task, when: str, neighbours: Neighbours, facts: NodeFacts) -> 
         kind = meant(constraint, task)
         crowd = neighbours.crowd(kind)
         domains = crowd.domains(facts.labels, constraint.topology_key, counting)
-        made.append(Spread(constraint, kind, crowd, domains, facts.domains_present(constraint.topology_key, counting)))
+        made.append(
+            Spread(constraint, kind, crowd, domains, facts.domains_present(constraint.topology_key, counting))
+        )
     return made
 
 
@@ -69,7 +71,9 @@ def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[Rejec
         yield Reject(missing, UNLABELLED, curable=False)
 
 
-def rejections(task: Task, nodes: NodeTable, binding: Sequence[Spread], neighbours: Neighbours) -> Iterator[Reject]:
+def rejections(
+    task: Task, nodes: NodeTable, binding: Sequence[Spread], neighbours: Neighbours
+) -> Iterator[Reject]:
     """Nodes in domains that already hold too many of the pods to be spread."""
     if not binding:
         return

@@ -63,5 +63,7 @@ class TaintColumns:
         return self.unschedulable
 
     def _counted(self, tolerations: Sequence[Toleration], effects: Sequence[str]) -> NDArray[np.float64]:
-        counts = np.array([untolerated(taints, tolerations, effects) for taints in self.sets], dtype=np.float64)
+        counts = np.array(
+            [untolerated(taints, tolerations, effects) for taints in self.sets], dtype=np.float64
+        )
         return counts[self.codes] if len(counts) else np.zeros(0)

@@ -37,7 +37,9 @@ class Volumes:
         self.storage = session.snapshot.storage
         self.labels = labels
         self._promised: dict[str, str] = {}  # volume → claim it is set aside for in this cycle
-        self._chosen: dict[str, dict[str, str]] = {}  # task → claim → volume, empty when it will be provisioned
+        self._chosen: dict[
+            str, dict[str, str]
+        ] = {}  # task → claim → volume, empty when it will be provisioned
 
     # -- before any node -------------------------------------------------------------------------------------
 
@@ -83,7 +85,9 @@ class Volumes:
     def wrong_zone(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
         """Nodes in another zone or region than a volume the task already has."""
         for volume in self.bound(task):
-            labels = {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
+            labels = (
+                {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
+            )
             if labels:
                 yield Reject(self._elsewhere(labels)[nodes.index], WRONG_ZONE, curable=False)
 
@@ -127,7 +131,9 @@ class Volumes:
                 matching &= np.isin(column.codes, [column.code_of.get(value, -2) for value in values])
             allowed |= matching
         if claim.selected_node:
-            allowed &= np.array([node.name == claim.selected_node for node in self.labels.nodes], dtype=np.bool_)
+            allowed &= np.array(
+                [node.name == claim.selected_node for node in self.labels.nodes], dtype=np.bool_
+            )
         return allowed
 
     def _fitting(self, claim: Claim) -> list[Volume]:

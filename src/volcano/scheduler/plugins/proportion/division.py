@@ -84,9 +84,7 @@ def divide(
     return shares
 
 
-def gather(
-    own: Mapping[str, Claim], children: Mapping[str, Sequence[str]], root: str
-) -> dict[str, Claim]:
+def gather(own: Mapping[str, Claim], children: Mapping[str, Sequence[str]], root: str) -> dict[str, Claim]:
     """Claims of whole subtrees: a parent claims what its children claim, at least its own floor.
 
     `own[parent].ceiling` is what the parent itself may have; what it asks for on its own account adds nothing.

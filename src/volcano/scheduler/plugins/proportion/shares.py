@@ -94,7 +94,12 @@ def within(need: Vector, limit: Vector, columns: Mask) -> bool:
 
 
 def lacking(
-    need: Vector, limit: Vector, columns: Mask, resources: ResourceIndex, message: str, word: str = "insufficient"
+    need: Vector,
+    limit: Vector,
+    columns: Mask,
+    resources: ResourceIndex,
+    message: str,
+    word: str = "insufficient",
 ) -> Refusal | None:
     """The refusal that names what a limit lacks; None when it suffices."""
     over = columns & (need > limit * (1 + HAIR) + HAIR)
@@ -112,7 +117,9 @@ class Limits:
 
     guarantee: Mapping[str, Vector]
     deserved: Mapping[str, Vector]
-    tolerance: Mapping[str, float | None]  # None: leave a queue alone where taking more would bring it below its share
+    tolerance: Mapping[
+        str, float | None
+    ]  # None: leave a queue alone where taking more would bring it below its share
 
 
 def tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
@@ -128,7 +135,9 @@ def tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
     return said
 
 
-def over_share(held: Vector, request: Vector, deserved: Vector, columns: Mask, tolerance: float | None) -> bool:
+def over_share(
+    held: Vector, request: Vector, deserved: Vector, columns: Mask, tolerance: float | None
+) -> bool:
     """Whether a queue that holds so much can lose a task that asks for `request`.
 
     It can when, in one of these dimensions, it holds more than it deserves (by more than the tolerated fraction) and

@@ -105,5 +105,7 @@ def real_capabilities(
         together = np.sum([promised[child] for child in below], axis=0)
         unpromised = np.maximum(limits[parent] - together, 0.0)
         for child in below:
-            limits[child] = np.minimum(unpromised + promised[child], capability(tree.queues[child], resources))
+            limits[child] = np.minimum(
+                unpromised + promised[child], capability(tree.queues[child], resources)
+            )
     return limits

@@ -1,1 +1,109 @@
-"""task_topology"""
+"""task-topology: tasks of a job that talk much to each other share a node, those that compete do not."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.resources import Vector
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Argument, Arguments
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import MAX_SCORE, Plugin
+from volcano.scheduler.plugins.task_topology.buckets import Bucket, Member, Wishes, fill, parse_wishes
+
+AFFINITY = "volcano.sh/task-topology-affinity"
+ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
+TASK_ORDER = "volcano.sh/task-topology-task-order"
+
+
+class Arrangement:
+    """The buckets of one job, and what of it was placed in this cycle."""
+
+    def __init__(self, wishes: Wishes, buckets: list[Bucket]) -> None:
+        self.wishes = wishes
+        self.buckets = buckets
+        self.bucket_of = {uid: bucket for bucket in buckets for uid in bucket.members}
+        self.largest = max((bucket.size for bucket in buckets), default=1)
+        self.placed: dict[int, Counter[str]] = {}  # row → roles put there in this cycle
+
+    def settle(self, task: Task, row: int, node: str, by: int) -> None:
+        """A task came to a node, or its placement was undone."""
+        self.placed.setdefault(row, Counter())[task.role] += by
+        bucket = self.bucket_of.get(task.uid)
+        if bucket is not None:
+            (bucket.settle if by > 0 else bucket.unsettle)(task.uid, node)
+
+
+class TaskTopology(Plugin):
+    """Wishes are annotations of the PodGroup; unknown or repeated task names make them void."""
+
+    arguments: ClassVar = (Argument("task-topology.weight"),)
+
+    def open(self, arguments: Arguments) -> None:
+        self.weight = arguments.integer("task-topology.weight", 1)
+        self._arrangements: dict[str, Arrangement | None] = {}
+
+    def arrangement(self, uid: str) -> Arrangement | None:
+        """The buckets of a job; None when it has no wishes."""
+        if uid not in self._arrangements:
+            job = self.snapshot.jobs.get(uid)
+            self._arrangements[uid] = None if job is None else self._arrange(job)
+        return self._arrangements[uid]
+
+    def _arrange(self, job: Job) -> Arrangement | None:
+        notes = job.group.annotations
+        wishes = parse_wishes(
+            notes.get(AFFINITY, ""), notes.get(ANTI_AFFINITY, ""), notes.get(TASK_ORDER, ""), job.roles.keys()
+        )
+        if wishes is None or not job.count(Status.PENDING):
+            return None
+        members = [
+            Member(task.uid, task.name, task.role, task.node, task.request)
+            for task in job.tasks.values()
+            if task.node or task.status is Status.PENDING
+        ]
+        return Arrangement(wishes, fill(members, wishes, self.resources.width))
+
+    def task_order(self, task: Task) -> tuple[object, ...]:
+        """Tasks of the largest bucket first, bucket by bucket."""
+        found = self.arrangement(task.job)
+        bucket = None if found is None else found.bucket_of.get(task.uid)
+        if found is None or bucket is None:
+            return (1,)
+        return (0, -bucket.size, bucket.index, found.wishes.rank(task.role))
+
+    def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
+        """How many of the task's bucket are on a node or could join it there, against what it would rather avoid."""
+        found = self.arrangement(task.job)
+        bucket = None if found is None else found.bucket_of.get(task.uid)
+        if found is None or bucket is None:
+            return None
+        room = nodes.idle + nodes.releasing
+        request = bucket.growing_request(task.uid)
+        # How many of the bucket fit: the resource that runs out first says so. Requests grow, so they are sorted.
+        fitting = np.full(len(nodes), len(request), dtype=np.float64)
+        for column in np.flatnonzero(request[-1] > 0):
+            fitting = np.minimum(
+                fitting, np.searchsorted(request[:, column], room[:, column] + 0.1, side="left")
+            )
+        there = np.array([bucket.placed.get(name, 0) for name in nodes.names], dtype=np.float64)
+        avoided = [
+            found.wishes.dislike(task.role, found.placed[row]) if row in found.placed else 0
+            for row in nodes.index.tolist()
+        ]
+        score = np.where(fitting > 0, there + np.array(avoided) + fitting, 0.0)
+        return score * (self.weight * MAX_SCORE / found.largest)
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        found = self.arrangement(tasks[0].job)
+        if found is not None:
+            self._settle(found, tasks, rows, 1)
+            self.ledger.record_undo(lambda: self._settle(found, tasks, rows, -1))
+
+    def _settle(self, found: Arrangement, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
+        for task, row in zip(tasks, rows, strict=True):
+            found.settle(task, row, self.nodes.name(row), by)

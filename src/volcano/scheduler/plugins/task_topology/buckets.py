@@ -81,7 +81,11 @@ def _names(text: str) -> list[str]:
 def _pairs(groups: Iterable[list[str]]) -> frozenset[tuple[str, str]]:
     """A group of one name pairs the role with itself, a larger group every two different ones."""
     return frozenset(
-        (one, other) for names in groups for one in names for other in names if one != other or len(names) == 1
+        (one, other)
+        for names in groups
+        for one in names
+        for other in names
+        if one != other or len(names) == 1
     )
 
 
@@ -126,7 +130,9 @@ class Bucket:
 
     def growing_request(self, first: str) -> NDArray[np.float64]:
         """Row k is what `first` and the next k waiting members ask for together (members, resources)."""
-        others = [member.request for uid, member in self.members.items() if uid in self.waiting and uid != first]
+        others = [
+            member.request for uid, member in self.members.items() if uid in self.waiting and uid != first
+        ]
         return np.cumsum([self.members[first].request, *others], axis=0)
 
 

@@ -1,0 +1,188 @@
+"""extender: questions that a program outside answers, over a port that is handed in."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import msgspec
+import numpy as np
+
+from volcano.log import Log
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import Vector
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Argument, Arguments, Type
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import ABSTAIN, Abstain, Hunt, Plugin, Refusal, Reject, Vote
+from volcano.scheduler.plugins.extender.payloads import (
+    job_info,
+    node_info,
+    queue_info,
+    session_info,
+    task_info,
+)
+from volcano.scheduler.plugins.extender.port import Nowhere, Port
+
+log = Log("extender")
+
+VERBS = (
+    "onSessionOpen", "onSessionClose", "predicate", "prioritize", "preemptable", "reclaimable", "queueOverused",
+    "jobEnqueueable", "jobEnqueued", "jobReady", "allocateFunc", "deallocateFunc",
+)  # fmt: skip
+UNRESOLVABLE = 3  # the code of an answer that evictions would not change
+
+
+class ExtenderFailed(Exception):
+    """The extender gave no answer that could be used."""
+
+
+class Extender(Plugin):
+    """A verb that is not configured is not asked. `extender.ignorable` says what a failure means: nothing, or no."""
+
+    arguments: ClassVar = (
+        Argument("extender.urlPrefix", Type.TEXT),
+        Argument("extender.httpTimeout", Type.DURATION),
+        *(Argument(f"extender.{verb}Verb", Type.TEXT) for verb in VERBS),
+        Argument("extender.ignorable", Type.BOOLEAN),
+        Argument("extender.managedResources", Type.LIST),
+    )
+
+    def open(self, arguments: Arguments) -> None:
+        self.port: Port = self.session.config.ports.get("extender") or Nowhere()
+        self.prefix = arguments.text("extender.urlPrefix").rstrip("/")
+        self.timeout = arguments.duration("extender.httpTimeout", 1.0)
+        self.ignorable = arguments.boolean("extender.ignorable", False)
+        self.verbs = {verb: text for verb in VERBS if (text := arguments.text(f"extender.{verb}Verb"))}
+        self.managed = self.resources.mask(arguments.strings("extender.managedResources"))
+        self.picky = bool(arguments.value("extender.managedResources"))
+        if "onSessionOpen" in self.verbs:
+            greeted = self._try("onSessionOpen", session_info(self.snapshot)) is not None
+            if not greeted and not self.ignorable:
+                self.verbs = {}
+
+    def close(self) -> None:
+        if "onSessionClose" in self.verbs:
+            self._try("onSessionClose", {})
+
+    # -- asking -----------------------------------------------------------------------------------------------------
+
+    def _ask(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+        """The extender's answer. Raises ExtenderFailed."""
+        url = f"{self.prefix}/{self.verbs[verb]}"
+        try:
+            answer = self.port.post(url, msgspec.json.encode(payload, order="deterministic"), self.timeout)
+            return msgspec.json.decode(answer, type=dict[str, Any]) if answer.strip() else {}
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            log.warning("extender failed", verb=verb, url=url, error=str(error))
+            raise ExtenderFailed(f"extender {url}: {error}") from error
+
+    def _try(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer, or None when there is none."""
+        try:
+            return self._ask(verb, payload)
+        except ExtenderFailed:
+            return None
+
+    def _concerns(self, task: Task) -> bool:
+        """Whether the task asks for a resource the extender manages; it manages all when none is named."""
+        return not self.picky or bool((task.request[self.managed] > 0).any())
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[Reject] | None:
+        if "predicate" not in self.verbs or not self._concerns(task):
+            return None
+        refused: dict[tuple[str, bool], list[int]] = {}
+        info = task_info(task, self.resources)
+        for place, node in enumerate(nodes.facts):
+            try:
+                answer = self._ask("predicate", {"task": info, "node": node_info(node, {}, {})})
+                message, code = str(answer.get("status") or ""), answer.get("code", 0)
+            except ExtenderFailed as error:
+                message, code = ("", 0) if self.ignorable else (str(error), UNRESOLVABLE)
+            if message:
+                refused.setdefault((message, code != UNRESOLVABLE), []).append(place)
+        return [
+            Reject(np.isin(np.arange(len(nodes)), places), message, curable)
+            for (message, curable), places in refused.items()
+        ]
+
+    def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
+        if "prioritize" not in self.verbs or not self._concerns(task):
+            return None
+        infos = [node_info(node, {}, {}) for node in nodes.facts]
+        answer = self._try("prioritize", {"task": task_info(task, self.resources), "nodes": infos})
+        if answer is None and not self.ignorable:
+            raise ExtenderFailed(f"the extender did not say which node is best for {task.key}")
+        scores = (answer or {}).get("nodeScore") or {}
+        return np.array([float(scores.get(name, 0.0)) for name in nodes.names])
+
+    # -- jobs and queues ----------------------------------------------------------------------------------------------
+
+    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+        if "jobEnqueueable" not in self.verbs:
+            return Vote.ABSTAIN
+        answer = self._try("jobEnqueueable", {"job": job_info(job, self.resources)})
+        if answer is None:
+            return Vote.PERMIT if self.ignorable else Refusal("the extender cannot be reached")
+        return _vote(answer.get("status", 0))
+
+    def job_enqueued(self, job: Job) -> None:
+        if "jobEnqueued" in self.verbs:
+            self._try("jobEnqueued", {"job": job_info(job, self.resources)})
+
+    def job_short(self, job: Job) -> int:
+        if "jobReady" not in self.verbs:
+            return 0
+        answer = self._try("jobReady", {"job": job_info(job, self.resources)})
+        # parity: no answer means ready, unless failures are to be ignored
+        ready = not self.ignorable if answer is None else bool(answer.get("status"))
+        return 0 if ready else 1
+
+    def overused(self, queue: Queue) -> bool:
+        if "queueOverused" not in self.verbs:
+            return False
+        answer = self._try("queueOverused", {"queue": queue_info(queue)})
+        return not self.ignorable if answer is None else bool(answer.get("overused"))
+
+    # -- victims ----------------------------------------------------------------------------------------------------
+
+    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        return self._victims("preemptable", hunt, candidates)
+
+    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        return self._victims("reclaimable", hunt, candidates)
+
+    def _victims(self, verb: str, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        if verb not in self.verbs or not self._concerns(hunt.task):
+            return ABSTAIN
+        evictees = [task_info(task, self.resources) for task in candidates]
+        answer = self._try(verb, {"evictor": task_info(hunt.task, self.resources), "evictees": evictees})
+        if answer is None:
+            return []
+        if _vote(answer.get("status", 0)) is Vote.ABSTAIN:
+            return ABSTAIN
+        named = {victim.get("UID") for victim in answer.get("victims") or () if isinstance(victim, dict)}
+        return [task for task in candidates if task.uid in named]
+
+    # -- what happens -----------------------------------------------------------------------------------------------
+
+    def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._tell("allocateFunc", tasks)
+        if "deallocateFunc" in self.verbs:
+            self.ledger.record_undo(lambda: self._tell("deallocateFunc", tasks))
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        self._tell("deallocateFunc", tasks)
+        if "allocateFunc" in self.verbs:
+            self.ledger.record_undo(lambda: self._tell("allocateFunc", tasks))
+
+    def _tell(self, verb: str, tasks: Sequence[Task]) -> None:
+        for task in tasks if verb in self.verbs else ():
+            if self._concerns(task):
+                self._try(verb, {"task": task_info(task, self.resources)})
+
+
+def _vote(status: Any) -> Vote:
+    """A vote from a number; what is none abstains."""
+    return Vote(status) if status in (-1, 0, 1) else Vote.ABSTAIN

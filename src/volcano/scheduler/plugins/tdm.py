@@ -1,0 +1,163 @@
+"""tdm: nodes lent by others take revocable pods while their window is open, and are emptied when it closes."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.resources import Mask, Vector
+from volcano.model.status import COMPLETED, READY, Status
+from volcano.model.task import Task
+from volcano.scheduler.arguments import Argument, Arguments, Type
+from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.plugin import MAX_SCORE, Hunt, Plugin, Reject, Vote
+
+ZONES = "tdm.revocable-zone."
+SHUT = "node(s) were in a revocable zone that is not open now"
+NOT_REVOCABLE = "not allow to dispatch to revocable node"
+DAY = 24 * 3600.0
+_WINDOW = re.compile(r"\s*([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time of every day, from `start` for `length`, in seconds; it begins on the day it is asked about."""
+
+    start: float
+    length: float
+
+    def open(self, now: float) -> bool:
+        midnight = (
+            datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+        )
+        return midnight + self.start <= now < midnight + self.start + self.length
+
+
+def parse_window(text: str) -> Window:
+    """The window `HH:MM-HH:MM`; an end that is not after the start is on the next day. Raises ValueError."""
+    found = _WINDOW.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time of the day; write HH:MM-HH:MM, such as 22:00-06:30")
+    hours, minutes, end_hours, end_minutes = map(int, found.groups())
+    start, end = hours * 3600.0 + minutes * 60, end_hours * 3600.0 + end_minutes * 60
+    return Window(start, end - start if end > start else end - start + DAY)
+
+
+def is_window(text: Any) -> bool:
+    return isinstance(text, str) and _WINDOW.fullmatch(text) is not None
+
+
+class Tdm(Plugin):
+    """Zones are labels of nodes; `tdm.revocable-zone.<zone>` says when each is open, in UTC."""
+
+    arguments: ClassVar = (
+        Argument(f"{ZONES}*", Type.TEXT, is_window, "a time of the day such as 22:00-06:30"),
+        Argument("tdm.evict.period", Type.DURATION),
+    )
+
+    def open(self, arguments: Arguments) -> None:
+        now = self.snapshot.now
+        self.windows = {zone: parse_window(text) for zone, text in arguments.prefixed(ZONES)}
+        self.open_zones = {zone for zone, window in self.windows.items() if window.open(now)}
+        self.period = arguments.duration("tdm.evict.period", 60.0)
+        self.last_eviction: float = (self.snapshot.memory.get(self.name) or {}).get("evicted", -math.inf)
+
+    def remember(self) -> dict[str, float] | None:
+        return {"evicted": self.last_eviction} if self.last_eviction > -math.inf else None
+
+    # -- nodes ------------------------------------------------------------------------------------------------------
+
+    def _lent(self, nodes: NodeTable) -> Mask:
+        return nodes.column("tdm lent", lambda node: bool(node.revocable_zone), np.bool_)
+
+    def _open(self, nodes: NodeTable) -> Mask:
+        return nodes.column("tdm open", lambda node: node.revocable_zone in self.open_zones, np.bool_)
+
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+        lent, is_open = self._lent(nodes), self._open(nodes)
+        yield Reject(lent & ~is_open, SHUT, curable=False)
+        if not task.revocable_zone:
+            yield Reject(lent & is_open, NOT_REVOCABLE, curable=False)
+
+    def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
+        """Revocable pods go to lent nodes, so that the others stay free for those that cannot."""
+        if not task.revocable_zone:
+            return np.zeros(len(nodes))
+        return np.where(self._open(nodes), MAX_SCORE, 0.0)
+
+    # -- jobs -------------------------------------------------------------------------------------------------------
+
+    def job_order(self, job: Job) -> bool:
+        """Jobs that cannot be taken away go first."""
+        return job.preemptable
+
+    def job_pipelined(self, job: Job) -> Vote:
+        tally = self.ledger.tally(job)
+        placed = tally.count(READY) + tally.counts[Status.PIPELINED] + tally.best_effort
+        return Vote.PERMIT if placed >= job.min_available else Vote.REJECT
+
+    def job_starving(self, job: Job) -> bool:
+        return not job.preemptable and self.ledger.tally(job).counts[Status.PENDING] > 0
+
+    # -- victims ----------------------------------------------------------------------------------------------------
+
+    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Who cannot be taken away takes from who can, on nodes that are not lent."""
+        if hunt.task.preemptable or hunt.task.revocable_zone:
+            return []
+        lent = self._lent(self.nodes)
+        takeable = [
+            task
+            for task in candidates
+            if task.preemptable
+            and self.ledger.status(task) is Status.RUNNING
+            and (row := self.ledger.row(task)) is not None
+            and not lent[row]
+        ]
+        return list(self._within_budgets(takeable))
+
+    def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Nodes of a zone whose window closed are emptied, at most once in a period."""
+        if self.snapshot.now < self.last_eviction + self.period:
+            return []
+        closed = self.windows.keys() - self.open_zones
+        shut = self.nodes.column("tdm shut", lambda node: node.revocable_zone in closed, np.bool_)
+        rows = ((task, self.ledger.row(task)) for task in candidates if task.preemptable)
+        victims = list(self._within_budgets([task for task, row in rows if row is not None and shut[row]]))
+        self.last_eviction = self.snapshot.now
+        return victims
+
+    def _within_budgets(self, tasks: Sequence[Task]) -> Iterator[Task]:
+        """As many of each job's tasks as its disruption budget lets go at once."""
+        left: dict[str, int] = {}
+        for task in tasks:
+            job = self.snapshot.jobs.get(task.job)
+            if job is None:
+                continue
+            if left.setdefault(job.uid, self._most_victims(job)) > 0:
+                left[job.uid] -= 1
+                yield task
+
+    def _most_victims(self, job: Job) -> int:
+        tally = self.ledger.tally(job)
+        running, every = tally.counts[Status.RUNNING], len(job.tasks)
+        if job.group.max_unavailable_budget:
+            down = every - tally.count(COMPLETED) - running
+            return max(0, counted(job.group.max_unavailable_budget, every) - down)
+        if job.group.min_available_budget:
+            return max(0, running - counted(job.group.min_available_budget, every))
+        return 1
+
+
+def counted(budget: str, tasks: int) -> int:
+    """A number of tasks, or a percentage of them rounded up; 0 when it is neither."""
+    text = budget.strip()
+    number = text.removesuffix("%")
+    if not number.isdecimal():
+        return 0
+    return math.ceil(int(number) * tasks / 100) if text.endswith("%") else int(number)
