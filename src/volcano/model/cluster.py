@@ -208,9 +208,7 @@ class Cluster:
             self._queues[queue.name] = queue
         if gone or known is None:
             self._dirty.update(self._by_queue.get(queue.name, {}))
-        only_status = (
-            known is not None and not gone and replace(known, allocated_text=queue.allocated_text) == queue
-        )
+        only_status = known is not None and not gone and _same_but_status(known, queue)
         self.revision += not only_status
 
     def _apply_other(self, kind: Kind, other: Other, *, gone: bool) -> None:
@@ -300,6 +298,14 @@ class Cluster:
     def _unassume(self, uid: str) -> None:
         self._assumed.pop(uid, None)
         self._seen.pop(uid, None)
+
+    def has_node(self, name: str) -> bool:
+        return name in self._book
+
+    @property
+    def busy(self) -> bool:
+        """Whether some job has something to decide."""
+        return bool(self._active) or bool(self._dirty)
 
     @property
     def unconfirmed(self) -> int:
@@ -440,6 +446,13 @@ def _older(task: Task, known: Task) -> bool:
 def _older_version(group: PodGroup, known: PodGroup) -> bool:
     new, old = group.resource_version, known.resource_version
     return new == old if not (new.isdigit() and old.isdigit()) else int(new) <= int(old)
+
+
+def _same_but_status(known: Queue, queue: Queue) -> bool:
+    """Whether only what we ourselves write changed."""
+    return (
+        replace(known, allocated_text=queue.allocated_text, resource_version=queue.resource_version) == queue
+    )
 
 
 def _only_heartbeat(known: Node | None, node: Node) -> bool:

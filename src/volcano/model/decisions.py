@@ -70,6 +70,7 @@ class SetQueue:
 
     queue: str
     allocated: Mapping[str, str]
+    dropped: tuple[str, ...] = ()  # names it said before and should not any more
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,7 +274,8 @@ class Parser:
             affinity=_group_affinity(spec.affinity),
             created=self.moment(metadata.creation_timestamp),
             annotations=metadata.annotations or {},
-            allocated_text=record.status.allocated or {},
+            allocated_text={name: str(value) for name, value in (record.status.allocated or {}).items()},
+            resource_version=metadata.resource_version,
         )
 
 

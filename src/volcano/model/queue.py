@@ -36,6 +36,7 @@ class Queue:
     created: float = 0.0
     annotations: Mapping[str, str] = field(default_factory=dict)
     allocated_text: Mapping[str, Any] = field(default_factory=dict)  # status.allocated as last written
+    resource_version: str = ""
     malformed: str = ""
 
     @property

@@ -236,8 +236,9 @@ def _queues(session: Session) -> Iterator[Decision]:
                 sums[ancestor] = sums[ancestor] + totals.allocated
     for name, vector in sums.items():
         allocated = resources.manifest(snapshot.resources, vector)
-        if allocated != dict(snapshot.queues[name].allocated_text):
-            yield SetQueue(name, allocated)
+        said = snapshot.queues[name].allocated_text
+        if allocated != dict(said):
+            yield SetQueue(name, allocated, tuple(sorted(said.keys() - allocated.keys())))
 
 
 def _ancestors(queues: Mapping[str, Queue], name: str) -> Iterator[str]:

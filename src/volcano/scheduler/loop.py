@@ -1,0 +1,140 @@
+"""THE MAIN FLOW: mirror the cluster, decide, write back, for ever. Read this first."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from volcano.clock import Clock
+from volcano.kube import names
+from volcano.kube.client import Client, Event
+from volcano.kube.mirror import Mirror
+from volcano.kube.reconciler import Watch
+from volcano.kube.recorder import Recorder
+from volcano.log import Log
+from volcano.model.cluster import WATCHED, Cluster
+from volcano.model.decisions import Bind, Decision
+from volcano.model.snapshot import Snapshot
+from volcano.scheduler.config import Config
+from volcano.scheduler.cycle import schedule
+from volcano.scheduler.explain import Verdict
+from volcano.scheduler.gauges import Gauges
+from volcano.scheduler.lowering import Lowering
+from volcano.scheduler.pulse import Pulse
+from volcano.scheduler.queues import ensure_queues
+from volcano.scheduler.session import Outcome
+from volcano.scheduler.source import ConfigSource
+from volcano.scheduler.writeback import WriteBack
+
+log = Log("scheduler")
+
+
+class Scheduler:
+    """One scheduler at work. `ready` says whether it has seen the cluster and has a configuration to work with."""
+
+    def __init__(
+        self,
+        client: Client,
+        source: ConfigSource,
+        clock: Clock,
+        *,
+        scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,),
+        serve_default: bool = False,
+        default_queue: str = names.DEFAULT_QUEUE,
+        period: float = 1.0,
+        seed: int = 0,
+        gauges: Gauges | None = None,
+        between_cycles: Callable[[], None] = lambda: None,
+        on_ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.cluster = Cluster(
+            scheduler_names=scheduler_names, serve_default=serve_default, default_queue=default_queue
+        )
+        self.source = source
+        source.on_change = lambda: self._pulse.wake()
+        self.gauges = gauges or Gauges()
+        self.verdicts: dict[str, Verdict] = {}
+        self.cycles = 0
+        component = scheduler_names[0] if len(scheduler_names) == 1 else names.SCHEDULER_NAME
+        lowering = Lowering(Recorder(component), component)
+        self.write_back = WriteBack(client, lowering, clock, refused=self._refused, bound=self._bound)
+        self._client = client
+        self._clock = clock
+        self._default_queue = default_queue
+        self._period = period
+        self._seed = seed
+        self._between_cycles = between_cycles
+        self._on_ready = on_ready
+        self._synced = False
+        self._memory: dict[str, Any] = {}
+        self._pulse = Pulse(
+            clock, period, lambda: self.cluster.revision, lambda: self.cluster.busy or bool(self._memory)
+        )
+        self.last_snapshot: Snapshot | None = None
+
+    @property
+    def ready(self) -> bool:
+        return self._synced and self.source.current is not None
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        mirrors = [self._mirror(kind) for kind in WATCHED]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(ensure_queues(self._client, self._clock, self._default_queue))
+            for mirror in mirrors:
+                group.create_task(mirror.run())
+            group.create_task(self.write_back.run())
+            group.create_task(self.source.follow(self._clock))
+            for mirror in mirrors:
+                await mirror.synced.wait()
+            self._synced = True
+            self._on_ready()
+            while True:
+                await self._pulse.beat()
+                if (config := self.source.current) is not None:
+                    await self._cycle(config)
+                self._between_cycles()
+
+    async def _cycle(self, config: Config) -> None:
+        """Snapshot, decide in a thread of its own, assume, and hand over to be written."""
+        self.cycles += 1
+        snapshot = self.cluster.snapshot(self._clock.now().wall, self._seed + self.cycles, self._memory)
+        self.last_snapshot = snapshot
+        try:
+            outcome = await asyncio.to_thread(schedule, snapshot, config, lambda: self._clock.now().monotonic)
+        except Exception as error:  # only this cycle is lost: the next one sees the cluster afresh
+            log.error("cycle abandoned", cycle=self.cycles, error=error)
+            await self._clock.sleep(self._period)
+            return
+        self._take(outcome, snapshot)
+
+    def _take(self, outcome: Outcome, snapshot: Snapshot) -> None:
+        decisions = [decision for decision in outcome.decisions if self._still_possible(decision)]
+        self.cluster.assume(decisions)
+        self.write_back.submit(decisions)
+        self.verdicts = dict(outcome.verdicts)
+        self._memory = dict(outcome.memory)
+        self.gauges.cycle(outcome, snapshot)
+
+    def _mirror(self, kind: Any) -> Mirror:
+        decode = self.cluster.decoder(kind)
+        return Mirror(self._client, Watch(kind), self._saw, self._clock, decode=decode, identify=_identity)
+
+    def _saw(self, event: Event) -> None:
+        before = self.cluster.revision
+        self.cluster.apply(event)
+        if self.cluster.revision != before:
+            self._pulse.wake()
+
+    def _still_possible(self, decision: Decision) -> bool:
+        return not isinstance(decision, Bind) or self.cluster.has_node(decision.node)
+
+    def _refused(self, decision: Decision) -> None:
+        self.cluster.forget(decision)
+        self._pulse.wake()
+
+    def _bound(self, decision: Bind) -> None:
+        self.gauges.bound(decision)
+
+
+def _identity(fact: Any) -> object:
+    return getattr(fact, "namespace", ""), fact.name

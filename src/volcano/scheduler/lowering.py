@@ -1,0 +1,155 @@
+"""Decisions → operations: bindings, evictions, and patches of nothing but our own fields."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from volcano.clock import Instant
+from volcano.kube.client import Options, PatchType
+from volcano.kube.kinds import POD, POD_GROUP, QUEUE
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.recorder import NORMAL, WARNING, Recorder
+from volcano.model.decisions import (
+    Bind,
+    Decision,
+    Evict,
+    Nominate,
+    RemoveGate,
+    SetPodCondition,
+    SetPodGroup,
+    SetQueue,
+    Tell,
+)
+
+MERGE = Options(patch_type=PatchType.MERGE, field_manager="vc-scheduler")
+STRATEGIC = Options(patch_type=PatchType.STRATEGIC, field_manager="vc-scheduler")
+QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """Turns decisions into writes, in order; the first refusal ends them."""
+
+    recorder: Recorder
+    scheduler: str  # as which scheduler evictions are explained
+
+    def operations(self, decision: Decision, now: Instant) -> Iterator[Operation]:
+        """What has to be written for one decision."""
+        match decision:
+            case Bind():
+                yield binding(decision)
+            case Evict():
+                yield from self._eviction(decision, now)
+            case Nominate(_, namespace, name, node):
+                yield Patch(
+                    POD, Key(namespace, name), {"status": {"nominatedNodeName": node}}, "status", MERGE
+                )
+            case SetPodGroup():
+                yield Patch(
+                    POD_GROUP, Key(decision.namespace, decision.name), pod_group_patch(decision), "", MERGE
+                )
+            case SetPodCondition():
+                yield from self._condition(decision, now)
+            case SetQueue(name, allocated, dropped):
+                amounts: Manifest = {**allocated, **dict.fromkeys(dropped)}
+                yield Patch(QUEUE, Key("", name), {"status": {"allocated": amounts}}, "status", MERGE)
+            case Tell(_, namespace, name, kind, reason, message):
+                yield from self._event(_group(namespace, name), kind, reason, message, now)
+            case RemoveGate(_, namespace, name):
+                gates = [{"name": QUEUE_GATE, "$patch": "delete"}]
+                yield Patch(POD, Key(namespace, name), {"spec": {"schedulingGates": gates}}, "", STRATEGIC)
+
+    def _eviction(self, decision: Evict, now: Instant) -> Iterator[Operation]:
+        key = Key(decision.namespace, decision.name)
+        message = f"Pod is evicted, because of {decision.reason}"
+        conditions = [
+            _condition("Ready", "False", "Evict", message, now),
+            _condition(
+                "DisruptionTarget",
+                "True",
+                "PreemptionByScheduler",
+                f"{self.scheduler}: preempting to accommodate a higher priority pod",
+                now,
+            ),
+        ]
+        yield Patch(POD, key, {"status": {"conditions": conditions}}, "status", STRATEGIC)
+        yield Delete(POD, key, Options(uid=decision.task if "/" not in decision.task else ""))
+        yield from self._event(
+            _pod(decision.namespace, decision.name, decision.task), WARNING, "Evict", message, now
+        )
+        namespace, _, name = decision.job.partition("/")
+        yield from self._event(_group(namespace, name), NORMAL, "Evict", decision.reason, now)
+
+    def _condition(self, decision: SetPodCondition, now: Instant) -> Iterator[Operation]:
+        condition = _condition("PodScheduled", "False", decision.reason, decision.message, now)
+        body = {"status": {"conditions": [condition]}}
+        yield Patch(POD, Key(decision.namespace, decision.name), body, "status", STRATEGIC)
+        about = _pod(decision.namespace, decision.name, decision.task)
+        yield from self._event(about, WARNING, "FailedScheduling", decision.message, now)
+
+    def _event(
+        self, about: Manifest, kind: str, reason: str, message: str, now: Instant
+    ) -> Iterator[Operation]:
+        operation = self.recorder.record(about, kind, reason, message, now)
+        if operation is not None:
+            yield operation
+
+
+def binding(decision: Bind) -> Create:
+    """The Binding that puts a pod on its node; refused when the pod is no longer the one we meant."""
+    metadata: Manifest = {"name": decision.name, "namespace": decision.namespace}
+    if "/" not in decision.task:
+        metadata["uid"] = decision.task
+    if decision.annotations:
+        metadata["annotations"] = dict(decision.annotations)
+    return Create(
+        POD,
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
+        },
+        "binding",
+    )
+
+
+def pod_group_patch(decision: SetPodGroup) -> Manifest:
+    """Only the fields that change; PodGroup has no status subresource."""
+    status: Manifest = {}
+    if decision.phase is not None:
+        status["phase"] = decision.phase
+    if decision.conditions is not None:
+        status["conditions"] = [
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "transitionID": condition.transition_id,
+                "lastTransitionTime": condition.last_transition or None,
+            }
+            for condition in decision.conditions
+        ]
+    if decision.counts is not None:
+        status |= dict(zip(("running", "succeeded", "failed"), decision.counts, strict=True))
+    return {"status": status}
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: Instant) -> Manifest:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": now.timestamp(),
+        "lastProbeTime": None,
+    }
+
+
+def _pod(namespace: str, name: str, uid: str) -> Manifest:
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid}
+
+
+def _group(namespace: str, name: str) -> Manifest:
+    return {"apiVersion": POD_GROUP.api_version, "kind": "PodGroup", "namespace": namespace, "name": name}

@@ -1,0 +1,49 @@
+"""Pulse: when the next cycle is due: soon after something changed, and at the latest after a period."""
+
+import asyncio
+from collections.abc import Callable
+
+from volcano.clock import Clock
+
+SHORTEST_WINDOW, LONGEST_WINDOW = 0.005, 0.05  # seconds in which changes are collected before a cycle
+
+
+class Pulse:
+    """Woken by changes; what comes right after the first is waited for, so that one cycle decides on all of it."""
+
+    def __init__(
+        self, clock: Clock, period: float, revision: Callable[[], int], busy: Callable[[], bool]
+    ) -> None:
+        self._clock = clock
+        self._period = period
+        self._revision = revision
+        self._busy = busy
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something changed that could change a decision."""
+        self._woken.set()
+
+    async def beat(self) -> None:
+        """Returns when a cycle is due: after a change, or a period later if something still waits."""
+        while not self._woken.is_set():
+            await self._woken_or_late()
+            if self._busy():
+                break
+        waited = 0.0
+        while waited < LONGEST_WINDOW:
+            before = self._revision()
+            await self._clock.sleep(SHORTEST_WINDOW)
+            waited += SHORTEST_WINDOW
+            if self._revision() == before:
+                break
+        self._woken.clear()
+
+    async def _woken_or_late(self) -> None:
+        waiter = asyncio.create_task(self._woken.wait())
+        sleeper = asyncio.create_task(self._clock.sleep(self._period))
+        try:
+            await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiter.cancel()
+            sleeper.cancel()
