@@ -1,5 +1,6 @@
 """The clients that the contract holds for: each a way to reach an API server, opened afresh for every test."""
 
+import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -84,6 +85,7 @@ async def real(cluster: RealCluster) -> AsyncIterator[Client]:
     client = HttpClient(pool, SystemClock(), chance=Random(1).random, credentials=bearer(cluster.token))
     yield client
     await client.close()
+    await asyncio.sleep(0.05)  # TLS connections say goodbye before they close
 
 
 # Ours, by name; the real server is a fixture of its own.
