@@ -45,8 +45,7 @@ class QueueController(Reconciler):
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
         if event.kind == POD_GROUP:
-            before = self.index.get(POD_GROUP, key_of(manifest))
-            return {_queue_of(manifest), *([_queue_of(before)] if before else ())}
+            return (_queue_of(manifest),)
         if event.kind == COMMAND:
             return _commanded(manifest)
         name = key_of(manifest).name

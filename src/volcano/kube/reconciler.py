@@ -11,7 +11,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.errors import ApiError
 from volcano.kube.index import Index
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Create, Delete, Operation, Together, refused
 from volcano.log import Log
 
@@ -140,7 +140,7 @@ class Reconciler(ABC):
 
     @abstractmethod
     def keys(self, event: Event) -> Iterable[Hashable]:
-        """The keys that this change of an object concerns."""
+        """The keys that an object concerns; asked for what it was and for what it is now."""
 
     @abstractmethod
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
@@ -152,10 +152,13 @@ class Reconciler(ABC):
     def handle(self, event: Event) -> None:
         if event.type is EventType.BOOKMARK:
             return
-        before = set(self.keys(event)) if event.type is EventType.DELETED else set()
-        if self.index.apply(event):
-            for key in before | set(self.keys(event)):
-                self._queue.add(key)
+        known = self.index.get(event.kind, key_of(event.object))
+        if not self.index.apply(event):
+            return
+        # Whom the object concerned before hears of it too: it may have moved away.
+        before = self.keys(Event(event.type, event.kind, known)) if known is not None else ()
+        for key in {*before, *self.keys(event)}:
+            self._queue.add(key)
 
     def enqueue(self, key: Hashable) -> None:
         """Asks for a look at `key` in the next step."""

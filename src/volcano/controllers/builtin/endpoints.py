@@ -39,13 +39,8 @@ class EndpointsController(Reconciler):
             return (Key(manifest["metadata"]["namespace"], name),) if name else ()
         if event.kind != POD:
             return (key_of(manifest),)
-        return self._services_of(manifest)
-
-    def _services_of(self, pod: Manifest) -> Iterable[Hashable]:
-        before = self.index.get(POD, key_of(pod))
-        all_labels = [labels_of(pod)] + ([labels_of(before)] if before else [])
-        services = self.index.find(SERVICE, "namespace", pod["metadata"]["namespace"])
-        return {key_of(service) for service in services for labels in all_labels if _selects(service, labels)}
+        services = self.index.find(SERVICE, "namespace", manifest["metadata"]["namespace"])
+        return [key_of(service) for service in services if _selects(service, labels_of(manifest))]
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)

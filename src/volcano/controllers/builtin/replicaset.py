@@ -74,7 +74,10 @@ class ReplicaSetController(Reconciler):
             for _ in range(min(missing, BURST))
         )
         surplus = by_dispensability(active)[: min(max(-missing, 0), BURST)]
-        changes = (*created, *(Delete(POD, key_of(pod), if_present=True) for pod in surplus))
+        changes: tuple[Operation, ...] = (
+            *created,
+            *(Delete(POD, key_of(pod), if_present=True) for pod in surplus),
+        )
         plan: list[Operation | Together] = [Together(changes)] if changes else []
         status, again = replica_status(owner, active, now)
         if would_change(owner.get("status") or {}, status):

@@ -1,0 +1,89 @@
+"""JobFlows create their jobs in the order of their dependencies and sum up how they fare."""
+
+from tests.cluster import SmallCluster
+from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.kube.kinds import EVENT, JOB, JOB_FLOW, JOB_TEMPLATE
+from volcano.kube.manifest import Manifest
+
+SPEC: Manifest = {
+    "tasks": [{"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}}]
+}
+
+
+async def templates(cluster: SmallCluster, *names: str) -> None:
+    for name in names:
+        await cluster.create(JOB_TEMPLATE, name, spec=SPEC)
+
+
+async def set_phase(cluster: SmallCluster, job: str, phase: str) -> None:
+    await cluster.patch(JOB, job, {"status": {"state": {"phase": phase}}}, "status")
+
+
+async def phase(cluster: SmallCluster, flow: str = "f") -> str:
+    found: str = (await cluster.get(JOB_FLOW, flow))["status"]["state"]["phase"]
+    return found
+
+
+FLOWS = [
+    {"name": "a"},
+    {"name": "b", "dependsOn": {"targets": ["a"]}},
+    {"name": "c", "dependsOn": {"targets": ["a", "b"]}},
+]
+
+
+async def test_a_flow_creates_each_job_when_those_it_depends_on_are_completed() -> None:
+    async with SmallCluster(JobFlowController(), JobTemplateController()) as cluster:
+        await templates(cluster, "a", "b", "c")
+        await cluster.create(JOB_FLOW, "f", spec={"flows": FLOWS})
+        assert await cluster.names(JOB) == ["f-a"]
+        assert await phase(cluster) == "Pending"
+        await set_phase(cluster, "f-a", "Running")
+        assert await phase(cluster) == "Running"
+        await set_phase(cluster, "f-a", "Completed")
+        assert await cluster.names(JOB) == ["f-a", "f-b"]
+        await set_phase(cluster, "f-b", "Completed")
+        await set_phase(cluster, "f-c", "Completed")
+        assert await phase(cluster) == "Succeed"
+        status = (await cluster.get(JOB_FLOW, "f"))["status"]
+        assert status["completedJobs"] == ["f-a", "f-b", "f-c"]
+        assert [entry["state"] for entry in status["jobStatusList"]] == ["Completed"] * 3
+        histories = status["jobStatusList"][0]["runningHistories"]
+        assert [entry["state"] for entry in histories] == ["Running", "Completed"]
+        template = await cluster.get(JOB_TEMPLATE, "b")
+        assert template["status"]["jobDependsOnList"] == ["f-b"]
+
+
+async def test_a_failed_job_fails_the_flow_and_nothing_more_is_started() -> None:
+    async with SmallCluster(JobFlowController()) as cluster:
+        await templates(cluster, "a", "b", "c")
+        await cluster.create(JOB_FLOW, "f", spec={"flows": FLOWS})
+        await set_phase(cluster, "f-a", "Running")
+        await set_phase(cluster, "f-a", "Failed")
+        assert await phase(cluster) == "Failed"
+        assert await cluster.names(JOB) == ["f-a"]
+
+
+async def test_jobs_are_deleted_after_success_where_the_flow_says_so() -> None:
+    async with SmallCluster(JobFlowController()) as cluster:
+        await templates(cluster, "a")
+        await cluster.create(JOB_FLOW, "f", spec={"flows": FLOWS[:1], "jobRetainPolicy": "delete"})
+        await set_phase(cluster, "f-a", "Completed")
+        assert await cluster.names(JOB) == []
+        assert await phase(cluster) == "Succeed"
+
+
+async def test_a_missing_template_is_said_and_waited_for() -> None:
+    async with SmallCluster(JobFlowController()) as cluster:
+        await cluster.create(JOB_FLOW, "f", spec={"flows": FLOWS[:1]})
+        assert await cluster.names(JOB) == []
+        assert [event["reason"] for event in await cluster.all(EVENT)] == ["TemplateNotFound"]
+        await templates(cluster, "a")
+        assert await cluster.names(JOB) == ["f-a"]
+
+
+async def test_a_flow_may_patch_its_template() -> None:
+    async with SmallCluster(JobFlowController()) as cluster:
+        await templates(cluster, "a")
+        flows = [{"name": "a", "patch": {"jobSpec": {"queue": "urgent", "tasks": SPEC["tasks"]}}}]
+        await cluster.create(JOB_FLOW, "f", spec={"flows": flows})
+        assert (await cluster.get(JOB, "f-a"))["spec"]["queue"] == "urgent"

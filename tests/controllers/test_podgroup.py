@@ -1,0 +1,88 @@
+"""Pods that ask for our scheduler get a PodGroup: alone, or with the siblings of their owner."""
+
+from typing import Any
+
+from tests.cluster import SmallCluster
+from volcano.controllers.builtin.replicaset import ReplicaSetController
+from volcano.controllers.podgroup import PodGroupController
+from volcano.kube.kinds import POD, POD_GROUP, REPLICA_SET
+from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_of
+
+GROUP = "scheduling.k8s.io/group-name"
+
+
+def pod(**fields: Any) -> Manifest:
+    resources = {"requests": {"cpu": "500m"}}
+    return {
+        "schedulerName": "volcano",
+        "containers": [{"name": "c", "image": "i", "resources": resources}],
+        **fields,
+    }
+
+
+async def test_a_bare_pod_gets_a_group_of_its_own() -> None:
+    async with SmallCluster(PodGroupController()) as cluster:
+        made = await cluster.create(POD, "p", spec=pod())
+        name = f"podgroup-{uid_of(made)}"
+        assert annotations_of(await cluster.get(POD, "p"))[GROUP] == name
+        group = await cluster.get(POD_GROUP, name)
+        assert (group["spec"]["minMember"], group["spec"]["minResources"]["cpu"]) == (1, "500m")
+        owner = controller_of(group)
+        assert owner is not None
+        assert owner["uid"] == uid_of(made)
+        await cluster.delete(POD, "p")
+        assert await cluster.names(POD_GROUP) == []
+
+
+async def test_other_schedulers_pods_and_pods_with_a_group_are_left_alone() -> None:
+    async with SmallCluster(PodGroupController()) as cluster:
+        await cluster.create(POD, "other", spec=pod(schedulerName="default-scheduler"))
+        await cluster.create(POD, "grouped", metadata={"annotations": {GROUP: "mine"}}, spec=pod())
+        assert await cluster.names(POD_GROUP) == []
+        assert annotations_of(await cluster.get(POD, "grouped"))[GROUP] == "mine"
+
+
+async def test_annotations_decide_queue_minimum_and_topology() -> None:
+    notes = {
+        "scheduling.volcano.sh/queue-name": "research",
+        "volcano.sh/preemptable": "true",
+        "volcano.sh/network-topology-mode": "SOFT",
+        "volcano.sh/network-topology-highest-tier": "2",
+    }
+    async with SmallCluster(PodGroupController()) as cluster:
+        made = await cluster.create(POD, "p", metadata={"annotations": notes}, spec=pod())
+        group = await cluster.get(POD_GROUP, f"podgroup-{uid_of(made)}")
+        assert group["spec"]["queue"] == "research"
+        assert group["spec"]["networkTopology"] == {"mode": "soft", "highestTierAllowed": 2}
+        assert group["metadata"]["annotations"]["volcano.sh/preemptable"] == "true"
+
+
+async def test_the_pods_of_a_replica_set_share_a_group_that_its_annotation_sizes() -> None:
+    spec = {
+        "replicas": 3,
+        "selector": {"matchLabels": {"app": "w"}},
+        "template": {"metadata": {"labels": {"app": "w"}}, "spec": pod()},
+    }
+    notes = {"scheduling.volcano.sh/group-min-member": "3"}
+    async with SmallCluster(PodGroupController(), ReplicaSetController()) as cluster:
+        made = await cluster.create(REPLICA_SET, "w", metadata={"annotations": notes}, spec=spec)
+        name = f"podgroup-{uid_of(made)}"
+        assert await cluster.names(POD_GROUP) == [name]
+        group = await cluster.get(POD_GROUP, name)
+        assert (group["spec"]["minMember"], group["spec"]["minResources"]["cpu"]) == (3, "1500m")
+        assert {annotations_of(p)[GROUP] for p in await cluster.all(POD)} == {name}
+        await cluster.patch(POD_GROUP, name, {"status": {"phase": "Running"}})
+        changed = {"metadata": {"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}}
+        await cluster.patch(REPLICA_SET, "w", changed)
+        group = await cluster.get(POD_GROUP, name)
+        assert (group["spec"]["minMember"], group["status"]["phase"]) == (2, "Running")
+        await cluster.patch(REPLICA_SET, "w", {"spec": {"replicas": 0}})
+        await cluster.pass_time(31, step=31)
+        assert await cluster.names(POD_GROUP) == []
+
+
+async def test_a_group_deleted_by_mistake_comes_back() -> None:
+    async with SmallCluster(PodGroupController()) as cluster:
+        made = await cluster.create(POD, "p", spec=pod())
+        await cluster.delete(POD_GROUP, f"podgroup-{uid_of(made)}")
+        assert await cluster.names(POD_GROUP) == [f"podgroup-{uid_of(made)}"]

@@ -1,0 +1,133 @@
+"""Queues open and close, alone and with their parents, and count their PodGroups truly."""
+
+from tests.cluster import SmallCluster
+from volcano.controllers.queue import QueueController
+from volcano.kube.kinds import COMMAND, EVENT, POD_GROUP, QUEUE
+from volcano.kube.manifest import Manifest, uid_of
+
+
+async def command(cluster: SmallCluster, queue: str, action: str) -> None:
+    target = await cluster.get(QUEUE, queue)
+    reference = {"apiVersion": QUEUE.api_version, "kind": "Queue", "name": queue, "uid": uid_of(target)}
+    await cluster.create(COMMAND, f"{queue}-{action.lower()}", action=action, target=reference)
+
+
+async def state(cluster: SmallCluster, queue: str) -> str:
+    found: str = (await cluster.get(QUEUE, queue))["status"]["state"]
+    return found
+
+
+async def group(cluster: SmallCluster, name: str, queue: str, phase: str) -> Manifest:
+    return await cluster.create(
+        POD_GROUP, name, spec={"queue": queue, "minMember": 1}, status={"phase": phase}
+    )
+
+
+async def test_root_and_default_exist_and_a_queue_without_a_parent_is_the_roots_child() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        assert await cluster.names(QUEUE) == ["default", "root"]
+        await cluster.create(QUEUE, "research", spec={"weight": 2})
+        queue = await cluster.get(QUEUE, "research")
+        assert (queue["spec"]["parent"], queue["status"]["state"]) == ("root", "Open")
+        assert (await cluster.get(QUEUE, "root"))["spec"]["reclaimable"] is False
+
+
+async def test_counters_follow_the_phases_of_pod_groups() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        for name, phase in (
+            ("a", "Pending"),
+            ("b", "Inqueue"),
+            ("c", "Running"),
+            ("d", "Running"),
+            ("e", "Completed"),
+        ):
+            await group(cluster, name, "default", phase)
+        status = (await cluster.get(QUEUE, "default"))["status"]
+        counts = {
+            part: status.get(part, 0) for part in ("pending", "inqueue", "running", "unknown", "completed")
+        }
+        assert counts == {"pending": 1, "inqueue": 1, "running": 2, "unknown": 0, "completed": 1}
+        await cluster.patch(POD_GROUP, "a", {"status": {"phase": "Unknown"}})
+        await cluster.delete(POD_GROUP, "c")
+        status = (await cluster.get(QUEUE, "default"))["status"]
+        assert (status["pending"], status["running"], status["unknown"]) == (0, 1, 1)
+
+
+async def test_a_pod_group_that_moves_is_counted_where_it_is() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "other", spec={})
+        await group(cluster, "a", "default", "Running")
+        await cluster.patch(POD_GROUP, "a", {"spec": {"queue": "other"}})
+        assert (await cluster.get(QUEUE, "default"))["status"]["running"] == 0
+        assert (await cluster.get(QUEUE, "other"))["status"]["running"] == 1
+
+
+async def test_the_schedulers_part_of_the_status_is_left_alone() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.patch(QUEUE, "default", {"status": {"allocated": {"cpu": "4"}}}, "status")
+        await group(cluster, "a", "default", "Running")
+        status = (await cluster.get(QUEUE, "default"))["status"]
+        assert (status["allocated"], status["running"]) == ({"cpu": "4"}, 1)
+
+
+async def test_closing_waits_for_the_pod_groups_at_work_and_opening_undoes_it() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        await group(cluster, "busy", "q", "Running")
+        await group(cluster, "done", "q", "Completed")
+        await command(cluster, "q", "CloseQueue")
+        assert await state(cluster, "q") == "Closing"
+        await cluster.delete(POD_GROUP, "busy")
+        assert await state(cluster, "q") == "Closed"
+        await command(cluster, "q", "OpenQueue")
+        assert await state(cluster, "q") == "Open"
+        assert await cluster.names(COMMAND) == []
+        assert {e["reason"] for e in await cluster.all(EVENT)} == {"CloseQueue"}
+
+
+async def test_children_close_and_open_with_their_parent() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "dept", spec={"parent": "root"})
+        await cluster.create(QUEUE, "team", spec={"parent": "dept"})
+        await cluster.create(QUEUE, "shy", spec={"parent": "dept"})
+        await command(cluster, "shy", "CloseQueue")
+        await command(cluster, "dept", "CloseQueue")
+        assert [await state(cluster, name) for name in ("dept", "team", "shy")] == ["Closed"] * 3
+        await command(cluster, "dept", "OpenQueue")
+        # What was closed on its own account stays closed.
+        assert [await state(cluster, name) for name in ("dept", "team", "shy")] == ["Open", "Open", "Closed"]
+
+
+async def test_a_child_cannot_open_under_a_closed_parent_but_follows_when_it_opens() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "dept", spec={"parent": "root"})
+        await cluster.create(QUEUE, "team", spec={"parent": "dept"})
+        await command(cluster, "team", "CloseQueue")
+        await command(cluster, "dept", "CloseQueue")
+        await command(cluster, "team", "OpenQueue")
+        assert await state(cluster, "team") == "Closed"
+        await command(cluster, "dept", "OpenQueue")
+        assert await state(cluster, "team") == "Open"
+
+
+async def test_the_root_queue_cannot_be_closed() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await command(cluster, "root", "CloseQueue")
+        assert await state(cluster, "root") == "Open"
+
+
+async def test_a_deleted_and_recreated_queue_starts_afresh() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        await command(cluster, "q", "CloseQueue")
+        await cluster.delete(QUEUE, "q")
+        await cluster.create(QUEUE, "q", spec={})
+        assert await state(cluster, "q") == "Open"
+
+
+async def test_an_unchanged_queue_costs_no_write() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await group(cluster, "a", "default", "Running")
+        before = cluster.registry.store.version
+        await cluster.pass_time(30, step=10)
+        assert cluster.registry.store.version == before
