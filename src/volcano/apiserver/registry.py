@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver import namespaces, objectmeta, ownership, patching, subresources
+from volcano.apiserver import namespaces, objectmeta, patching, subresources
 from volcano.apiserver.deletion import (
     ANSWERED_WITH_OBJECT,
     check_preconditions,
@@ -20,6 +20,7 @@ from volcano.apiserver.history import Record
 from volcano.apiserver.kindtable import KindTable, from_storage, reader, to_storage
 from volcano.apiserver.lookup import StoreLookup
 from volcano.apiserver.objectmeta import NewUid
+from volcano.apiserver.ownership import Ownership
 from volcano.apiserver.pages import Page, parse_version, read_page, select_all
 from volcano.apiserver.refusals import already_exists, conflict, invalid, not_found, unserved
 from volcano.apiserver.reply import Reply
@@ -95,6 +96,7 @@ class Registry:
         self._random = random
         self._new_uid = new_uid
         self._admit = admit
+        self._ownership = Ownership()
 
     def admit_with(self, admit: Admit) -> None:
         """Sets admission, where it needs the registry's lookup to be built."""
@@ -206,12 +208,15 @@ class Registry:
         if patch_type is PatchType.APPLY:
             record = self.store.get(served.storage.resource, request.key)
             if record is None and not request.subresource:
-                manifest = patching.applied_new(served, request, patch, self.clock.now())
+                manifest = self._ownership.applied(served, request, None, patch, self.clock.now())
                 return await self.create(replace(request, verb="create"), manifest)
         warnings: list[str] = []
 
         def build(old: Manifest) -> Manifest:
-            new = patching.apply(served, request, old, patch, self.clock.now())
+            if patch_type is PatchType.APPLY:
+                new = self._ownership.applied(served, request, old, patch, self.clock.now())
+            else:
+                new = patching.apply(served, old, patch, patch_type)
             warnings[:] = check_fields(served.strategy, request, new)
             return new
 
@@ -325,11 +330,13 @@ class Registry:
         """A new object after pruning, defaults, admission and validation."""
         strategy = served.strategy
         strategy.prune(manifest)
+        # First, as a real server does: a batch Job's labels, for one, carry its uid.
+        objectmeta.stamp(manifest["metadata"], self._new_uid, self.clock.now())
         strategy.default(manifest)
         strategy.before_create(manifest, self.clock.now())
         if self._admit is not None:
             manifest = await self._admitted(request, strategy, manifest, None)
-        ownership.track_creation(served, request, manifest, self.clock.now())
+        self._ownership.track(served, request, manifest, None, self.clock.now())
         causes = strategy.validate(manifest, None, request.subresource)
         if causes:
             raise invalid(served.kind, request.key.name, causes)
@@ -351,7 +358,6 @@ class Registry:
 
     async def _insert(self, request: Attributes, served: Served, manifest: Manifest, retries: int) -> Reply:
         metadata = manifest["metadata"]
-        objectmeta.stamp(metadata, self._new_uid, self.clock.now())
         rewrite = to_storage(served)
         if rewrite is not None:
             rewrite(manifest)
@@ -382,7 +388,7 @@ class Registry:
         strategy.before_update(new, old, request.subresource, now)
         if self._admit is not None:
             new = await self._admitted(request, strategy, new, old)
-        ownership.track_update(served, request, new, old, now)
+        self._ownership.track(served, request, new, old, now)
         causes = objectmeta.new_finalizers(served.kind, new, old)
         causes += strategy.validate(new, old, request.subresource)
         if causes:
