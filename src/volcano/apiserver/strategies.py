@@ -18,14 +18,15 @@ _NULLS_MEAN_SOMETHING = (kinds.CRD, kinds.CONTROLLER_REVISION)
 class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
-    __slots__ = ("_check", "_check_update", "_default", "_name_check", "_type", "kind")
+    __slots__ = ("_check", "_check_create", "_check_update", "_default", "_name_check", "_type", "kind")
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._type = _type_of(kind)
         self._default = defaults.default_for(kind)
-        self._check = rules.CREATE.get(kind)
-        self._check_update = rules.UPDATE.get(kind)
+        self._check = rules.ALWAYS.get(kind)
+        self._check_create = rules.ON_CREATE.get(kind)
+        self._check_update = rules.ON_UPDATE.get(kind)
         self._name_check = name_check_for(kind)
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
@@ -61,7 +62,10 @@ class BuiltInStrategy:
             causes = metadata_update_causes(new, old)
         if self._check is not None and subresource != "status":
             causes.extend(self._check(new))
-        if old is not None and self._check_update is not None:
+        if old is None:
+            if self._check_create is not None:
+                causes.extend(self._check_create(new))
+        elif self._check_update is not None:
             causes.extend(self._check_update(new, old, subresource))
         return causes
 

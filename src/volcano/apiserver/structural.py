@@ -347,7 +347,7 @@ def _uniqueness(schema: Schema) -> Callable[[list[Any]], list[Problem]] | None:
         seen: set[str] = set()
         problems = []
         for index, item in enumerate(value):
-            text = shown(identity(item))
+            text = json.dumps(identity(item), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
             if text in seen:
                 problem = Problem(
                     "FieldValueDuplicate", f"Duplicate value: {text.replace('{path}', '{ path }')}"

@@ -101,4 +101,4 @@ def shown(value: Any) -> str:
     """A value as field errors print it: strings quoted, numbers plain, the rest as JSON."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=not isinstance(value, str))
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -6,7 +6,6 @@ from typing import Any
 from volcano.apiserver.validation import field
 from volcano.apiserver.validation.field import Causes
 from volcano.apiserver.validation.names import (
-    dns_1035_label,
     dns_label,
     dns_subdomain,
     label_value,
@@ -176,7 +175,7 @@ def cron_job_name(value: str) -> tuple[str, ...]:
 
 NAME_CHECKS: Mapping[str, NameCheck] = {
     "Namespace": dns_label,
-    "Service": dns_1035_label,
+    "Service": dns_label,
     "CronJob": cron_job_name,
     **dict.fromkeys(_PATH_NAMES, path_segment),
 }

@@ -1,7 +1,10 @@
-"""Which checks apply to which built-in kind: on every write of its spec, and on changes."""
+"""Which checks apply to which built-in kind: on every write of its spec, on creation, and on changes."""
 
 from collections.abc import Callable, Iterable, Mapping
 
+from volcano.apiserver.validation import configuration as config
+from volcano.apiserver.validation import crds, pods, services, storage, workloads
+from volcano.kube import kinds
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
@@ -10,5 +13,66 @@ Check = Callable[[Manifest], Iterable[Cause]]
 # Takes the new object, the old one and the subresource.
 CheckUpdate = Callable[[Manifest, Manifest, str], Iterable[Cause]]
 
-CREATE: Mapping[Kind, Check] = {}
-UPDATE: Mapping[Kind, CheckUpdate] = {}
+ALWAYS: Mapping[Kind, Check] = {
+    kinds.NAMESPACE: config.namespace,
+    kinds.NODE: config.node,
+    kinds.POD: pods.pod,
+    kinds.SERVICE: services.service,
+    kinds.ENDPOINTS: services.endpoints,
+    kinds.CONFIG_MAP: config.config_map,
+    kinds.SECRET: config.secret,
+    kinds.EVENT: config.event,
+    kinds.EVENTS_EVENT: config.new_event,
+    kinds.PERSISTENT_VOLUME: storage.volume,
+    kinds.PERSISTENT_VOLUME_CLAIM: storage.claim,
+    kinds.RESOURCE_QUOTA: config.resource_quota,
+    kinds.LIMIT_RANGE: config.limit_range,
+    kinds.REPLICATION_CONTROLLER: workloads.replication_controller,
+    kinds.POD_TEMPLATE: workloads.pod_template,
+    kinds.PRIORITY_CLASS: config.priority_class,
+    kinds.POD_DISRUPTION_BUDGET: workloads.budget,
+    kinds.LEASE: workloads.lease,
+    kinds.STORAGE_CLASS: storage.storage_class,
+    kinds.CSI_NODE: config.csi_node,
+    kinds.CSI_DRIVER: storage.csi_driver,
+    kinds.CSI_STORAGE_CAPACITY: storage.storage_capacity,
+    kinds.VOLUME_ATTACHMENT: config.volume_attachment,
+    kinds.DEPLOYMENT: workloads.deployment,
+    kinds.REPLICA_SET: workloads.replica_set,
+    kinds.STATEFUL_SET: workloads.stateful_set,
+    kinds.DAEMON_SET: workloads.daemon_set,
+    kinds.CONTROLLER_REVISION: workloads.controller_revision,
+    kinds.BATCH_JOB: workloads.job,
+    kinds.BATCH_CRON_JOB: workloads.cron_job,
+    kinds.ENDPOINT_SLICE: services.endpoint_slice,
+    kinds.NETWORK_POLICY: services.network_policy,
+    kinds.ROLE: config.role,
+    kinds.CLUSTER_ROLE: config.cluster_role,
+    kinds.ROLE_BINDING: config.role_binding,
+    kinds.CLUSTER_ROLE_BINDING: config.cluster_role_binding,
+    kinds.MUTATING_WEBHOOK: config.webhooks,
+    kinds.VALIDATING_WEBHOOK: config.webhooks,
+    kinds.CRD: crds.crd,
+}
+ON_CREATE: Mapping[Kind, Check] = {kinds.POD: pods.pod_create}
+ON_UPDATE: Mapping[Kind, CheckUpdate] = {
+    kinds.POD: pods.pod_update,
+    kinds.SERVICE: services.service_update,
+    kinds.CONFIG_MAP: config.config_map_update,
+    kinds.SECRET: config.secret_update,
+    kinds.PERSISTENT_VOLUME: storage.volume_update,
+    kinds.PERSISTENT_VOLUME_CLAIM: storage.claim_update,
+    kinds.RESOURCE_QUOTA: config.resource_quota_update,
+    kinds.PRIORITY_CLASS: config.priority_class_update,
+    kinds.STORAGE_CLASS: storage.storage_class_update,
+    kinds.DEPLOYMENT: workloads.selector_update,
+    kinds.REPLICA_SET: workloads.selector_update,
+    kinds.DAEMON_SET: workloads.selector_update,
+    kinds.STATEFUL_SET: workloads.stateful_set_update,
+    kinds.CONTROLLER_REVISION: workloads.controller_revision_update,
+    kinds.BATCH_JOB: workloads.job_update,
+    kinds.ENDPOINT_SLICE: services.endpoint_slice_update,
+    kinds.ROLE_BINDING: config.binding_update,
+    kinds.CLUSTER_ROLE_BINDING: config.binding_update,
+    kinds.CRD: crds.crd_update,
+}
