@@ -1,6 +1,29 @@
 """A job's life from creation to its end (scenarios A)."""
 
-from tests.controllers.job.world import job, submit, world
+from tests.controllers.job.world import command, job, policy, running, submit, task, world
+from volcano.kube.kinds import CONFIG_MAP, JOB, POD, POD_GROUP, QUEUE, SECRET, SERVICE
+from volcano.kube.manifest import Key
+from volcano.kube.operations import Create, Patch
+
+
+def test_a1_a_job_that_fits_nowhere_stays_pending_and_goes_with_all_it_owns() -> None:
+    cluster = world()
+    submit(cluster, job(tasks=[task(cpu="1000")], plugins={"svc": [], "ssh": []}))
+    cluster.set_group("j", "Pending")
+    cluster.advance(600)
+    assert (cluster.phase("j"), cluster.pods()) == ("Pending", [])
+    cluster.delete_job("j")
+    cluster.run()
+    assert not any(cluster.objects[kind] for kind in (JOB, POD, POD_GROUP, SERVICE, CONFIG_MAP, SECRET))
+
+
+def test_a2_a_running_job_can_be_deleted_with_its_pods_and_podgroup() -> None:
+    cluster = running(job())
+    assert cluster.phase("j") == "Running"
+    cluster.delete_job("j")
+    cluster.run()
+    cluster.reap()
+    assert not any(cluster.objects[kind] for kind in (JOB, POD, POD_GROUP))
 
 
 def test_a3_a_plain_job_is_pending_then_running_then_completed() -> None:
@@ -11,4 +34,156 @@ def test_a3_a_plain_job_is_pending_then_running_then_completed() -> None:
     assert cluster.phase("j") == "Running"
     cluster.finish("j-main-0", "j-main-1")
     assert cluster.phase("j") == "Completed"
-    assert cluster.job("j")["status"]["succeeded"] == 2
+    assert [c["status"] for c in cluster.job("j")["status"]["conditions"]] == [
+        "Pending",
+        "Running",
+        "Completed",
+    ]
+
+
+def test_a4_a_failed_pod_may_abort_the_job_which_can_then_be_deleted() -> None:
+    cluster = running(job(policies=[policy("PodFailed", "AbortJob")]))
+    cluster.finish("j-main-0", phase="Failed", exit_code=3)
+    assert cluster.phase("j") == "Aborting"
+    cluster.reap()
+    assert cluster.phase("j") == "Aborted"
+    cluster.delete_job("j")
+    cluster.run()
+    assert cluster.pods() == []
+
+
+def test_a5_a_failed_pod_may_terminate_the_job() -> None:
+    cluster = running(job(policies=[policy("PodFailed", "TerminateJob")]))
+    cluster.finish("j-main-0", phase="Failed", exit_code=3)
+    cluster.settle()
+    assert cluster.phase("j") == "Terminated"
+
+
+def test_a6_an_executed_action_is_told_as_an_event_that_names_it() -> None:
+    cluster = running(job(policies=[policy("PodFailed", "TerminateJob")]))
+    cluster.finish("j-main-0", phase="Failed", exit_code=3)
+    (event,) = cluster.events("ExecuteAction")
+    assert "TerminateJob" in event["message"]
+    assert "j-main-0" in event["message"]
+    assert event["involvedObject"]["uid"] == cluster.job("j")["metadata"]["uid"]
+    assert event["source"] == {"component": "vc-controller-manager"}
+
+
+def test_a7_a_gang_that_cannot_be_scheduled_is_told_as_a_warning_once() -> None:
+    cluster = world()
+    submit(cluster, job())
+    group = cluster.group("j")
+    assert group is not None
+    condition = {
+        "type": "Unschedulable",
+        "status": "True",
+        "message": "2/2 tasks in gang unschedulable",
+        "lastTransitionTime": cluster.now().timestamp(),
+    }
+    key = Key("default", group["metadata"]["name"])
+    for transition in ("a", "b", "c"):
+        conditions = [{**condition, "transitionID": transition}]
+        cluster.change(POD_GROUP, key, {"status": {"phase": "Pending", "conditions": conditions}})
+        cluster.run()
+    (event,) = cluster.events("PodGroupPending")
+    assert event["type"] == "Warning"
+    assert event["message"] == "PodGroup default:j unschedulable, reason: 2/2 tasks in gang unschedulable"
+
+
+def test_a8_a_completed_job_stays_completed_whatever_is_asked_of_it() -> None:
+    cluster = running(job(tasks=[task(replicas=3)], minSuccess=1, minAvailable=1))
+    cluster.finish("j-main-0")
+    assert cluster.phase("j") == "Completed"
+    cluster.reap()
+    for action in ("RestartJob", "AbortJob", "TerminateJob", "ResumeJob", "SyncJob", "Nonsense"):
+        command(cluster, action)
+        cluster.settle()
+        assert cluster.phase("j") == "Completed"
+    assert cluster.pod_names() == ["j-main-0"]
+
+
+def test_a9_a_fresh_job_is_first_of_all_given_a_status() -> None:
+    cluster = world()
+    submit(cluster, job(minAvailable=2, plugins={"svc": []}))
+    first = cluster.log[0]
+    assert isinstance(first, Patch)
+    assert first.kind == JOB
+    assert first.patch["status"]["state"]["phase"] == "Pending"
+    assert first.patch["status"]["minAvailable"] == 2
+    assert [c["status"] for c in first.patch["status"]["conditions"]] == ["Pending"]
+
+
+def test_a10_pods_are_made_only_once_the_podgroup_is_let_in() -> None:
+    cluster = world()
+    submit(cluster, job())
+    assert cluster.pods() == []
+    cluster.set_group("j", "Pending")
+    assert cluster.pods() == []
+    cluster.set_group("j", "Inqueue")
+    assert cluster.pod_names() == ["j-main-0", "j-main-1"]
+
+
+def test_a_job_waits_for_its_queue_and_says_so() -> None:
+    cluster = world()
+    submit(cluster, job(queue="training"))
+    state = cluster.job("j")["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Pending", "QueueNotFound")
+    assert "'training' does not exist" in state["message"]
+    assert cluster.group("j") is None
+    cluster.put(QUEUE, {"metadata": {"name": "training"}, "spec": {}})
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+    assert "message" not in cluster.job("j")["status"]["state"]
+
+
+def test_a_queue_that_only_changes_its_share_wakes_no_job() -> None:
+    cluster = running(job())
+    cluster.change(QUEUE, Key("", "default"), {"status": {"allocated": {"cpu": "1"}}}, subresource="status")
+    brain = cluster.brains[0]
+    cluster._deliver()
+    assert brain.next_due() is None
+
+
+def test_everything_is_made_in_the_order_in_which_it_is_needed() -> None:
+    cluster = world()
+    submit(cluster, job(plugins={"svc": []}))
+    cluster.admit()
+    made = [operation.kind.kind for operation in cluster.log if isinstance(operation, Create)]
+    assert made == ["ConfigMap", "Service", "NetworkPolicy", "PodGroup", "Pod", "Pod"]
+
+
+def test_a_job_that_makes_no_sense_is_told_so_and_harms_nobody() -> None:
+    cluster = world()
+    submit(cluster, job("bad", tasks=[task("a"), task("a")]))
+    submit(cluster, job("worse", tasks=[{"name": "x", "replicas": "many"}]))
+    submit(cluster, job("good"))
+    cluster.settle()
+    assert cluster.phase("good") == "Running"
+    for name, words in (("bad", "two tasks are named 'a'"), ("worse", "spec.tasks[0].replicas is 'many'")):
+        state = cluster.job(name)["status"]["state"]
+        assert state["phase"] == "Pending"
+        assert state["reason"] == "InvalidJob"
+        assert words in state["message"]
+    assert len(cluster.events("InvalidJob")) == 2
+
+
+def test_a_finished_job_with_a_ttl_is_deleted_when_its_time_is_up() -> None:
+    cluster = running(job(ttlSecondsAfterFinished=100))
+    cluster.finish("j-main-0", "j-main-1")
+    cluster.advance(98)
+    assert cluster.phase("j") == "Completed"
+    cluster.advance(3)
+    assert cluster.find(JOB, "j") is None
+
+
+def test_a_ttl_of_nothing_deletes_at_once_and_an_aborted_job_is_kept() -> None:
+    cluster = running(job(ttlSecondsAfterFinished=0))
+    command(cluster, "AbortJob")
+    cluster.settle()
+    cluster.advance(1000)
+    assert cluster.phase("j") == "Aborted"
+    command(cluster, "ResumeJob")
+    cluster.settle()
+    cluster.finish("j-main-0", "j-main-1")
+    cluster.advance(1)
+    assert cluster.find(JOB, "j") is None

@@ -94,9 +94,12 @@ def _tear_down(seen: Observed, teardown: TearDown, request: Request, now: Instan
         counts = _after_tear_down(seen, keep_over=keep_over)
         status = replace(status, version=status.version + 1, controlled=controlled, counts=counts)
     status = moved(status, teardown.phase, seen.job, now, reason=str(request.action), message=request.cause)
+    written = _status(seen, status)
+    if not written:
+        return []  # it is under way already
     text = f"Start to execute action {request.action}" + (f": {request.cause}" if request.cause else "")
     occasion = f"{status.version}/{status.retries}/{targets}"
-    return [*_status(seen, status), events.say(seen.manifest, "ExecuteAction", text, now, occasion=occasion)]
+    return [*written, events.say(seen.manifest, "ExecuteAction", text, now, occasion=occasion)]
 
 
 def _targets(seen: Observed, request: Request) -> str:

@@ -1,0 +1,92 @@
+"""Tasks that wait for others, and claims (scenarios F)."""
+
+import pytest
+
+from tests.controllers.job.world import job, submit, task, world
+from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM
+
+
+def waiting_job(**depends: object) -> dict[str, object]:
+    return job(
+        tasks=[task("master", 1, minAvailable=1), task("work", 2, dependsOn={"name": ["master"], **depends})]
+    )
+
+
+def test_f1_a_task_is_not_started_before_the_one_it_depends_on() -> None:
+    cluster = world()
+    submit(cluster, waiting_job())
+    cluster.admit()
+    assert cluster.pod_names() == ["j-master-0"]
+
+
+def test_f2_it_starts_once_the_other_has_succeeded() -> None:
+    cluster = world()
+    submit(cluster, waiting_job())
+    cluster.admit()
+    cluster.finish("j-master-0")
+    assert cluster.pod_names() == ["j-master-0", "j-work-0", "j-work-1"]
+
+
+def test_f3_a_pod_that_runs_and_is_not_ready_does_not_count() -> None:
+    cluster = world()
+    submit(cluster, waiting_job())
+    cluster.admit()
+    cluster.set_pod("j-master-0", "Running", containerStatuses=[{"name": "main", "ready": False}])
+    cluster.run()
+    assert cluster.pod_names() == ["j-master-0"]
+    cluster.set_pod("j-master-0", "Running")
+    cluster.run()
+    assert cluster.pod_names() == ["j-master-0", "j-work-0", "j-work-1"]
+
+
+@pytest.mark.parametrize(("iteration", "started"), [("any", True), ("all", False), ("", False)])
+def test_one_of_several_suffices_only_when_the_task_says_so(iteration: str, started: bool) -> None:
+    tasks = [task("a", 1), task("b", 1), task("c", 1, dependsOn={"name": ["a", "b"], "iteration": iteration})]
+    cluster = world()
+    submit(cluster, job(tasks=tasks))
+    cluster.admit()
+    cluster.set_pod("j-a-0", "Running")
+    cluster.run()
+    assert ("j-c-0" in cluster.pod_names()) is started
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [({"a": ["b"], "b": ["a"]}, "a, b wait for each other"), ({"a": ["x"], "b": []}, "no task")],
+)
+def test_tasks_that_could_never_start_are_told_so(graph: dict[str, list[str]], words: str) -> None:
+    cluster = world()
+    submit(cluster, job(tasks=[task(name, dependsOn={"name": waits}) for name, waits in graph.items()]))
+    assert words in cluster.job("j")["status"]["state"]["message"]
+
+
+def test_f4_an_inline_claim_is_made_named_and_recorded() -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    cluster = world()
+    created = submit(cluster, job(volumes=[{"mountPath": "/data", "volumeClaim": claim}]))
+    ((key, made),) = cluster.objects[PERSISTENT_VOLUME_CLAIM].items()
+    assert made["spec"] == claim
+    assert made["metadata"]["ownerReferences"][0]["uid"] == created["metadata"]["uid"]
+    assert key.name.startswith("j-pvc-")
+    assert len(key.name) == len("j-pvc-") + 12
+    assert cluster.job("j")["spec"]["volumes"] == [
+        {"mountPath": "/data", "volumeClaim": claim, "volumeClaimName": key.name}
+    ]
+    cluster.settle()
+    assert cluster.job("j")["status"]["controlledResources"] == {f"volume-pvc-{key.name}": key.name}
+    assert cluster.pods()[0]["spec"]["volumes"][0]["persistentVolumeClaim"] == {"claimName": key.name}
+    assert len(cluster.objects[PERSISTENT_VOLUME_CLAIM]) == 1
+
+
+def test_f5_a_job_waits_for_a_claim_that_does_not_exist_yet() -> None:
+    cluster = world()
+    submit(cluster, job(volumes=[{"mountPath": "/data", "volumeClaimName": "mine"}]))
+    cluster.settle()
+    state = cluster.job("j")["status"]["state"]
+    assert (state["phase"], state["reason"]) == ("Pending", "PVCError")
+    assert "'mine' does not exist" in state["message"]
+    assert cluster.group("j") is None
+    assert len(cluster.events("PVCError")) == 1
+    cluster.put(PERSISTENT_VOLUME_CLAIM, {"metadata": {"name": "mine"}, "spec": {}})
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
