@@ -1,13 +1,73 @@
-"""Who manages which fields: managedFields kept up with every write."""
+"""Who manages which fields: managedFields kept up with every write that says, or follows one that said, who writes."""
 
+from volcano.apiserver.kindtable import Address, address_of
+from volcano.apiserver.objectmeta import metadata_of
 from volcano.apiserver.seams import Attributes, Served
 from volcano.clock import Instant
+from volcano.kube import apply
+from volcano.kube.client import PatchType
+from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Manifest
 
+# What writes of nobody in particular are recorded under, once an object's fields are tracked.
+NOBODY = "unknown"
 
-def track_creation(served: Served, request: Attributes, manifest: Manifest, now: Instant) -> None:
-    """Notes the fields of a new object as its creator's."""
 
+class Ownership:
+    """Tracks the managers of fields. Holds the compiled schemas of the kinds it has met."""
 
-def track_update(served: Served, request: Attributes, new: Manifest, old: Manifest, now: Instant) -> None:
-    """Notes the fields a write changed as the writer's."""
+    def __init__(self) -> None:
+        self._schemas: dict[Address, tuple[Served, apply.Schema]] = {}
+
+    def track(
+        self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant
+    ) -> None:
+        """Notes the fields a write sets or changes as the writer's; objects nobody tracked stay untracked."""
+        manager = request.options.field_manager
+        if request.options.patch_type is PatchType.APPLY:
+            return  # applying has noted it already
+        if not manager and "managedFields" not in new["metadata"]:
+            return
+        apply.track_update(
+            self._schema(served),
+            old,
+            new,
+            manager or NOBODY,
+            now.timestamp(),
+            request.subresource,
+            served.kind.api_version,
+        )
+
+    def applied(
+        self, served: Served, request: Attributes, old: Manifest | None, patch: Manifest, now: Instant
+    ) -> Manifest:
+        """The object after an apply patch, with its managers; `old` is None where it is created."""
+        metadata = metadata_of(patch)
+        name = metadata.setdefault("name", request.key.name)
+        if name != request.key.name:
+            raise BadRequest(
+                f"the name of the object ({name}) does not match the name on the URL ({request.key.name})"
+            )
+        if served.kind.namespaced:
+            metadata.setdefault("namespace", request.key.namespace)
+        return apply.apply_patch(
+            self._schema(served),
+            old,
+            patch,
+            request.options.field_manager,
+            request.options.force,
+            now.timestamp(),
+            request.subresource,
+            served.kind.api_version,
+        )
+
+    def _schema(self, served: Served) -> apply.Schema:
+        address = address_of(served.kind)
+        known = self._schemas.get(address)
+        if known is not None and known[0] is served:
+            return known[1]
+        schema = apply.built_in(served.kind.api_version, served.kind.kind) if not served.crd else None
+        if schema is None:
+            schema = apply.custom(served.schema, status="status" in served.kind.subresources)
+        self._schemas[address] = (served, schema)
+        return schema

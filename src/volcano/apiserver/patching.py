@@ -1,10 +1,8 @@
-"""Patches of all four types, applied to an object as it is served."""
+"""JSON, merge and strategic merge patches, applied to an object as it is served."""
 
 from typing import Any
 
-from volcano.apiserver.objectmeta import metadata_of
-from volcano.apiserver.seams import Attributes, Served
-from volcano.clock import Instant
+from volcano.apiserver.seams import Served
 from volcano.kube import facts
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, Invalid, UnsupportedMediaType
@@ -37,9 +35,8 @@ def check(served: Served, patch_type: PatchType, options: Options, patch: Any) -
         )
 
 
-def apply(served: Served, request: Attributes, old: Manifest, patch: Any, now: Instant) -> Manifest:
-    """The object after the patch."""
-    patch_type = request.options.patch_type
+def apply(served: Served, old: Manifest, patch: Any, patch_type: PatchType) -> Manifest:
+    """The object after a JSON, merge or strategic merge patch."""
     if patch_type is PatchType.STRATEGIC:
         type_ = facts.type_of(served.kind)
         assert type_ is not None, "checked before"
@@ -59,14 +56,3 @@ def apply_plain(old: Manifest, patch: Any, patch_type: PatchType) -> Manifest:
     if not isinstance(new, dict):
         raise BadRequest("the patch leaves no object")
     return new
-
-
-def applied_new(served: Served, request: Attributes, patch: Manifest, now: Instant) -> Manifest:
-    """The object that an apply patch creates."""
-    metadata = metadata_of(patch)
-    metadata.setdefault("name", request.key.name)
-    if metadata["name"] != request.key.name:
-        raise BadRequest(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({request.key.name})"
-        )
-    return patch

@@ -15,13 +15,14 @@ import orjson
 
 from volcano.apiserver.history import EMPTY, Change, History, Record
 from volcano.apiserver.selectable import INDEXED, reader_of, selectable
-from volcano.kube.errors import Unavailable
+from volcano.kube.errors import BadRequest, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.log import Log
 
 log = Log("store")
 
 HISTORY = 10_000
+LARGEST = 3 * 1024 * 1024  # bytes of one object
 
 
 class Stale(Exception):
@@ -129,6 +130,18 @@ class Collection:
         return self.keys[first:last]
 
 
+def encode(manifest: Manifest, version: int) -> bytes:
+    """An object's JSON under a version, which is set in it. Raises BadRequest or TooLarge when it cannot be stored."""
+    manifest["metadata"]["resourceVersion"] = str(version)
+    try:
+        data = orjson.dumps(manifest)
+    except TypeError as error:
+        raise BadRequest(f"the object cannot be written as JSON: {error}") from None
+    if len(data) > LARGEST:
+        raise TooLarge(f"Request entity too large: limit is {LARGEST} bytes, the object has {len(data)}")
+    return data
+
+
 class Store:
     """All objects. Synchronous but for `durable`; everything happens on one thread."""
 
@@ -178,8 +191,7 @@ class Store:
         if collection.records.get(key) is not previous:
             raise Stale(name, key)
         version = self._last + 1
-        manifest["metadata"]["resourceVersion"] = str(version)
-        data = orjson.dumps(manifest)
+        data = encode(manifest, version)
         record = collection.describe(manifest, version, data)
         self._write(collection, Change(version, key, previous, record, data))
         return record
@@ -190,8 +202,7 @@ class Store:
         if collection.records.get(previous.key) is not previous:
             raise Stale(name, previous.key)
         version = self._last + 1
-        manifest["metadata"]["resourceVersion"] = str(version)
-        data = orjson.dumps(manifest)
+        data = encode(manifest, version)
         self._write(collection, Change(version, previous.key, previous, None, data))
         return data
 
