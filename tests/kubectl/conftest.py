@@ -1,0 +1,84 @@
+"""The kubectl binary, and a server for it to talk to."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.kubectl.serving import Serving
+from volcano.apiserver.logs import LogOptions
+from volcano.kube.manifest import Manifest
+
+CACHED = Path.home() / ".cache" / "volcano-k8s"
+
+
+def find_kubectl() -> str:
+    """$KUBECTL, the newest one that our test control plane was built with, or the one on the PATH."""
+    cached = sorted(CACHED.glob("*/kubectl"))
+    return os.environ.get("KUBECTL") or (str(cached[-1]) if cached else "") or shutil.which("kubectl") or ""
+
+
+class Kubectl:
+    """Runs kubectl with its own home, so that no cache of another server misleads it."""
+
+    def __init__(self, binary: str, kubeconfig: Path, home: Path) -> None:
+        self.binary = binary
+        self.environment = {"HOME": str(home), "KUBECONFIG": str(kubeconfig), "PATH": os.environ["PATH"]}
+
+    def __call__(self, *arguments: str, stdin: str = "", **environment: str) -> str:
+        """What kubectl prints; fails with what it complained about when it failed."""
+        done = self.run(*arguments, stdin=stdin, **environment)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def run(self, *arguments: str, stdin: str = "", **environment: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [self.binary, *arguments],
+            input=stdin,
+            env={**self.environment, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def refused(self, *arguments: str, stdin: str = "") -> str:
+        """What kubectl complains about; fails when it does not."""
+        done = self.run(*arguments, stdin=stdin)
+        assert done.returncode != 0, f"kubectl {' '.join(arguments)} went through: {done.stdout}"
+        return done.stderr
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """A kubectl that keeps running; its lines come as it prints them."""
+        return subprocess.Popen(
+            [self.binary, *arguments], env=self.environment, stdout=subprocess.PIPE, text=True
+        )
+
+
+class Echo:
+    """Every pod's log says who it is."""
+
+    async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
+        return self._lines(pod["metadata"]["name"], options.tail_lines or 3)
+
+    async def _lines(self, name: str, count: int) -> AsyncIterator[bytes]:
+        for number in range(count):
+            yield f"{name} says {number}\n".encode()
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    serving = Serving(tmp_path_factory.mktemp("server"), Echo())
+    yield serving
+    serving.stop()
+
+
+@pytest.fixture(scope="module")
+def kubectl(serving: Serving, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
+    binary = find_kubectl()
+    if not binary:
+        pytest.skip("no kubectl: set $KUBECTL, put it on the PATH, or run `make test-k8s` once")
+    return Kubectl(binary, serving.kubeconfig, tmp_path_factory.mktemp("home"))
