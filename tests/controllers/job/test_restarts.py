@@ -173,7 +173,8 @@ def test_a_restart_leaves_nothing_of_the_round_before() -> None:
     cluster.settle()
     assert not before & {pod["metadata"]["uid"] for pod in cluster.pods()}
     new = cluster.group("j")
-    assert group is not None and new is not None
+    assert group is not None
+    assert new is not None
     assert group["metadata"]["name"] == new["metadata"]["name"]
     assert group["metadata"]["uid"] != new["metadata"]["uid"]
 

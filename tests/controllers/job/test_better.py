@@ -1,0 +1,198 @@
+"""Where users expect better than the reference: one test for each line of the parity page."""
+
+import pytest
+
+from tests.controllers.job.test_policies import phases_of
+from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
+from volcano.kube.errors import AlreadyExists, Forbidden, Invalid
+from volcano.kube.kinds import CONFIG_MAP, POD, SECRET, SERVICE
+from volcano.kube.manifest import Key, labels_of
+from volcano.kube.operations import Create, Operation
+
+
+def test_a_finished_job_keeps_its_true_counts() -> None:
+    cluster = running(job(tasks=[task("a", 2), task("b", 1)], minAvailable=1))
+    cluster.finish("j-a-0", "j-b-0")
+    cluster.finish("j-a-1", phase="Failed", exit_code=1)
+    cluster.settle()
+    status = cluster.job("j")["status"]
+    assert (status["succeeded"], status["failed"]) == (2, 1)
+    assert status["taskStatusCount"] == {
+        "a": {"phase": {"Succeeded": 1, "Failed": 1}},
+        "b": {"phase": {"Succeeded": 1}},
+    }
+    for name in cluster.pod_names():
+        cluster.evict(name)
+    cluster.settle()
+    assert cluster.job("j")["status"] == status
+
+
+def test_an_aborted_job_keeps_its_true_counts() -> None:
+    cluster = running(job(tasks=[task(replicas=3)]))
+    cluster.finish("j-main-0")
+    command(cluster, "AbortJob")
+    cluster.settle()
+    status = cluster.job("j")["status"]
+    assert (status["state"]["phase"], status["succeeded"]) == ("Aborted", 1)
+    assert not any(status.get(name) for name in ("running", "pending", "terminating"))
+
+
+def test_resuming_costs_no_retry() -> None:
+    cluster = running(job(maxRetry=1))
+    for _ in range(3):
+        command(cluster, "AbortJob")
+        cluster.settle()
+        command(cluster, "ResumeJob")
+        cluster.settle()
+        assert cluster.phase("j") == "Running"
+    assert "retryCount" not in cluster.job("j")["status"]
+
+
+def test_an_unknown_policy_still_works_after_a_restart() -> None:
+    cluster = running(job(policies=[policy("Unknown", "RestartJob")]))
+    for retries in (1, 2):
+        cluster.set_group("j", "Unknown")
+        cluster.settle()
+        assert (cluster.phase("j"), cluster.job("j")["status"]["retryCount"]) == ("Running", retries)
+    assert cluster.job("j")["status"]["version"] == 2
+
+
+def test_restarting_a_task_leaves_ssh_and_svc_objects_alone() -> None:
+    cluster = running(job(plugins={"ssh": [], "svc": []}, policies=[policy("PodFailed", "RestartTask")]))
+    before = {kind: cluster.objects[kind].copy() for kind in (SECRET, SERVICE, CONFIG_MAP)}
+    cluster.finish("j-main-0", phase="Failed", exit_code=1)
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+    assert {kind: cluster.objects[kind] for kind in before} == before
+    assert all(before.values())
+
+
+def test_the_transition_time_moves_only_with_the_phase() -> None:
+    cluster = running(job(tasks=[task(replicas=3)]))
+    since = cluster.job("j")["status"]["state"]["lastTransitionTime"]
+    cluster.clock.advance(100)
+    cluster.finish("j-main-0")
+    status = cluster.job("j")["status"]
+    assert (status["succeeded"], status["state"]["lastTransitionTime"]) == (1, since)
+    cluster.clock.advance(100)
+    cluster.finish("j-main-1", "j-main-2")
+    assert cluster.job("j")["status"]["state"]["lastTransitionTime"] != since
+
+
+def test_a_job_created_again_under_its_old_name_starts_at_once() -> None:
+    plugins = {"ssh": [], "svc": []}
+    cluster = running(job(plugins=plugins))
+    cluster.delete_job("j")
+    second = submit(cluster, job(plugins=plugins))
+    cluster.admit()
+    assert len(cluster.pods()) == 2
+    before = cluster.now()
+    cluster.reap()
+    cluster.start_pods()
+    assert (cluster.phase("j"), cluster.now()) == ("Running", before)
+    owners = {o["uid"] for pod in cluster.pods() for o in pod["metadata"]["ownerReferences"]}
+    assert owners == {second["metadata"]["uid"]}
+
+
+def test_what_an_earlier_job_of_the_name_left_behind_is_cleared_out_of_the_way() -> None:
+    """Its owner is gone and the garbage collector is slow: pods, Secret and Service are still there."""
+    plugins = {"ssh": [], "svc": []}
+    cluster = running(job(plugins=plugins), graceful=False)
+    first = cluster.job("j")["metadata"]["uid"]
+    cluster.remove(
+        next(k for k in cluster.objects if k.kind == "Job" and k.group.startswith("batch.v")),
+        Key("default", "j"),
+    )
+    cluster.run()
+    submit(cluster, job(plugins=plugins))
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+    for kind in (POD, SECRET, SERVICE, CONFIG_MAP):
+        for manifest in cluster.objects[kind].values():
+            assert first not in {owner["uid"] for owner in manifest["metadata"]["ownerReferences"]}
+
+
+def test_the_podgroup_can_be_found_by_the_jobs_name() -> None:
+    cluster = running(job())
+    group = cluster.group("j")
+    assert group is not None
+    assert labels_of(group)["volcano.sh/job-name"] == "j"
+    assert group["metadata"]["name"] == f"j-{cluster.job('j')['metadata']['uid']}"
+
+
+def test_a_pod_that_is_refused_is_told_and_the_others_are_made() -> None:
+    cluster = world()
+    submit(cluster, job(tasks=[task(replicas=4)], minAvailable=3))
+
+    def refuse(operation: Operation) -> Forbidden | None:
+        if isinstance(operation, Create) and operation.key.name == "j-main-1":
+            return Forbidden("exceeded quota: small")
+        return None
+
+    cluster.refuse = refuse
+    cluster.admit()
+    cluster.advance(2)
+    assert cluster.pod_names() == ["j-main-0", "j-main-2", "j-main-3"]
+    (event,) = cluster.events("FailedCreate")
+    assert event["message"] == "Error creating pod j-main-1: exceeded quota: small"
+    cluster.start_pods()
+    assert (cluster.phase("j"), cluster.job("j")["status"]["running"]) == ("Running", 3)
+    cluster.refuse = lambda operation: None
+    cluster.advance(60)
+    assert len(cluster.pods()) == 4
+
+
+def test_a_pod_the_server_finds_faulty_ends_the_job_after_a_number_of_tries() -> None:
+    cluster = world()
+    submit(cluster, job())
+    cluster.refuse = lambda operation: (
+        Invalid("spec.containers: Required value")
+        if operation.kind == POD and isinstance(operation, Create)
+        else None
+    )
+    cluster.admit()
+    cluster.advance(1000)
+    assert cluster.phase("j") == "Terminated"
+    assert any("retry limit was reached" in event["message"] for event in cluster.events("ExecuteAction"))
+
+
+def test_a_name_that_somebody_elses_pod_holds_is_told_and_waited_for() -> None:
+    cluster = world()
+    cluster.put(POD, {"metadata": {"name": "j-main-0"}, "spec": {}})
+    submit(cluster, job())
+    cluster.admit()
+    cluster.advance(1)
+    assert "already exists" in cluster.events("FailedCreate")[0]["message"]
+    cluster.remove(POD, Key("default", "j-main-0"))
+    cluster.advance(60)
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+
+
+def test_a_pod_deleted_while_pods_of_it_are_refused_is_not_forgotten() -> None:
+    cluster = running(job(policies=[policy("PodEvicted", "RestartJob")]))
+    refusals = [AlreadyExists("no"), AlreadyExists("no")]
+    cluster.refuse = lambda operation: refusals.pop() if refusals and operation.kind.kind == "Job" else None
+    cluster.evict("j-main-0")
+    cluster.advance(5)
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.job("j")["status"]["retryCount"]) == ("Running", 1)
+
+
+@pytest.mark.parametrize("action", ["AbortJob", "TerminateJob", "CompleteJob"])
+def test_a_stopped_job_says_what_stopped_it(action: str) -> None:
+    cluster = running(job(policies=[policy("PodFailed", action)]))
+    cluster.finish("j-main-1", phase="Failed", exit_code=1)
+    cluster.settle()
+    state = cluster.job("j")["status"]["state"]
+    assert (state["reason"], state["message"]) == (action, "PodFailed of pod j-main-1")
+
+
+def test_a_restarted_controller_changes_nothing_about_a_job_that_needs_nothing() -> None:
+    cluster = running(job(plugins={"ssh": [], "svc": [], "env": []}))
+    written = len(cluster.log)
+    cluster.kill()
+    cluster.start(controller())
+    cluster.settle()
+    assert cluster.log[written:] == []
+    assert phases_of(cluster) == ["Pending", "Running"]
