@@ -105,6 +105,20 @@ class Placer:
             bool(reject.mask[0]) for _, reject in self._session.policy.reject_nodes_now(task, table) or ()
         )
 
+    def fits(self, task: Task, queue: str, row: int) -> bool:
+        """As `feasible`, cheaper when asked once about a row that has just changed."""
+        fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
+        if fit.refusal is not None or not fit.alive[row]:
+            return False
+        ledger = self._session.ledger
+        room = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
+        if not (fit.request[fit.asked] < room[fit.asked] + STEP).all():
+            return False
+        if not self._session.policy.asked("reject_nodes_now"):
+            return True
+        answers = self._session.policy.reject_nodes_now(task, self._nodes.rows([row]))
+        return not any(bool(reject.mask[0]) for _, reject in answers or ())
+
     def curable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
         fit = self.fit(task, queue)
@@ -123,8 +137,11 @@ class Placer:
 
     def fits_with(self, task: Task, row: int, extra: Vector) -> bool:
         """Whether the request fits on a node once `extra` more is released there."""
-        room = self._nodes.rows([row]).future_idle[0] + extra
-        return bool((task.request <= room + STEP)[task.request > 0].all())
+        ledger = self._session.ledger
+        room = (
+            ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row] + extra
+        )
+        return bool((task.request < room + STEP)[task.request > 0].all())
 
     # -- runs -------------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,76 @@
+"""Gang-aware eviction: victims for a whole pending gang at once, the placement tried, everything or nothing done."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import STEP
+from volcano.model.task import Task
+from volcano.scheduler.actions.preempt import starving
+from volcano.scheduler.bundles import Bundle, bundles
+from volcano.scheduler.explain import Misfit
+from volcano.scheduler.plugin import Hunt, Purpose
+from volcano.scheduler.session import Session
+from volcano.scheduler.worklist import pending
+
+
+def evict_for_gangs(session: Session, purpose: Purpose) -> None:
+    """Serves starving jobs in policy order, each with the cheapest set of victims that lets all of it in."""
+    policy = session.policy
+    for queue, job in starving(session):
+        with session.attempt(job):
+            tasks = pending(session, job, lambda task: not task.best_effort and task.shape.preempts)
+            if not tasks:
+                continue
+            if purpose.across_queues and (policy.overused(queue) or not policy.preemptive(queue, tasks)):
+                continue
+            hunt = Hunt(purpose, job, tasks[0], breaking=True)
+            _search(session, hunt, queue, tasks, bundles(session, hunt))
+
+
+def _search(
+    session: Session, hunt: Hunt, queue: Queue, tasks: Sequence[Task], found: Sequence[Bundle]
+) -> bool:
+    """Adds bundles one by one; whenever the sum could do, tries it out."""
+    resources = session.resources
+    demand = sum((task.request for task in tasks), resources.zeros())
+    room = np.maximum(session.nodes.future_idle, 0.0).sum(axis=0)
+    asked = demand > 0
+    chosen: list[Bundle] = []
+    for bundle in [None, *found]:
+        if bundle is not None:
+            chosen.append(bundle)
+            room = room + bundle.gain(resources.zeros())
+        if (demand < room + STEP)[asked].all() and _try(session, hunt, queue, tasks, chosen):
+            return True
+    return False
+
+
+def _try(session: Session, hunt: Hunt, queue: Queue, tasks: Sequence[Task], chosen: Sequence[Bundle]) -> bool:
+    """Evicts and pipelines; stands only when the job would then be ready."""
+    ledger, policy, job = session.ledger, session.policy, hunt.job
+    with ledger.statement() as statement:
+        for bundle in chosen:
+            for victim in bundle.tasks:
+                ledger.evict(victim, hunt.purpose.value, job.uid)
+        for task in tasks:
+            if not _pipeline(session, job, queue, task, evicting=bool(chosen)):
+                break
+            if policy.job_pipelined(job):
+                break
+        if statement.changes and policy.job_pipelined(job):
+            statement.commit()
+            return True
+    return False
+
+
+def _pipeline(session: Session, job: Job, queue: Queue, task: Task, *, evicting: bool) -> bool:
+    if session.policy.allocatable(queue, task) <= 0:
+        return False
+    answer = session.placer.place(task, queue.name)
+    if isinstance(answer, Misfit):
+        session.explain(job, task, answer)
+        return False
+    return session.ledger.pipeline(task, answer.row, evicting=evicting) is None

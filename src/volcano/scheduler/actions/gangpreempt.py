@@ -1,0 +1,10 @@
+"""gangpreempt: inside a queue, a gang takes room from less important gangs, as a whole."""
+
+from volcano.scheduler.actions.gang import evict_for_gangs
+from volcano.scheduler.plugin import Purpose
+from volcano.scheduler.session import Session
+
+
+def gangpreempt(session: Session) -> None:
+    """Evicts inside a queue for whole gangs."""
+    evict_for_gangs(session, Purpose.GANG_PREEMPT)

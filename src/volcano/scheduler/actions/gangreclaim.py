@@ -1,0 +1,10 @@
+"""gangreclaim: across queues, a gang takes back what its queue deserves, as a whole."""
+
+from volcano.scheduler.actions.gang import evict_for_gangs
+from volcano.scheduler.plugin import Purpose
+from volcano.scheduler.session import Session
+
+
+def gangreclaim(session: Session) -> None:
+    """Evicts across queues for whole gangs."""
+    evict_for_gangs(session, Purpose.GANG_RECLAIM)

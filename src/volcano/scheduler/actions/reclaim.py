@@ -1,0 +1,47 @@
+"""reclaim: across queues, a queue that has less than it deserves takes it back from those that have more."""
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.task import Task
+from volcano.scheduler.actions.preempt import fill, starving
+from volcano.scheduler.plugin import Purpose
+from volcano.scheduler.session import Session
+from volcano.scheduler.victims import Hunter, Prey, other_queues
+from volcano.scheduler.worklist import pending
+
+
+def reclaim(session: Session) -> None:
+    """Serves starving jobs of queues that are not overused, in policy order."""
+    prey: dict[str, Prey] = {}
+    hopeless: set[object] = set()
+    for queue, job in starving(session):
+        if session.policy.overused(queue):
+            continue
+        found = prey.get(queue.name)
+        if found is None:
+            found = prey[queue.name] = other_queues(session, queue.name)
+        with session.attempt(job):
+            _take_back(session, queue, job, found, hopeless)
+
+
+class Reclaimer(Hunter):
+    """A hunter that asks before each task whether its queue may take room for it."""
+
+    def make_room(self, task: Task) -> bool:
+        return self._session.policy.preemptive(self._queue, (task,)) and super().make_room(task)
+
+
+def _take_back(session: Session, queue: Queue, job: Job, prey: Prey, hopeless: set[object]) -> None:
+    """Surplus members of gangs first; gangs are broken only when that was not enough."""
+    tasks = pending(session, job, lambda task: task.shape.preempts)
+    if not tasks:
+        return
+    mark = (queue.name, frozenset(task.shape for task in tasks), len(session.ledger.committed))
+    if mark in hopeless:
+        return
+    for breaking in (False, True):
+        if fill(
+            session, job, tasks, Reclaimer(session, job, queue, prey, Purpose.RECLAIM, breaking=breaking)
+        ):
+            return
+    hopeless.add(mark)

@@ -1,0 +1,21 @@
+"""shuffle: evict the running tasks that plugins want moved."""
+
+from volcano.model.status import Status
+from volcano.scheduler.session import Session
+
+
+def shuffle(session: Session) -> None:
+    """Asks once for all running tasks of all jobs; nobody is walked when no plugin wants to know."""
+    if not any(session.policy.tiers_of("victim_tasks")):
+        return
+    ledger = session.ledger
+    running = [
+        task
+        for job in session.snapshot.jobs.values()
+        for task in job.by_status.get(Status.RUNNING, ())
+        if not ledger.changed(task) and ledger.row(task) is not None
+    ]
+    for victim in session.policy.victim_tasks(running):
+        job = session.snapshot.jobs[victim.job]
+        with session.attempt(job):
+            ledger.evict(victim, "shuffle")

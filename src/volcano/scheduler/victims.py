@@ -1,0 +1,230 @@
+"""Making room by eviction: where, at whose expense, and never more than the task that asks will really use."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import STEP, Vector
+from volcano.model.status import EVICTABLE, Status
+from volcano.model.task import Shape, Task
+from volcano.scheduler.explain import Misfit
+from volcano.scheduler.plugin import Hunt, Purpose
+
+if TYPE_CHECKING:
+    from volcano.scheduler.session import Session
+
+Eligible = Callable[[Task], bool]
+
+
+class Prey:
+    """The running tasks that some hunts may look at, by node; brought up to date where the ledger changed."""
+
+    def __init__(self, session: "Session", eligible: Eligible) -> None:
+        self._session = session
+        self._eligible = eligible
+        self._by_row: list[list[Task]] = []
+        self.amount: Vector = session.ledger.used * 0.0  # what they hold, by row
+        self._seen = len(session.ledger.touched)
+        for row in range(len(session.nodes)):
+            self._by_row.append([])
+            self._look(row)
+
+    def on(self, row: int) -> list[Task]:
+        """The eligible tasks on a node, as of now."""
+        self._refresh()
+        return self._by_row[row]
+
+    def amounts(self) -> Vector:
+        self._refresh()
+        return self.amount
+
+    def _refresh(self) -> None:
+        touched = self._session.ledger.touched
+        if self._seen < len(touched):
+            for row in set(touched[self._seen :]):
+                self._look(row)
+            self._seen = len(touched)
+
+    def _look(self, row: int) -> None:
+        status = self._session.ledger.status
+        found = [
+            task
+            for task in self._session.snapshot.tasks_on[row].values()
+            if self._eligible(task) and status(task) in EVICTABLE
+        ]
+        self._by_row[row] = found
+        total = self.amount[row]
+        total[:] = 0.0
+        for task in found:
+            total += task.shape.request
+
+
+class Trail:
+    """The nodes to try for tasks of one shape, in order; one that gave room is tried first for the next task."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        self._rows = rows
+        self._at = 0
+
+    def __iter__(self) -> Iterator[int]:
+        while self._at < len(self._rows):
+            yield self._rows[self._at]
+            self._at += 1
+
+
+class Hunter:
+    """Finds room for the tasks of one job. `breaking` says whether gangs may be broken for it."""
+
+    def __init__(
+        self, session: "Session", job: Job, queue: Queue, prey: Prey, purpose: Purpose, *, breaking: bool
+    ) -> None:
+        self._session = session
+        self._job = job
+        self._queue = queue
+        self._prey = prey
+        self._purpose = purpose
+        self._breaking = breaking
+        self._trails: dict[Shape, Trail] = {}
+
+    def make_room(self, task: Task) -> bool:
+        """Pipelines the task, evicting as few as are needed; False, with nothing changed, when that is impossible."""
+        trail = self._trails.get(task.shape)
+        if trail is None:
+            if self._allowed(task) and self._place_as_is(task):
+                return True
+            trail = self._trails[task.shape] = Trail(self._rows(task))
+        hunt = Hunt(self._purpose, self._job, task, self._breaking)
+        ledger = self._session.ledger
+        for row in trail:
+            if self._fits(task, row):
+                return ledger.pipeline(task, row) is None
+            with ledger.statement() as statement:
+                if self._clear(hunt, row) and ledger.pipeline(task, row, evicting=True) is None:
+                    statement.commit()
+                    return True
+        return False
+
+    def _place_as_is(self, task: Task) -> bool:
+        """Without evicting anybody: on what is idle or already being released."""
+        answer = self._session.placer.place(task, self._queue.name)
+        return not isinstance(answer, Misfit) and self._session.ledger.pipeline(task, answer.row) is None
+
+    def _rows(self, task: Task) -> list[int]:
+        """Nodes that could hold the task if everybody eligible left, in the order to try them."""
+        rows = self._session.placer.curable(task, self._queue.name)
+        if self._purpose is Purpose.RECLAIM:
+            rows = np.sort(rows)
+        room = self._session.nodes.rows(rows).future_idle + self._prey.amounts()[rows]
+        asked = task.request > 0
+        enough = (task.request[asked] < room[:, asked] + STEP).all(axis=1)
+        found: list[int] = rows[enough].tolist()
+        return found
+
+    def _clear(self, hunt: Hunt, row: int) -> bool:
+        """Evicts on one node, worst first, until the task fits; True when it does."""
+        session, task = self._session, hunt.task
+        candidates = [other for other in self._prey.on(row) if self._may_take(task, other)]
+        if not candidates:
+            return False
+        policy = session.policy
+        ordered = policy.victim_order(hunt, candidates)
+        surplus, rest = self._by_surplus(ordered)
+        # A gang is not broken because a later tier would allow it: only in the second round, when nothing else helps.
+        victims = policy.victims(hunt, ordered if hunt.breaking else surplus)
+        if not victims or not session.placer.fits_with(task, row, _sum(victims)):
+            return False
+        if hunt.breaking and rest:
+            victims = [task for part in self._by_surplus(victims) for task in part]
+        for victim in victims:
+            if session.ledger.status(victim) not in EVICTABLE:
+                continue  # went with its gang
+            if not self._evict(hunt, victim):
+                continue
+            if self._fits(task, row):
+                return True
+        return False
+
+    def _evict(self, hunt: Hunt, victim: Task) -> bool:
+        """Evicts one task; in preemption, a gang that would fall below its minimum goes as a whole or not at all."""
+        session = self._session
+        ledger, job = session.ledger, session.snapshot.jobs[victim.job]
+        together = [victim]
+        if hunt.breaking and self._purpose is Purpose.PREEMPT and ledger.ready(job) <= job.min_available:
+            members = [task for task in job.tasks.values() if ledger.status(task) in EVICTABLE]
+            if len(members) > 1:
+                allowed = {task.uid for task in session.policy.victims(hunt, members)}
+                if not all(task.uid in allowed and task.preemptable for task in members):
+                    return False
+                together = members
+        for task in together:
+            ledger.evict(task, self._purpose.value, self._job.uid)
+        return True
+
+    def _by_surplus(self, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+        """Members their gangs can spare, and those whose loss would break them; each in the order given."""
+        ledger, jobs = self._session.ledger, self._session.snapshot.jobs
+        spare: dict[str, int] = {}
+        surplus: list[Task] = []
+        rest: list[Task] = []
+        for task in tasks:
+            job = jobs[task.job]
+            left = spare.get(task.job)
+            if left is None:
+                left = ledger.ready(job) - job.min_available
+            spare[task.job] = left - 1
+            (surplus if left > 0 else rest).append(task)
+        return surplus, rest
+
+    def _may_take(self, task: Task, other: Task) -> bool:
+        return other.job != task.job and (not task.best_effort or other.best_effort)
+
+    def _allowed(self, task: Task) -> bool:
+        if self._purpose is Purpose.RECLAIM:
+            return True  # the queue was asked whether it may take room
+        return self._session.policy.allocatable(self._queue, task) > 0
+
+    def _fits(self, task: Task, row: int) -> bool:
+        return self._allowed(task) and self._session.placer.fits(task, self._queue.name, row)
+
+
+class InnerHunter(Hunter):
+    """Finds room at the expense of the job's own, less important tasks."""
+
+    def _may_take(self, task: Task, other: Task) -> bool:
+        return other.job == task.job and (not task.best_effort or other.best_effort)
+
+    def _place_as_is(self, task: Task) -> bool:
+        return False
+
+
+def same_queue(session: "Session", queue: str) -> Prey:
+    """What preemption in a queue may look at: its running tasks that do not mind."""
+    jobs = session.snapshot.jobs
+    return Prey(session, lambda task: task.preemptable and task.job in jobs and jobs[task.job].queue == queue)
+
+
+def other_queues(session: "Session", queue: str) -> Prey:
+    """What reclaim on behalf of a queue may look at: running tasks of other queues that can be reclaimed from."""
+    jobs, queues = session.snapshot.jobs, session.snapshot.queues
+
+    def eligible(task: Task) -> bool:
+        job = jobs.get(task.job)
+        return (
+            job is not None
+            and task.preemptable
+            and task.status is Status.RUNNING
+            and job.queue != queue
+            and queues[job.queue].reclaimable
+        )
+
+    return Prey(session, eligible)
+
+
+def _sum(tasks: Sequence[Task]) -> Vector:
+    total = tasks[0].request.copy()
+    for task in tasks[1:]:
+        total += task.request
+    return total
