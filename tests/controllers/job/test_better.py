@@ -5,7 +5,7 @@ import pytest
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
 from volcano.kube.errors import AlreadyExists, Forbidden, Invalid
-from volcano.kube.kinds import CONFIG_MAP, POD, SECRET, SERVICE
+from volcano.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
 from volcano.kube.manifest import Key, labels_of
 from volcano.kube.operations import Create, Operation
 
@@ -80,7 +80,7 @@ def test_the_transition_time_moves_only_with_the_phase() -> None:
 
 
 def test_a_job_created_again_under_its_old_name_starts_at_once() -> None:
-    plugins = {"ssh": [], "svc": []}
+    plugins: dict[str, list[str]] = {"ssh": [], "svc": []}
     cluster = running(job(plugins=plugins))
     cluster.delete_job("j")
     second = submit(cluster, job(plugins=plugins))
@@ -96,13 +96,10 @@ def test_a_job_created_again_under_its_old_name_starts_at_once() -> None:
 
 def test_what_an_earlier_job_of_the_name_left_behind_is_cleared_out_of_the_way() -> None:
     """Its owner is gone and the garbage collector is slow: pods, Secret and Service are still there."""
-    plugins = {"ssh": [], "svc": []}
+    plugins: dict[str, list[str]] = {"ssh": [], "svc": []}
     cluster = running(job(plugins=plugins), graceful=False)
     first = cluster.job("j")["metadata"]["uid"]
-    cluster.remove(
-        next(k for k in cluster.objects if k.kind == "Job" and k.group.startswith("batch.v")),
-        Key("default", "j"),
-    )
+    cluster.remove(JOB, Key("default", "j"))
     cluster.run()
     submit(cluster, job(plugins=plugins))
     cluster.settle()
