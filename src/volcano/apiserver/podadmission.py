@@ -1,0 +1,172 @@
+"""What the server itself does to new pods: priority, service account, limits of the namespace, tolerations."""
+
+from random import Random
+
+from volcano.apiserver.lifecycle import qos_class
+from volcano.apiserver.limitranges import apply_defaults, limit_complaints
+from volcano.apiserver.refusals import forbidden
+from volcano.apiserver.seams import Attributes, Lookup
+from volcano.kube import kinds
+from volcano.kube.errors import Forbidden
+from volcano.kube.manifest import Key, Manifest
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_SECONDS = 3607
+_MIRROR = "kubernetes.io/config.mirror"
+_PATIENCE = 300
+_UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TO_RUN = {"NoExecute", ""}
+
+
+class PodAdmission:
+    """An `Admit` that completes new pods, to run before webhooks."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    async def __call__(
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        if new is None or attributes.subresource:
+            return new
+        if attributes.kind == kinds.PRIORITY_CLASS:
+            _only_default(attributes, new, lookup)
+        if attributes.kind != kinds.POD or attributes.verb != "create":
+            return new
+        apply_defaults(new, lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace))
+        self._account(attributes, new, lookup)
+        _priority(attributes, new, lookup)
+        _tolerate(new["spec"])
+        new["status"]["qosClass"] = qos_class(new["spec"])
+        return new
+
+    def _account(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+        """The service account a pod runs as, and where its token is mounted."""
+        if _MIRROR in (pod["metadata"].get("annotations") or {}):
+            return
+        spec, namespace = pod["spec"], attributes.key.namespace
+        name = spec.get("serviceAccountName") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
+        if account is None:
+            raise _refused(
+                attributes,
+                f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
+            )
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = account["imagePullSecrets"]
+        wanted = spec.get("automountServiceAccountToken")
+        if wanted is None:
+            wanted = account.get("automountServiceAccountToken")
+        if wanted is not False:
+            self._mount_token(spec)
+
+    def _mount_token(self, spec: Manifest) -> None:
+        missing = [
+            container
+            for name in ("initContainers", "containers")
+            for container in spec.get(name) or ()
+            if all(mount.get("mountPath") != _TOKEN_FOLDER for mount in container.get("volumeMounts") or ())
+        ]
+        if not missing:
+            return
+        name = "kube-api-access-" + "".join(self._random.choices(_ALPHABET, k=5))
+        for container in missing:
+            mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
+            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+        spec["volumes"] = [*(spec.get("volumes") or ()), _token_volume(name)]
+
+
+def _token_volume(name: str) -> Manifest:
+    where = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    return {
+        "name": name,
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": where}]}},
+            ],
+            "defaultMode": 0o644,
+        },
+    }
+
+
+def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+    """A pod's priority and preemption policy come from its class, or from the default one."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName")
+    if name:
+        found = lookup.find(kinds.PRIORITY_CLASS, Key("", name))
+        if found is None:
+            raise _refused(attributes, f"no PriorityClass with name {name} was found")
+    else:
+        defaults = [each for each in lookup.all(kinds.PRIORITY_CLASS) if each.get("globalDefault")]
+        found = min(defaults, key=lambda each: int(each.get("value") or 0), default=None)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    value = int((found or {}).get("value") or 0)
+    given = spec.get("priority")
+    if given is not None and given != value:
+        raise _refused(
+            attributes,
+            f"the integer value of priority ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name",
+        )
+    spec["priority"] = value
+    policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+    chosen = spec.get("preemptionPolicy")
+    if chosen is not None and chosen != policy:
+        raise _refused(
+            attributes,
+            f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name",
+        )
+    spec["preemptionPolicy"] = policy
+
+
+def _only_default(attributes: Attributes, new: Manifest, lookup: Lookup) -> None:
+    if not new.get("globalDefault"):
+        return
+    for other in lookup.all(kinds.PRIORITY_CLASS):
+        name = other["metadata"]["name"]
+        if other.get("globalDefault") and name != new["metadata"].get("name"):
+            raise _refused(
+                attributes, f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
+
+
+def _tolerate(spec: Manifest) -> None:
+    """A pod stays on a node that fails for five minutes, unless it says otherwise."""
+    present = spec.get("tolerations") or []
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+        for key in _UNREACHABLE
+        if not any(
+            each.get("key") in (key, None, "") and (each.get("effect") or "") in _TO_RUN for each in present
+        )
+    ]
+    if added:
+        spec["tolerations"] = [*present, *added]
+
+
+async def admit_limits(
+    attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+) -> Manifest | None:
+    """Admission by LimitRanges, to run after webhooks: refuses what is too small or too big."""
+    relevant = (kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
+    if new is None or attributes.kind not in relevant or attributes.subresource not in ("", "resize"):
+        return new
+    if old is not None and attributes.kind == kinds.POD and not attributes.subresource:
+        return new
+    for limits in lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace):
+        complaints = list(limit_complaints(attributes.kind, new, limits))
+        if complaints:
+            text = complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]"
+            raise _refused(attributes, text)
+    return new
+
+
+def _refused(attributes: Attributes, why: str) -> Forbidden:
+    return forbidden(attributes.kind, attributes.key.name, why)
