@@ -1,0 +1,215 @@
+"""gang: all or nothing."""
+
+import pytest
+
+from tests.builders import job, node, pod, podgroup, resources
+from tests.scenario import schedule, session
+from volcano.model.task import Task
+from volcano.scheduler.plugin import Hunt, Purpose
+from volcano.scheduler.plugins.gang import Gang
+from volcano.scheduler.session import Session
+
+PLUGINS = ("gang", "predicates")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "minimum", "bound"),
+    [
+        pytest.param(2, 3, 0, id="no room for the whole gang: nobody starts"),
+        pytest.param(3, 3, 3, id="exact fit: everybody starts"),
+        pytest.param(2, 2, 2, id="minimum met: the third member waits"),
+        pytest.param(2, 0, 2, id="B3: no minimum: whoever fits starts"),
+    ],
+)
+def test_gang_starts_all_or_none(cpus: int, minimum: int, bound: int) -> None:
+    result = schedule(
+        nodes=[node("n1", cpu=cpus)], jobs=[job("train", 3, min_available=minimum)], plugins=PLUGINS
+    )
+    assert len(result.bound()) == bound
+
+
+def test_without_gang_two_jobs_split_the_room_and_neither_is_whole() -> None:
+    jobs = [job("a", 3, cpu=1), job("b", 3, cpu=1)]
+    split = schedule(nodes=[node("n1", cpu=4)], jobs=jobs, plugins=["drf", "predicates"])
+    whole = schedule(nodes=[node("n1", cpu=4)], jobs=jobs, plugins=["gang", "drf", "predicates"])
+    assert len(split.bound()) == 4
+    assert sorted(whole.bound()) == ["a-worker-0", "a-worker-1", "a-worker-2"]
+
+
+def test_b1_a_role_without_a_place_does_not_hold_up_the_others() -> None:
+    result = schedule(
+        nodes=[node("n1", cpu=2, memory="4Gi", labels={"nodeRole": "worker"})],
+        podgroups=[podgroup("pg1", min_member=1)],
+        pods=[
+            pod("p1", group="pg1", role="master", spec={"nodeSelector": {"nodeRole": "master"}}),
+            pod("p2", group="pg1", role="worker", spec={"nodeSelector": {"nodeRole": "worker"}}),
+        ],
+        plugins=["gang", "drf", "proportion", "predicates", "nodeorder"],
+    )
+    assert result.bound() == {"p2": "n1"}
+
+
+def test_b2_a_role_short_of_its_minimum_keeps_the_whole_job_out() -> None:
+    to_master, to_worker = ({"nodeSelector": {"role": role}} for role in ("master", "worker"))
+    result = schedule(
+        nodes=[
+            node("n1", cpu=1, labels={"role": "master"}),
+            node("n2", cpu=2, labels={"role": "worker"}),
+        ],
+        podgroups=[podgroup("pg1", min_member=2, min_task_member={"master": 2, "worker": 0})],
+        pods=[
+            *(pod(f"m{i}", group="pg1", role="master", spec=to_master) for i in range(2)),
+            *(pod(f"w{i}", group="pg1", role="worker", spec=to_worker) for i in range(2)),
+        ],
+        plugins=["gang", "drf", "proportion", "predicates", "nodeorder"],
+    )
+    assert result.bound() == {}
+
+
+def test_pods_that_ask_for_nothing_count_towards_the_minimum() -> None:
+    result = schedule(
+        nodes=[node("n1", cpu=2)],
+        podgroups=[podgroup("mixed", min_member=4)],
+        pods=[
+            *(pod(f"mixed-cpu-{i}", group="mixed") for i in range(2)),
+            *(pod(f"mixed-free-{i}", None, group="mixed") for i in range(2)),
+        ],
+        plugins=PLUGINS,
+    )
+    assert len(result.bound()) == 4, "B8"
+
+
+def test_min_resources_must_be_reached_before_anybody_starts() -> None:
+    """minMember alone would let one pod start; the job needs three cpus to be of any use."""
+    wanted = resources(cpu=3)
+
+    def bound(cpus: int) -> int:
+        needy = job("needy", 4, min_available=1, min_resources=wanted)
+        return len(schedule(nodes=[node("n1", cpu=cpus)], jobs=[needy], plugins=PLUGINS).bound())
+
+    assert bound(2) == 0
+    assert bound(3) == 3
+
+
+def test_min_resources_beyond_what_the_pods_ask_for_do_not_lock_a_job_out() -> None:
+    modest = job("modest", 2, min_resources=resources(cpu=100))
+    assert len(schedule(nodes=[node("n1", cpu=2)], jobs=[modest], plugins=PLUGINS).bound()) == 2
+
+
+def test_a_job_that_runs_gets_replacements_one_by_one() -> None:
+    running = job("r", 3, min_available=1, min_resources=resources(cpu=3), on=["n1"])
+    assert len(schedule(nodes=[node("n1", cpu=2)], jobs=[running], plugins=PLUGINS).bound()) == 1
+
+
+@pytest.mark.parametrize(
+    ("group", "pods", "reason"),
+    [
+        pytest.param({"min_member": 3}, ["worker"] * 2, "NotEnoughTasks", id="too few tasks"),
+        pytest.param(
+            {"min_member": 3, "min_task_member": {"ps": 1}},
+            ["worker"] * 3,
+            "NotEnoughPodsOfTask",
+            id="a role is missing",
+        ),
+    ],
+)
+def test_a_job_that_can_never_start_is_not_valid(
+    group: dict[str, object], pods: list[str], reason: str
+) -> None:
+    made = session(
+        nodes=[node("n1")],
+        podgroups=[podgroup("pg", **group)],  # type: ignore[arg-type]
+        pods=[pod(f"p{i}", group="pg", role=role) for i, role in enumerate(pods)],
+        plugins=["gang"],
+    )
+    refusal = made.policy.job_valid(made.snapshot.jobs["default/pg"])
+    assert refusal is not None
+    assert refusal.reason == reason
+
+
+def test_role_minimums_beyond_the_jobs_own_are_not_looked_at() -> None:
+    made = session(
+        podgroups=[podgroup("pg", min_member=1, min_task_member={"ps": 2})],
+        pods=[pod("p", group="pg")],
+        plugins=["gang"],
+    )
+    assert made.policy.job_valid(made.snapshot.jobs["default/pg"]) is None
+
+
+def gang_and(made: Session) -> Gang:
+    plugin = made.policy.plugins[0]
+    assert isinstance(plugin, Gang)
+    return plugin
+
+
+def test_jobs_short_of_their_minimum_go_first() -> None:
+    made = session(
+        nodes=[node("n1")], jobs=[job("run", 2, min_available=1, on=["n1"]), job("wait", 1)], plugins=["gang"]
+    )
+    ordered = sorted(made.snapshot.jobs.values(), key=gang_and(made).job_order)
+    assert [each.name for each in ordered] == ["wait", "run"]
+
+
+def hunt(made: Session, *, breaking: bool = False) -> Hunt:
+    taker = made.snapshot.jobs["default/taker"]
+    return Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())), breaking)
+
+
+def running(made: Session, name: str) -> list[Task]:
+    return sorted(made.snapshot.jobs[f"default/{name}"].tasks.values(), key=lambda task: task.name)
+
+
+def test_victims_come_from_what_a_gang_has_beyond_its_minimum() -> None:
+    made = session(
+        nodes=[node("n1")], jobs=[job("v", 4, min_available=2, on="n1"), job("taker", 1)], plugins=["gang"]
+    )
+    allowed = gang_and(made).preemptable(hunt(made), running(made, "v"))
+    assert [task.name for task in allowed] == ["v-worker-0", "v-worker-1"]
+    assert len(gang_and(made).preemptable(hunt(made, breaking=True), running(made, "v"))) == 4
+
+
+def test_victims_leave_every_role_its_minimum() -> None:
+    made = session(
+        nodes=[node("n1")],
+        podgroups=[podgroup("v", min_member=2, min_task_member={"ps": 1})],
+        pods=[
+            pod("v-ps-0", group="v", role="ps", node="n1"),
+            *(pod(f"v-worker-{i}", group="v", role="worker", node="n1") for i in range(3)),
+        ],
+        jobs=[job("taker", 1)],
+        plugins=["gang"],
+    )
+    allowed = gang_and(made).preemptable(hunt(made), running(made, "v"))
+    assert [task.name for task in allowed] == ["v-worker-0", "v-worker-1"]
+
+
+def test_what_was_placed_and_undone_is_forgotten() -> None:
+    made = session(nodes=[node("n1")], jobs=[job("train", 3)], plugins=["gang"])
+    train = made.snapshot.jobs["default/train"]
+    with made.ledger.statement():
+        for task in train.tasks.values():
+            made.ledger.allocate(task, 0)
+        assert made.policy.job_ready(train)
+    assert made.policy.job_short(train) == 3
+
+
+def test_i10_enough_sub_groups_have_to_be_whole() -> None:
+    policy = {
+        "name": "g",
+        "labelSelector": {},
+        "matchLabelKeys": ["part"],
+        "subGroupSize": 1,
+        "minSubGroups": 2,
+    }
+
+    def bound(parts: list[str]) -> int:
+        result = schedule(
+            nodes=[node("n1", cpu=4)],
+            podgroups=[podgroup("pg", min_member=2, subGroupPolicy=[policy])],
+            pods=[pod(f"p-{i}", group="pg", labels={"part": part}) for i, part in enumerate(parts)],
+            plugins=PLUGINS,
+        )
+        return len(result.bound())
+
+    assert bound(["a", "b"]) == 2
+    assert bound(["a", "a"]) == 0
