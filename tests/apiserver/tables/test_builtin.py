@@ -81,7 +81,12 @@ ROWS: list[tuple[Kind, Manifest, dict[str, Any]]] = [
     ),
     (
         kinds.EVENTS_EVENT,
-        {"regarding": {"kind": "Job"}, "eventTime": timestamp(NOW - 5), "note": "n", "reportingController": "c"},
+        {
+            "regarding": {"kind": "Job"},
+            "eventTime": timestamp(NOW - 5),
+            "note": "n",
+            "reportingController": "c",
+        },
         {"Last Seen": "5s", "Object": "job", "Message": "n", "Source": "c", "Count": 1},
     ),
     (
@@ -90,7 +95,10 @@ ROWS: list[tuple[Kind, Manifest, dict[str, Any]]] = [
             "spec": {
                 "type": "LoadBalancer",
                 "clusterIPs": ["10.1.1.1"],
-                "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}],
+                "ports": [
+                    {"port": 80, "nodePort": 30080, "protocol": "TCP"},
+                    {"port": 53, "protocol": "UDP"},
+                ],
                 "selector": {"app": "web"},
             }
         },
@@ -277,8 +285,20 @@ def test_custom_columns_are_found_by_path_and_typed() -> None:
 
 
 def test_custom_columns_without_a_value_of_their_type_stay_empty() -> None:
-    manifest = {"metadata": {"name": "j"}, "status": {"count": "many", "started": "soon"}, "spec": {"open": 1}}
-    assert custom_printer(COLUMNS).cells(manifest, NOW)[:7] == ["j", None, None, None, None, "<invalid>", None]
+    manifest = {
+        "metadata": {"name": "j"},
+        "status": {"count": "many", "started": "soon"},
+        "spec": {"open": 1},
+    }
+    assert custom_printer(COLUMNS).cells(manifest, NOW)[:7] == [
+        "j",
+        None,
+        None,
+        None,
+        None,
+        "<invalid>",
+        None,
+    ]
 
 
 def test_a_crd_without_columns_shows_the_age() -> None:

@@ -110,7 +110,9 @@ def deleting(manifest: Manifest) -> Manifest:
             id="a sidecar that runs does not hold the pod up",
         ),
         pytest.param(
-            pod(RUNNING, inits=[waiting("X")], conditions=INITIALIZED), "Init:X", id="once initialized, a word stays"
+            pod(RUNNING, inits=[waiting("X")], conditions=INITIALIZED),
+            "Init:X",
+            id="once initialized, a word stays",
         ),
     ],
 )
@@ -141,7 +143,10 @@ def test_restarts_of_init_containers_count_only_while_initializing() -> None:
 
 def test_wide_output_says_where_the_pod_is() -> None:
     given = pod(RUNNING, podIPs=[{"ip": "10.0.0.1"}], nominatedNodeName="n2")
-    given["spec"] |= {"nodeName": "n1", "readinessGates": [{"conditionType": "Ready"}, {"conditionType": "X"}]}
+    given["spec"] |= {
+        "nodeName": "n1",
+        "readinessGates": [{"conditionType": "Ready"}, {"conditionType": "X"}],
+    }
     given["status"]["conditions"] = READY
     assert pod_cells(given, NOW)[4:] == ["5m", "10.0.0.1", "n1", "n2", "1/2"]
     assert pod_cells(pod(phase="Pending"), NOW)[5:] == ["<none>"] * 4
