@@ -42,8 +42,9 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> loggin
     """Sends our log lines to `stream` (standard error by default); returns the handler, to be removed again."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s %(message)s"))
+    handler.setLevel(level)
     root = logging.getLogger("volcano")
     root.addHandler(handler)
-    root.setLevel(level)
+    root.setLevel(min(level, root.level or level))
     root.propagate = False
     return handler

@@ -64,7 +64,7 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
     started = time.monotonic()
     try:
         await cluster.start()
-    except (DataDirectoryError, OSError) as error:
+    except (DataDirectoryError, state.DirectoryError, OSError) as error:
         await cluster.stop()
         raise CommandError(str(error)) from None
     try:
@@ -118,9 +118,12 @@ def _introduce(running: state.Running, seconds: float) -> None:
 
 def _detach(settings: Settings) -> int:
     """Starts the same command without --detach in a session of its own, and waits until it is ready."""
-    state.make_private(settings.directory)
+    try:
+        state.make_private(settings.directory)
+    except state.DirectoryError as error:
+        raise CommandError(str(error)) from None
     own = [argument for argument in sys.argv[1:] if argument != "--detach"]
-    log_file = settings.directory / "volcano.log"
+    log_file = settings.directory / state.LOG_FILE
     with open(log_file, "ab") as output:
         child = subprocess.Popen(
             [sys.executable, "-m", "volcano.entry.local", *own],
@@ -201,7 +204,7 @@ async def _run(
         console.print(f"applied {len(applied)} objects, following {len(targets)}", highlight=False)
         follower = Follower(cluster.client, SystemClock(), targets)
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
-    except (FileError, DataDirectoryError, OSError) as error:
+    except (FileError, DataDirectoryError, state.DirectoryError, OSError) as error:
         raise CommandError(str(error)) from None
     finally:
         await cluster.stop()

@@ -39,6 +39,8 @@ from volcano.log import Log
 from volcano.net.server import Server
 from volcano.net.tls import server_context
 from volcano.nodes.pools import Pool, SimulatedNode, nodes_of
+from volcano.scheduler.config import shipped
+from volcano.scheduler.loop import Scheduler
 
 log = Log("local")
 
@@ -70,6 +72,7 @@ class LocalCluster:
         self.url = ""
         self.registry: Registry
         self.client: Client
+        self.scheduler: Scheduler
         self.logs = ComponentLogs()
         self._random = random.Random(secrets.randbits(64))
         self._stack = AsyncExitStack()
@@ -102,7 +105,7 @@ class LocalCluster:
         await server.start()
         self._stack.push_async_callback(server.close)
         await self._install(parts.crds())
-        await self._install(system_manifests(self.settings.scheduler_conf or ""))
+        await self._install(system_manifests(self.settings.scheduler_conf or shipped()))
         await self._listen(server, credentials)
         self._start_parts()
         await self._until_ready()
@@ -142,7 +145,7 @@ class LocalCluster:
     def _open_store(self) -> Store:
         if not self.settings.durable:
             return Store()
-        durable = Durable(self.settings.directory)
+        durable = Durable(self.settings.directory / state.STORE)
         self._stack.callback(durable.close)
         return durable.store
 
@@ -194,6 +197,11 @@ class LocalCluster:
         for part, brains in parts.brains(self.settings, nodes, self._random).items():
             for brain in brains:
                 self._run_brain(part, brain)
+        with component(parts.SCHEDULER):
+            self._ready["scheduler"] = False
+            conf = self.settings.scheduler_conf
+            self.scheduler = parts.scheduler(self.client, self.clock, conf, lambda: self._mark("scheduler"))
+            self._tasks.append(asyncio.create_task(self.scheduler.run(), name="scheduler"))
         for janitor in parts.janitors(self.registry):
             with component(parts.KUBERNETES):
                 self._tasks.append(asyncio.create_task(janitor.run(), name=janitor.name))

@@ -207,7 +207,17 @@ def table_of(rows: Iterable[Row]) -> Table:
         pods = ", ".join(f"{count} {phase.lower()}" for phase, count in sorted(row.pods.items()))
         seconds = f"{row.seconds:.0f}s" if not math.isinf(row.seconds) else ""
         phase = f"[{colour}]{row.phase}[/]"
-        cells = (row.kind, row.namespace, row.name, phase, pods, str(row.nodes), row.queue, seconds, row.remark)
+        cells = (
+            row.kind,
+            row.namespace,
+            row.name,
+            phase,
+            pods,
+            str(row.nodes),
+            row.queue,
+            seconds,
+            row.remark,
+        )
         table.add_row(*cells)
     return table
 

@@ -2,7 +2,7 @@
 
 import json
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from volcano.apiserver.janitor import Janitor
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.seams import Admit
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
+from volcano.clock import Clock
 from volcano.controllers.builtin.daemonset import DaemonSetController
 from volcano.controllers.builtin.deployment import DeploymentController
 from volcano.controllers.builtin.endpoints import EndpointsController
@@ -23,6 +24,7 @@ from volcano.controllers.builtin.statefulset import StatefulSetController
 from volcano.controllers.builtin.volumes import VolumeController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
@@ -32,13 +34,16 @@ from volcano.kube.kinds import CRD, Kind
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.reconciler import Brain
 from volcano.local.admission import in_process
+from volcano.local.configmap import ConfigMapSource
 from volcano.local.state import STATE_FILE
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated import SimulatedNodes
+from volcano.scheduler.loop import Scheduler
 
 if TYPE_CHECKING:
     from volcano.local.cluster import Settings
 
+SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
@@ -58,6 +63,7 @@ def brains(settings: "Settings", nodes: Sequence[SimulatedNode], random: Random)
             SimulatedNodes(nodes, default_duration=settings.sim_duration),
         ],
         CONTROLLERS: [
+            JobController(),
             QueueController(),
             PodGroupController(),
             CronJobController(),
@@ -71,6 +77,12 @@ def brains(settings: "Settings", nodes: Sequence[SimulatedNode], random: Random)
 def janitors(registry: Registry) -> list[Janitor[Any]]:
     """Those who tidy up in the store itself."""
     return [Collector(registry), NamespaceTerminator(registry), CrdTerminator(registry)]
+
+
+def scheduler(client: Client, clock: Clock, conf: str | None, on_ready: Callable[[], None]) -> Scheduler:
+    """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
+    source = ConfigMapSource(client, conf)
+    return Scheduler(client, source, clock, serve_default=True, on_ready=on_ready)
 
 
 def crds() -> list[tuple[Kind, Manifest]]:

@@ -11,6 +11,9 @@ from pathlib import Path
 from volcano.net.tls import write_private
 
 STATE_FILE = "cluster.json"
+LOG_FILE = "volcano.log"
+STORE = "store"
+OURS = (STATE_FILE, LOG_FILE, STORE)
 POLL = 0.05
 
 
@@ -40,9 +43,22 @@ def memory_directory() -> Path:
     return Path(base) / "volcano-in-memory"
 
 
+class DirectoryError(Exception):
+    """A directory that a cluster cannot live in; it is left as it was."""
+
+
 def make_private(directory: Path) -> None:
-    """Creates a directory that only its owner may read: it holds the cluster's keys."""
-    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Creates a directory that only its owner may read: it holds the cluster's keys. A foreign one is refused."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        foreign = sorted(entry.name for entry in directory.iterdir() if entry.name not in OURS)
+    except OSError as error:
+        raise DirectoryError(f"{directory}: cannot be used as a data directory: {error.strerror}") from None
+    if foreign and not (directory / STORE).exists() and not (directory / "ca.crt").exists():
+        held = ", ".join(foreign[:3])
+        raise DirectoryError(
+            f"{directory}: is no data directory of ours (it holds {held}); choose a new or empty one"
+        )
 
 
 def announce(running: Running) -> None:

@@ -1,0 +1,27 @@
+"""The scheduler's configuration in a ConfigMap: editing it reconfigures the scheduler."""
+
+from volcano.clock import Clock
+from volcano.kube.client import Client, Event, EventType
+from volcano.kube.kinds import CONFIG_MAP
+from volcano.kube.mirror import Mirror
+from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.kube.reconciler import Watch
+from volcano.local.system import CONFIG_KEY, CONFIG_NAME
+from volcano.scheduler.source import ConfigSource
+
+
+class ConfigMapSource(ConfigSource):
+    """Follows the ConfigMap `volcano-scheduler-configmap` in volcano-system; the last good text stays in force."""
+
+    def __init__(self, client: Client, text: str | None) -> None:
+        super().__init__(text, file=f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_NAME}")
+        self._client = client
+
+    async def follow(self, clock: Clock) -> None:
+        watch = Watch(CONFIG_MAP, namespace=SYSTEM_NAMESPACE, fields=f"metadata.name={CONFIG_NAME}")
+        await Mirror(self._client, watch, self._see, clock).run()
+
+    def _see(self, event: Event) -> None:
+        data = event.object.get("data") or {}
+        if event.type is not EventType.DELETED and CONFIG_KEY in data:
+            self.offer(data[CONFIG_KEY])
