@@ -111,7 +111,7 @@ class ApiServer:
         asked = _route(request)
         mutating = asked.verb not in READING
         who = _Who()
-        self.metrics.inflight(1, mutating=mutating)
+        self._busy(1, mutating=mutating)
         try:
             with collecting() as warnings:
                 answer = await self._answer(request, asked, who)
@@ -125,8 +125,14 @@ class ApiServer:
             )
             answer = refusal(InternalError("Internal error occurred: the request could not be handled"))
         finally:
-            self.metrics.inflight(-1, mutating=mutating)
+            self._busy(-1, mutating=mutating)
         return self._booked(request, asked, who, answer, received)
+
+    def _busy(self, change: int, *, mutating: bool) -> None:
+        if mutating:
+            self.metrics.mutating += change
+        else:
+            self.metrics.reading += change
 
     async def _answer(self, request: Request, asked: Route, who: "_Who") -> Answer:
         who.real = self.authenticator.authenticate(request)
@@ -153,15 +159,14 @@ class ApiServer:
 
     async def _counted(self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]) -> AsyncIterator[bytes]:
         """The same stream, counted while it is open."""
-        gauge = self.metrics.long_running.labels(*labels)
-        gauge.inc()
+        self.metrics.long_running(labels, 1)
         try:
             async for chunk in chunks:
                 yield chunk
         except ApiError as error:
             log.warning("stream broke off", error=error.message)
         finally:
-            gauge.dec()
+            self.metrics.long_running(labels, -1)
             close = getattr(chunks, "aclose", None)
             if close is not None:
                 await close()
