@@ -1,7 +1,7 @@
 """Durations read and print as Go's do."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.kube import duration
@@ -46,6 +46,7 @@ def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
     assert repr(text) in str(refusal.value)
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**62), 2**62))
 def test_a_printed_duration_reads_back(nanoseconds: int) -> None:
     assert duration.parse_nanoseconds(duration.format_nanoseconds(nanoseconds)) == nanoseconds

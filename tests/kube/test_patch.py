@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.kube.patch import PatchError, diff, json_patch, merge_diff, merge_patch, same
@@ -97,12 +97,14 @@ WITHOUT_NULL = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(WITH_NULL, WITH_NULL)
 def test_the_difference_turns_one_document_into_the_other(before: Any, after: Any) -> None:
     assert same(json_patch(before, diff(before, after)), after)
     assert diff(before, before) == []
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(st.text("ab", max_size=2), WITHOUT_NULL),
     st.dictionaries(st.text("ab", max_size=2), WITHOUT_NULL),

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.kube import quantity
@@ -79,6 +79,7 @@ TEXTS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(TEXTS)
 def test_the_canonical_text_says_the_same_amount_and_is_its_own_canonical_text(text: str) -> None:
     printed = quantity.canonical(text)
@@ -86,11 +87,13 @@ def test_the_canonical_text_says_the_same_amount_and_is_its_own_canonical_text(t
     assert quantity.canonical(printed) == printed
 
 
+@settings(deadline=None)
 @given(st.integers(-(2**62), 2**62))
 def test_bytes_print_and_read_back(amount: int) -> None:
     assert quantity.parse(quantity.format_binary(amount)) == amount
 
 
+@settings(deadline=None)
 @given(st.integers(-(10**15), 10**15))
 def test_thousandths_print_and_read_back(amount: int) -> None:
     assert quantity.milli(quantity.format_milli(amount)) == amount

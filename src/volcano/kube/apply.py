@@ -1,0 +1,306 @@
+"""Server-side apply: who owns which fields, what an applied configuration changes, and with whom it conflicts."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from volcano.kube import fieldset, merging, shapes
+from volcano.kube.errors import BadRequest, Cause, Conflict
+from volcano.kube.fieldset import FieldSet, difference, intersection, union
+from volcano.kube.managers import Holding, Holdings, Owner, Write, capped, decode, encode
+from volcano.kube.manifest import Manifest
+from volcano.kube.merging import Comparison
+from volcano.kube.shapes import Schema
+
+__all__ = ["Schema", "apply_patch", "built_in", "custom", "manager_name", "track_update"]
+
+built_in, custom = shapes.built_in, shapes.custom
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+BEFORE_FIRST_APPLY = "before-first-apply"
+LONGEST_ANNOTATIONS = 256 * 1024
+# Nobody owns these: the server sets them, or they say which object it is.
+_IDENTITY = frozenset({
+    "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+    "resourceVersion",
+})  # fmt: skip
+_TYPE = frozenset({"apiVersion", "kind"})
+_UNOWNED: FieldSet = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {".": {}} | {f"f:{name}": {} for name in _IDENTITY},
+}
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """The name a write is recorded under: what the client says, or the first part of its user agent."""
+    return field_manager or user_agent.split("/", 1)[0][:128] or "unknown"
+
+
+def track_update(
+    schema: Schema,
+    old: Manifest | None,
+    new: Manifest,
+    manager: str,
+    now_timestamp: str,
+    subresource: str = "",
+    api_version: str = "",
+) -> None:
+    """Notes in `new` that the fields which differ from `old` (None on create) are now the manager's.
+
+    A request may itself replace managedFields, or reset them with an empty list; if it says nothing, those of `old`
+    go on. Objects whose fields nobody tracked stay untracked until somebody applies.
+    """
+    metadata = new["metadata"]
+    write = Write(manager, now_timestamp, subresource, api_version or new["apiVersion"])
+    entries = _starting_entries(metadata.pop("managedFields", None), old, subresource)
+    if old is None and not entries:
+        fields = _created(schema, new, subresource)
+        holding = {write.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
+    elif not entries:
+        return
+    else:
+        holding = _updated(schema, old or {}, new, decode(entries), write)
+    if holding:
+        metadata["managedFields"] = encode(holding)
+
+
+def apply_patch(
+    schema: Schema,
+    live: Manifest | None,
+    applied: Manifest,
+    manager: str,
+    force: bool,
+    now_timestamp: str,
+    subresource: str = "",
+    api_version: str = "",
+) -> Manifest:
+    """The object after an apply: what is applied merged in, what is no longer applied and nobody else's removed.
+
+    Raises Conflict, naming each field somebody else owns and this would change, unless `force` takes them over.
+    """
+    write = Write(manager, now_timestamp, subresource, api_version or applied.get("apiVersion", ""))
+    applied = _checked(schema, applied, write)
+    before = _without_managed(live) if live is not None else {}
+    holdings = decode((live or {}).get("metadata", {}).get("managedFields") or ())
+    if live is not None and not holdings:
+        first = replace(write, manager=BEFORE_FIRST_APPLY)
+        fields = _created(schema, before, subresource)
+        holdings = {first.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
+    merged, kept = _applied(schema, before, applied, holdings, write, force=force)
+    if merged != before:
+        kept = _stamped(kept, write)
+    result: Manifest = merging.tidied(schema.shape, merged)
+    result["metadata"] = dict(result.get("metadata") or {})
+    if manager == "kubectl":
+        _sync_last_applied(applied, result)
+    encoded = encode({owner: holding for owner, holding in kept.items() if holding.fields})
+    if encoded:
+        result["metadata"]["managedFields"] = encoded
+    return result
+
+
+def _checked(schema: Schema, applied: Manifest, write: Write) -> Manifest:
+    """The applied configuration without nulls; refused when it is for another version or does not fit the schema."""
+    if applied.get("apiVersion") != write.version:
+        raise BadRequest(
+            "Incorrect version specified in apply patch. "
+            f"Specified patch version: {applied.get('apiVersion')}, expected: {write.version}"
+        )
+    if (applied.get("metadata") or {}).get("managedFields") is not None:
+        raise BadRequest("metadata.managedFields must be nil")
+    applied = _without_nulls(applied)
+    problems = merging.undeclared(schema.shape, applied)
+    try:
+        problems += merging.duplicates(schema.shape, applied)
+    except ValueError as error:
+        problems.append(str(error))
+    if problems:
+        raise BadRequest(f"failed to create typed patch object ({_describe(applied)}): {'; '.join(problems)}")
+    return applied
+
+
+def _describe(manifest: Manifest) -> str:
+    metadata = manifest.get("metadata") or {}
+    return (
+        f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; "
+        f"{manifest.get('apiVersion')}, Kind={manifest.get('kind')}"
+    )
+
+
+def _applied(
+    schema: Schema, live: Manifest, applied: Manifest, holdings: Holdings, write: Write, *, force: bool
+) -> tuple[Manifest, Holdings]:
+    """The merged and pruned object, and who then holds what; raises Conflict unless forced."""
+    me = write.owner("Apply")
+    last = holdings.get(me)
+    merged = merging.merge(schema.shape, live, applied)
+    mine = _owned(schema, merging.field_set(schema.shape, applied), write.subresource)
+    holdings = {**holdings, me: Holding(mine, write.version, last.time if last else "")}
+    if last and last.fields:
+        merged = _pruned(schema, merged, holdings.values(), last.fields)
+    change = merging.compare(schema.shape, live, merged)
+    conflicts = _conflicts(holdings, change, me)
+    if conflicts and not force:
+        conflicts = _serious(schema, live, conflicts, write)
+        if conflicts:
+            raise _conflict(conflicts)
+    rest = _taken_over(holdings, change, me)
+    rest[me] = replace(holdings[me], fields=difference(mine, _UNOWNED))
+    return merged, rest
+
+
+def _conflicts(holdings: Holdings, change: Comparison, me: Owner) -> dict[Owner, FieldSet]:
+    written = change.written
+    found = {
+        owner: intersection(holding.fields, written) for owner, holding in holdings.items() if owner != me
+    }
+    return {owner: fields for owner, fields in found.items() if fields}
+
+
+def _serious(
+    schema: Schema, live: Manifest, conflicts: dict[Owner, FieldSet], write: Write
+) -> dict[Owner, FieldSet]:
+    """The conflicts that remain when kubectl moves from client-side to server-side apply.
+
+    What it applied before, and is still as it applied it, is its own by the annotation it left.
+    """
+    if write.manager != "kubectl":
+        return conflicts
+    try:
+        last = orjson.loads((live.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED, ""))
+    except orjson.JSONDecodeError:
+        return conflicts
+    if not isinstance(last, dict) or last.get("apiVersion") != write.version:
+        return conflicts
+    change = merging.compare(schema.shape, last, live)
+    allowed = merging.field_set(schema.shape, last)
+    for fields in (change.modified, change.added, change.removed):
+        allowed = difference(allowed, fields)
+    rest = {owner: difference(fields, allowed) for owner, fields in conflicts.items()}
+    return {owner: fields for owner, fields in rest.items() if fields}
+
+
+def _conflict(conflicts: dict[Owner, FieldSet]) -> Conflict:
+    listed = [(str(owner), list(fieldset.paths(fields))) for owner, fields in sorted(conflicts.items())]
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {owner}", path)
+        for owner, paths in listed
+        for path in paths
+    ]
+    if len(causes) == 1:
+        return Conflict(
+            f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes=causes
+        )
+    lines = [
+        line
+        for owner, paths in listed
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths))
+    ]
+    return Conflict(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes=causes)
+
+
+def _pruned(schema: Schema, merged: Manifest, holdings: Iterable[Holding], last: FieldSet) -> Manifest:
+    """`merged` without what this applier applied last time, does not now, and nobody else holds."""
+
+    def spelled_out(fields: FieldSet) -> FieldSet:
+        return merging.with_named_parents(schema.shape, fields)
+
+    held: FieldSet = {}
+    for holding in holdings:
+        held = union(held, holding.fields)
+    present = spelled_out(merging.field_set(schema.shape, merged))
+    bare = merging.remove(schema.shape, merged, spelled_out(last))
+    kept = union(spelled_out(merging.field_set(schema.shape, bare)), spelled_out(held))
+    pruned = merging.remove(schema.shape, merged, difference(present, kept))
+    gone = difference(present, spelled_out(merging.field_set(schema.shape, pruned)))
+    result: Manifest = merging.remove(schema.shape, merged, intersection(gone, spelled_out(last)))
+    return result
+
+
+def _updated(schema: Schema, old: Manifest, new: Manifest, holdings: Holdings, write: Write) -> Holdings:
+    """Who holds what after a write that is no apply."""
+    change = merging.compare(schema.shape, _without_managed(old), new)
+    if not (change.removed or change.modified or change.added):
+        return holdings
+    rest = _taken_over(holdings, change, None)
+    fields = difference(_owned(schema, change.written, write.subresource), _UNOWNED)
+    if fields:
+        me = write.owner("Update")
+        before = rest[me].fields if me in rest else {}
+        rest[me] = Holding(union(before, fields), write.version, write.time)
+    return capped(rest)
+
+
+def _taken_over(holdings: Holdings, change: Comparison, me: Owner | None) -> Holdings:
+    """What everybody but `me` still holds after a change."""
+    lost = union(change.written, change.removed)
+    rest: Holdings = {}
+    for owner, holding in holdings.items():
+        fields = difference(holding.fields, lost)
+        if owner != me and fields:
+            rest[owner] = holding if fields is holding.fields else replace(holding, fields=fields)
+    return rest
+
+
+def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
+    """The fields of an object that was not there before."""
+    skipped = _TYPE if subresource else _TYPE | schema.ignored
+    kept = {key: value for key, value in manifest.items() if key not in skipped}
+    kept["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
+    fields = merging.newly_written(schema.shape, kept)
+    return difference(fields, _UNOWNED) if fieldset.ITSELF in fields.get("f:metadata", {}) else fields
+
+
+def _owned(schema: Schema, fields: FieldSet, subresource: str) -> FieldSet:
+    """The fields a write to the object itself can own: not its status, where that is a subresource."""
+    if subresource or not schema.ignored:
+        return fields
+    return {label: node for label, node in fields.items() if label[2:] not in schema.ignored}
+
+
+def _stamped(holdings: Holdings, write: Write) -> Holdings:
+    me = write.owner("Apply")
+    return {**holdings, me: replace(holdings[me], time=write.time)}
+
+
+def _starting_entries(given: Any, old: Manifest | None, subresource: str) -> list[Any]:
+    """The managedFields a write starts from: those it brings along, or those the object had."""
+    had: list[Any] = ((old or {}).get("metadata") or {}).get("managedFields") or []
+    if subresource or not isinstance(given, list):
+        return had
+    if not any(given):
+        return []  # an empty list, or one empty entry, resets
+    return given if decode(given) else had
+
+
+def _without_managed(manifest: Manifest) -> Manifest:
+    metadata = manifest.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return manifest
+    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    return {**manifest, "metadata": kept}
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nulls(each) for key, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+def _sync_last_applied(applied: Manifest, result: Manifest) -> None:
+    """Keeps kubectl's client-side annotation up to date where it is in use, so that one can go back to it."""
+    annotations = result["metadata"].get("annotations") or {}
+    if not annotations.get(LAST_APPLIED):
+        return
+    metadata = dict(applied.get("metadata") or {})
+    if "annotations" in metadata:
+        given = metadata["annotations"].items()
+        metadata["annotations"] = {key: value for key, value in given if key != LAST_APPLIED}
+    text = orjson.dumps({**applied, "metadata": metadata}, option=orjson.OPT_SORT_KEYS).decode() + "\n"
+    kept = {**annotations, LAST_APPLIED: text}
+    if sum(len(key) + len(value) for key, value in kept.items()) > LONGEST_ANNOTATIONS:
+        del kept[LAST_APPLIED]
+    result["metadata"]["annotations"] = kept

@@ -1,0 +1,133 @@
+"""Sets of fields in the form Kubernetes writes them (FieldsV1), with the operations of sets.
+
+A set is a tree of dicts: `f:name` is a field, `k:{"name":"c"}` an element of a keyed list, `v:"x"` of a set. A node
+that is empty, or has the key `.`, is itself in the set; any other node only leads to some that are. The root alone
+is never in the set: an empty root is the empty set. Trees are never changed, so that they can share branches.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+FieldSet = dict[str, Any]
+ITSELF = "."
+
+
+def field_label(name: str) -> str:
+    """The label of a field or map key."""
+    return f"f:{name}"
+
+
+def key_label(keys: dict[str, Any]) -> str:
+    """The label of an element of a keyed list."""
+    return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def value_label(value: Any) -> str:
+    """The label of an element of a list that is a set."""
+    return "v:" + orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def is_member(node: FieldSet) -> bool:
+    """Whether the node itself belongs to the set."""
+    return not node or ITSELF in node
+
+
+def union(left: FieldSet, right: FieldSet) -> FieldSet:
+    """What is in either set."""
+    if not right or left is right:
+        return left
+    if not left:
+        return right
+    result = dict(left)
+    for label, node in right.items():
+        present = result.get(label)
+        result[label] = node if present is None else _node_union(present, node)
+    return result
+
+
+def difference(left: FieldSet, right: FieldSet) -> FieldSet:
+    """What is in the left set and not in the right; the left set itself when they share nothing."""
+    if not right or left.keys().isdisjoint(right):
+        return left
+    result = {}
+    for label, node in left.items():
+        taken = right.get(label)
+        rest = node if taken is None else _node_difference(node, taken)
+        if rest is not None:
+            result[label] = rest
+    return result
+
+
+def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
+    """What is in both sets."""
+    result = {}
+    for label in left.keys() & right.keys():
+        node, other = left[label], right[label]
+        shared = _node(intersection(_inner(node), _inner(other)), member=is_member(node) and is_member(other))
+        if shared is not None:
+            result[label] = shared
+    return result
+
+
+def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
+    """The fields as messages name them: `.spec.containers[name="c"].image`; parents before children, in order."""
+    ordered = sorted((label, node) for label, node in fields.items() if label != ITSELF)
+    for label, node in ordered:
+        if is_member(node):
+            yield prefix + path_element(label)
+    for label, node in ordered:
+        yield from paths(node, prefix + path_element(label))
+
+
+def path_element(label: str) -> str:
+    """One label as messages write it."""
+    kind, _, rest = label.partition(":")
+    match kind:
+        case "f":
+            return f".{rest}"
+        case "k":
+            pairs = sorted(orjson.loads(rest).items())
+            return "[" + ",".join(f"{name}={orjson.dumps(value).decode()}" for name, value in pairs) + "]"
+        case "v":
+            return f"[={rest}]"
+    return f"[{rest}]"
+
+
+def check(fields: Any) -> None:
+    """Raises ValueError unless this is a set of fields as Kubernetes writes them."""
+    if not isinstance(fields, dict):
+        raise ValueError(f"a set of fields must be an object, not {type(fields).__name__}")
+    for label, node in fields.items():
+        kind, colon, rest = label.partition(":")
+        if label != ITSELF and (kind not in "fkvi" or not colon):
+            raise ValueError(f"{label!r} is not the label of a field; it must start with f:, k:, v: or i:")
+        if kind == "k" and not isinstance(orjson.loads(rest), dict):
+            raise ValueError(f"{label!r} does not hold the keys of a list element")
+        check(node)
+
+
+def _inner(node: FieldSet) -> FieldSet:
+    """The set of what lies below a node."""
+    if ITSELF not in node:
+        return node
+    return {label: child for label, child in node.items() if label != ITSELF}
+
+
+def _node(inner: FieldSet, *, member: bool) -> FieldSet | None:
+    if not inner:
+        return {} if member else None
+    return {ITSELF: {}, **inner} if member else inner
+
+
+def _node_union(left: FieldSet, right: FieldSet) -> FieldSet:
+    if left and right:
+        return union(left, right)
+    full = left or right
+    return full if is_member(full) else {ITSELF: {}, **full}
+
+
+def _node_difference(left: FieldSet, right: FieldSet) -> FieldSet | None:
+    member = is_member(left) and not is_member(right)
+    return _node(difference(_inner(left), _inner(right)), member=member)
