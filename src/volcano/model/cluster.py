@@ -71,10 +71,15 @@ class Cluster:
         """Takes in one change; replays and stale versions do no harm."""
         if event.type is EventType.BOOKMARK:
             return
+        if self.parser.shapes.index is not self._index:
+            self._widen()
         gone = event.type is EventType.DELETED
+        if self.parser.shapes.index is not self._index:
+            self._widen()  # decoding met a resource nobody had named before
         match event.object:
             case Task() as task:
-                self._apply_task(task, gone=gone)
+                # Objects of one list are decoded together: this one may have been before the newcomer.
+                self._apply_task(_widened(task, self.parser.shapes), gone=gone)
             case Node() as node:
                 self._apply_node(node, gone=gone)
             case PodGroup() as group:
@@ -102,7 +107,9 @@ class Cluster:
             if known is not None:
                 self._drop(known)
             return
-        task = self._assigned(task)
+        task = self._assigned(
+            _widened(task, self.parser.shapes)
+        )  # it may have been parsed before a name was known
         effective = self._with_assumption(task)
         if known is not None:
             self._drop(known, changed=False)

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from volcano.scheduler.plugin import Refusal
 from volcano.scheduler.tally import Tally, Totals
 
 Undo = Callable[[], None]
+UNDO, COMMIT, KEEP = "undo", "commit", "keep"
 
 
 class Listener(Protocol):
@@ -57,21 +57,30 @@ Change = Placement | Eviction
 
 
 class Statement:
-    """Changes that stand or fall together. Left without a word, they are undone."""
+    """Changes that stand or fall together. Left without a word, they are undone, newest first."""
 
-    __slots__ = ("changes", "outcome")
+    __slots__ = ("_ledger", "_start", "changes", "outcome")
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: "Ledger") -> None:
+        self._ledger = ledger
+        self._start = 0
         self.changes: list[Change] = []
-        self.outcome = "undo"
+        self.outcome = UNDO
 
     def commit(self) -> None:
         """The changes stand; those of an inner statement become the outer one's."""
-        self.outcome = "commit"
+        self.outcome = COMMIT
 
     def keep(self) -> None:
         """The changes are held for the rest of the cycle and never written: a job that is pipelined, not ready."""
-        self.outcome = "keep"
+        self.outcome = KEEP
+
+    def __enter__(self) -> "Statement":
+        self._start = self._ledger.begin(self)
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        self._ledger.end(self, self._start, UNDO if failed is not None else self.outcome)
 
 
 class Ledger:
@@ -239,24 +248,24 @@ class Ledger:
 
     # -- statements ---------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def statement(self) -> Iterator[Statement]:
+    def statement(self) -> Statement:
         """Changes inside are undone, newest first, unless the statement was committed or kept."""
-        statement, start = Statement(), len(self._journal)
+        return Statement(self)
+
+    def begin(self, statement: Statement) -> int:
+        """Opens a statement; returns where its part of the journal starts."""
         self._open.append(statement)
-        try:
-            yield statement
-        except BaseException:
-            statement.outcome = "undo"
-            raise
-        finally:
-            self._open.remove(statement)
-            if statement.outcome == "undo":
-                self._undo_to(start)
-            elif statement.outcome == "commit":
-                (self._open[-1].changes if self._open else self.committed).extend(statement.changes)
-            if not self._open:
-                self._journal.clear()
+        return len(self._journal)
+
+    def end(self, statement: Statement, start: int, outcome: str) -> None:
+        """Closes the innermost statement."""
+        self._open.pop()
+        if outcome is UNDO:
+            self._undo_to(start)
+        elif outcome is COMMIT and statement.changes:
+            (self._open[-1].changes if self._open else self.committed).extend(statement.changes)
+        if not self._open:
+            self._journal.clear()
 
     def plan(self, statement: Statement) -> tuple[Change, ...]:
         """What a statement changed so far, to be done again later with `replay` after an undo."""

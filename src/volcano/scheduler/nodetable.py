@@ -45,6 +45,7 @@ class NodeTable:
     __slots__ = (
         "_allocatable",
         "_columns",
+        "_fixed",
         "_ledger",
         "_nonzero",
         "_pipelined",
@@ -53,7 +54,9 @@ class NodeTable:
         "index",
     )
 
-    def __init__(self, columns: Columns, ledger: "Ledger", index: Rows) -> None:
+    def __init__(self, columns: Columns, ledger: "Ledger", index: Rows, *, fixed: bool = False) -> None:
+        """With `fixed`, columns are read once, when first asked for; otherwise they follow the ledger."""
+        self._fixed = fixed
         self._columns = columns
         self._ledger = ledger
         self.index = index
@@ -78,30 +81,42 @@ class NodeTable:
     @property
     def used(self) -> Vector:
         """(rows, resources): what is taken, by tasks that are being released as well."""
-        if self._used is None:
-            return self._ledger.used[self.index]
-        return self._used
+        if self._used is not None:
+            return self._used
+        found: Vector = self._ledger.used[self.index]
+        if self._fixed:
+            self._used = found
+        return found
 
     @property
     def releasing(self) -> Vector:
         """(rows, resources): the part of `used` that is being released."""
-        if self._releasing is None:
-            return self._ledger.releasing[self.index]
-        return self._releasing
+        if self._releasing is not None:
+            return self._releasing
+        found: Vector = self._ledger.releasing[self.index]
+        if self._fixed:
+            self._releasing = found
+        return found
 
     @property
     def pipelined(self) -> Vector:
         """(rows, resources): what was promised in this cycle out of what is being released."""
-        if self._pipelined is None:
-            return self._ledger.pipelined[self.index]
-        return self._pipelined
+        if self._pipelined is not None:
+            return self._pipelined
+        found: Vector = self._ledger.pipelined[self.index]
+        if self._fixed:
+            self._pipelined = found
+        return found
 
     @property
     def nonzero_used(self) -> Vector:
         """(rows, 2): cpu and memory taken, where containers that ask for nothing count 100m and 200 MB."""
-        if self._nonzero is None:
-            return self._ledger.nonzero_used[self.index]
-        return self._nonzero
+        if self._nonzero is not None:
+            return self._nonzero
+        found: Vector = self._ledger.nonzero_used[self.index]
+        if self._fixed:
+            self._nonzero = found
+        return found
 
     @property
     def idle(self) -> Vector:
@@ -156,11 +171,11 @@ class NodeTable:
 
     def rows(self, wanted: Sequence[int] | NDArray[Any]) -> "NodeTable":
         """A table of some of these rows: positions in this table, or a mask over it."""
-        return NodeTable(self._columns, self._ledger, self.index[np.asarray(wanted)])
+        return NodeTable(self._columns, self._ledger, self.index[np.asarray(wanted)], fixed=True)
 
     def with_copies(self, request: Vector, nonzero: Vector, copies: NDArray[Any]) -> "NodeTable":
         """This table as it would be with so many more tasks of one shape on each row."""
-        table = NodeTable(self._columns, self._ledger, self.index)
+        table = NodeTable(self._columns, self._ledger, self.index, fixed=True)
         many = copies.astype(np.float64)[:, None]
         table._used = self.used + many * request
         table._nonzero = self.nonzero_used + many * nonzero

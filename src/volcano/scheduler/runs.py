@@ -1,7 +1,7 @@
 """Runs: many identical tasks placed at once, on the nodes that placing them one by one would choose."""
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ Rows = NDArray[np.intp]
 # Scores of rows as they would be with so many more copies of the task on them.
 ScoreCopies = Callable[[Rows, Rows], Vector]
 
-DEEPEST = 256  # how many more copies are scored ahead for one node
+TOGETHER = 256  # how many of the best nodes are scored further when one of them has to be
 
 
 def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copies: ScoreCopies) -> list[int]:
@@ -23,26 +23,28 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     """
     ranks = _leading(best, wanted)
     rows = by_rank[ranks]
-    room = capacity[rows]
-    depth = -(-wanted // max(len(ranks), 1)) + 1
-    ladders = _ladders(best[ranks], rows, np.minimum(room, depth), score_copies)
-    heap = [(-ladder[0], int(rank), i) for i, (ladder, rank) in enumerate(zip(ladders, ranks, strict=True))]
+    room = np.minimum(capacity[rows], wanted)
+    ladders = [[score] for score in best[ranks].tolist()]
+    _extend(ladders, range(len(ladders)), rows, room, -(-wanted // max(len(ladders), 1)) + 1, score_copies)
+    heap = [
+        (-ladder[0], rank, i) for i, (ladder, rank) in enumerate(zip(ladders, ranks.tolist(), strict=True))
+    ]
     heapq.heapify(heap)
-    names = rows.tolist()
-    limits = room.tolist()
+    names, limits = rows.tolist(), room.tolist()
     level = [0] * len(names)
     chosen: list[int] = []
     while heap and len(chosen) < wanted:
         _, rank, i = heap[0]
         chosen.append(names[i])
-        level[i] += 1
-        step = level[i]
+        level[i] = step = level[i] + 1
         if step >= limits[i]:
             heapq.heappop(heap)
             continue
         if step >= len(ladders[i]):
-            more = min(limits[i] - step, wanted - len(chosen) + 1, DEEPEST)
-            ladders[i] += _extended(names[i], step, more, score_copies)
+            # Its neighbours at the top will need more scores as well: one table for all of them.
+            leaders = [k for _, _, k in heapq.nsmallest(TOGETHER, heap)]
+            short = [k for k in leaders if k == i or len(ladders[k]) <= step]
+            _extend(ladders, short, rows, room, 2 * step, score_copies)
         heapq.heapreplace(heap, (-ladders[i][step], rank, i))
     return chosen
 
@@ -59,24 +61,25 @@ def _leading(best: Vector, wanted: int) -> Rows:
     return np.sort(np.concatenate((above, level)))
 
 
-def _ladders(first: Vector, rows: Rows, depths: Rows, score_copies: ScoreCopies) -> list[list[float]]:
-    """Per node, the scores it has for its first, second, … task, `depths` of them, all scored in one table."""
-    ladders = [[score] for score in first.tolist()]
-    extra = np.maximum(depths - 1, 0)
-    if not extra.sum():
-        return ladders
-    repeated = np.repeat(rows, extra)
+def _extend(
+    ladders: list[list[float]],
+    which: Sequence[int],
+    rows: Rows,
+    room: Rows,
+    depth: int,
+    score_copies: ScoreCopies,
+) -> None:
+    """Brings some nodes' ladders (the scores for their first, second, … task) to a depth, scored in one table."""
+    picked = np.asarray(which, dtype=np.intp)
+    have = np.array([len(ladders[k]) for k in which], dtype=np.intp)
+    extra = np.maximum(np.minimum(room[picked], depth) - have, 0)
+    total = int(extra.sum())
+    if not total:
+        return
     ends = np.cumsum(extra)
-    copies = np.arange(len(repeated)) - np.repeat(ends - extra, extra) + 1
-    scores = score_copies(repeated, copies).tolist()
+    copies = np.arange(total) - np.repeat(ends - extra - have, extra)
+    scores = score_copies(np.repeat(rows[picked], extra), copies).tolist()
     start = 0
-    for ladder, end in zip(ladders, ends.tolist(), strict=True):
-        ladder += scores[start:end]
+    for k, end in zip(which, ends.tolist(), strict=True):
+        ladders[k] += scores[start:end]
         start = end
-    return ladders
-
-
-def _extended(row: int, start: int, more: int, score_copies: ScoreCopies) -> list[float]:
-    copies = np.arange(start, start + more)
-    scores: list[float] = score_copies(np.full(more, row, dtype=np.intp), copies).tolist()
-    return scores

@@ -1,7 +1,6 @@
 """Session: one cycle's snapshot, ledger and policy, and what the cycle learns on its way."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,19 +100,16 @@ class Session:
         self.misfits.setdefault(job.uid, {})[task.uid] = misfit
         self.judge(misfitted(job.uid, task.name, misfit))
 
-    @contextmanager
-    def attempt(self, job: Job) -> Iterator[None]:
+    def attempt(self, job: Job) -> "Attempt":
         """The one guard: what goes wrong inside is undone, blamed on the job, and the cycle goes on without it."""
-        with self.ledger.statement() as outer:
-            try:
-                yield
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-                self.faults[job.uid] = reason
-                self.judge(Verdict(job.uid, "fault", f"the scheduler failed on this job: {reason}"))
-                log.error("job set aside", job=job.uid, error=error)
-            else:
-                outer.commit()
+        return Attempt(self, job)
+
+    def blame(self, job: Job, error: Exception) -> None:
+        """Sets a job aside that made something go wrong."""
+        reason = f"{type(error).__name__}: {error}"
+        self.faults[job.uid] = reason
+        self.judge(Verdict(job.uid, "fault", f"the scheduler failed on this job: {reason}"))
+        log.error("job set aside", job=job.uid, error=error)
 
     def close(self) -> dict[str, Any]:
         """Ends the cycle; returns what plugins want to remember."""
@@ -124,3 +120,28 @@ class Session:
             if kept is not None:
                 memory[plugin.name] = kept
         return memory
+
+
+class Attempt:
+    """Work on one job, as a `with` block: its changes stand unless it raises."""
+
+    __slots__ = ("_job", "_session", "_statement")
+
+    def __init__(self, session: Session, job: Job) -> None:
+        self._session = session
+        self._job = job
+        self._statement = session.ledger.statement()
+
+    def __enter__(self) -> None:
+        self._statement.__enter__()
+
+    def __exit__(
+        self, failed: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
+        if failed is None:
+            self._statement.commit()
+        self._statement.__exit__(failed, error, trace)
+        if not isinstance(error, Exception):
+            return False
+        self._session.blame(self._job, error)
+        return True

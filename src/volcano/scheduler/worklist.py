@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class Heap:
-    """Names by keys that may have changed since they were pushed; whoever comes out is looked at again first."""
+    """Names by keys. With `moving` keys, which may have changed since, whoever comes out is looked at again first."""
 
-    def __init__(self, key: Callable[[str], Any]) -> None:
+    def __init__(self, key: Callable[[str], Any], *, moving: bool = False) -> None:
         self._key = key
+        self._moving = moving
         self._heap: list[tuple[Any, str]] = []
 
     def __len__(self) -> int:
@@ -32,13 +33,14 @@ class Heap:
 
     def pop(self) -> str:
         """The name with the smallest key as of now."""
-        while True:
+        while self._moving and len(self._heap) > 1:
             key, name = self._heap[0]
             now = self._key(name)
             if now == key:
                 heapq.heappop(self._heap)
                 return name
             heapq.heapreplace(self._heap, (now, name))
+        return heapq.heappop(self._heap)[1]
 
 
 class Sheet:
@@ -81,7 +83,8 @@ class Worklist:
         self._session = session
         queues, jobs = session.snapshot.queues, session.snapshot.jobs
         self._sheets = {sheet.job.uid: sheet for sheet in sheets}
-        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]))
+        # Placing for one queue may change what ranks another; a job's key changes in its own turn only.
+        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), moving=True)
         self._jobs: dict[str, Heap] = {}
         by_queue: dict[str, list[str]] = {}
         for uid, sheet in self._sheets.items():
