@@ -1,0 +1,189 @@
+"""Questions put to our strategies and to a real server alike, and the real server's recorded answers.
+
+`python -m tests.apiserver.truth` starts a real server, asks it everything and writes the answers down.
+"""
+
+import copy
+import json
+import ssl
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.k8s.control_plane import cluster
+from volcano.apiserver.strategies import strategy_for
+from volcano.clock import Instant
+from volcano.kube.errors import Cause
+from volcano.kube.kinds import BUILT_IN, Kind, by_gvk
+from volcano.kube.manifest import Manifest
+
+FOLDER = Path(__file__).parent
+ANSWERS = FOLDER / "wrong_answers.json"
+DEFAULTED = FOLDER / "defaulted_manifests.json"
+NOW = Instant(1_800_000_000.0, 0.0)
+UID = "11111111-2222-3333-4444-555555555555"
+_KINDS = by_gvk(BUILT_IN)
+_UNSTABLE = ("uid", "creationTimestamp", "managedFields", "resourceVersion")
+
+
+class Case(NamedTuple):
+    """A wrong manifest, or a wrong change to `old`."""
+
+    name: str
+    new: Manifest
+    old: Manifest | None = None
+
+
+def kind_of(manifest: Manifest) -> Kind:
+    return _KINDS[manifest["apiVersion"], manifest["kind"]]
+
+
+def merged(base: Any, change: Any) -> Any:
+    """A merge patch applied."""
+    if not isinstance(change, dict):
+        return change
+    result = dict(base) if isinstance(base, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+def wrong_creations() -> Iterator[Case]:
+    table = yaml.safe_load((FOLDER / "wrong_manifests.yaml").read_text())
+    for case in table["cases"]:
+        yield Case(_title(case), copy.deepcopy(merged(table["bases"][case["base"]], case["change"])))
+
+
+def wrong_updates() -> Iterator[Case]:
+    table = yaml.safe_load((FOLDER / "wrong_manifests.yaml").read_text())
+    for case in table["updates"]:
+        old = copy.deepcopy(merged(table["bases"][case["base"]], case.get("stored") or {}))
+        yield Case(_title(case), case["change"], old)
+
+
+def _title(case: Manifest) -> str:
+    return f"{case['base']}: {json.dumps(case['change'])[1:-1]}"
+
+
+def given_manifests() -> list[Manifest]:
+    return list(yaml.safe_load_all((FOLDER / "given_manifests.yaml").read_text()))
+
+
+def prepared(manifest: Manifest, uid: str = UID) -> Manifest:
+    """A new object as our server makes it, up to validation."""
+    strategy, manifest = strategy_for(kind_of(manifest)), copy.deepcopy(manifest)
+    if strategy.kind.namespaced:
+        manifest["metadata"].setdefault("namespace", "default")
+    strategy.prune(manifest)
+    manifest["metadata"]["uid"] = uid
+    strategy.default(manifest)
+    strategy.before_create(manifest, NOW)
+    return manifest
+
+
+def our_verdict(case: Case) -> list[Cause]:
+    """What our strategies say about a case."""
+    if case.old is None:
+        new = prepared(case.new)
+        return strategy_for(kind_of(new)).validate(new, None, "")
+    old = prepared(case.old)
+    strategy, new = strategy_for(kind_of(old)), copy.deepcopy(merged(old, case.new))
+    strategy.prune(new)
+    strategy.default(new)
+    strategy.before_update(new, old, "", NOW)
+    return strategy.validate(new, old, "")
+
+
+class RealServer:
+    """Just enough of a client to ask a real server."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self._url, self._token = url, token
+        self._context = ssl._create_unverified_context()
+
+    def call(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Manifest:
+        request = urllib.request.Request(
+            self._url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": kind},
+        )
+        try:
+            with urllib.request.urlopen(request, context=self._context) as answer:
+                found: Manifest = json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                found = json.load(error)
+        return found
+
+    def create(self, manifest: Manifest, *, dry_run: bool = True) -> Manifest:
+        return self.call("POST", _path(manifest) + ("?dryRun=All" if dry_run else ""), manifest)
+
+    def verdict(self, case: Case) -> list[Cause]:
+        """What the real server says about a case."""
+        if case.old is None:
+            return _causes(self.create(case.new))
+        path = f"{_path(case.old)}/{case.old['metadata']['name']}"
+        stored = self.create(case.old, dry_run=False)
+        try:
+            return _causes(self.call("PUT", f"{path}?dryRun=All", merged(stored, case.new)))
+        finally:
+            self.call("DELETE", f"{path}?gracePeriodSeconds=0&propagationPolicy=Background")
+            if stored.get("metadata", {}).get("finalizers"):
+                patch = [{"op": "remove", "path": "/metadata/finalizers"}]
+                self.call("PATCH", path, patch, "application/json-patch+json")
+
+
+def _causes(status: Manifest) -> list[Cause]:
+    details = status.get("details") or {}
+    return [
+        Cause(each["reason"], each["message"], each.get("field", "")) for each in details.get("causes") or ()
+    ]
+
+
+def _path(manifest: Manifest) -> str:
+    kind = kind_of(manifest)
+    base = f"/apis/{kind.api_version}" if kind.group else "/api/v1"
+    namespace = manifest["metadata"].get("namespace", "default")
+    return f"{base}/namespaces/{namespace}/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
+
+
+def stable(manifest: Manifest) -> Manifest:
+    """An answer without what differs from one server to the next."""
+    text = json.dumps(manifest)
+    uid = (manifest.get("metadata") or {}).get("uid")
+    answer: Manifest = json.loads(text.replace(uid, UID) if uid else text)
+    for name in _UNSTABLE:
+        answer.get("metadata", {}).pop(name, None)
+    return answer
+
+
+def record(server: RealServer) -> None:
+    """Writes down what a real server answers; texts only where ours are the same, the rest being Go's internals."""
+    answers = {}
+    for case in [*wrong_creations(), *wrong_updates()]:
+        ours = {(cause.field, cause.reason, cause.message) for cause in our_verdict(case)}
+        answers[case.name] = [
+            [cause.field, cause.reason, cause.message if tuple(cause[i] for i in (2, 0, 1)) in ours else None]
+            for cause in server.verdict(case)
+        ]
+    ANSWERS.write_text(json.dumps(answers, indent=0, ensure_ascii=False) + "\n")
+    stored = [stable(server.create(manifest)) for manifest in given_manifests()]
+    DEFAULTED.write_text(json.dumps(stored, indent=0, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        running = cluster.start(Path(directory))
+        try:
+            record(RealServer(running.url, running.token))
+        finally:
+            running.stop()
