@@ -9,7 +9,7 @@ import logging
 import random
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,7 @@ from volcano.scheduler.loop import Scheduler
 
 log = Log("local")
 
+RESTART_AFTER = 1.0  # seconds
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
@@ -193,31 +194,42 @@ class LocalCluster:
         log.info("listening", url=self.url, version=__version__)
 
     def _start_parts(self) -> None:
-        nodes = self.nodes()
-        for part, brains in parts.brains(self.settings, nodes, self._random).items():
+        for part, brains in parts.brains(self.settings, self.nodes(), self._random).items():
             for brain in brains:
-                self._run_brain(part, brain)
-        with component(parts.SCHEDULER):
-            self._ready["scheduler"] = False
-            conf = self.settings.scheduler_conf
-            self.scheduler = parts.scheduler(self.client, self.clock, conf, lambda: self._mark("scheduler"))
-            self._tasks.append(asyncio.create_task(self.scheduler.run(), name="scheduler"))
+                self._ready[brain.name] = False
+                self._supervise(part, brain.name, self._runner_of(brain))
+        self._ready[parts.SCHEDULER] = False
+        self._supervise(parts.SCHEDULER, parts.SCHEDULER, self._run_scheduler)
         for janitor in parts.janitors(self.registry):
-            with component(parts.KUBERNETES):
-                self._tasks.append(asyncio.create_task(janitor.run(), name=janitor.name))
+            self._supervise(parts.KUBERNETES, janitor.name, janitor.run)
 
-    def _run_brain(self, part: str, brain: Brain) -> None:
-        self._ready[brain.name] = False
+    def _runner_of(self, brain: Brain) -> Callable[[], Awaitable[None]]:
         runner = Runner(brain, self.client, self.clock, on_ready=lambda: self._mark(brain.name))
+        return runner.run
+
+    async def _run_scheduler(self) -> None:
+        """A scheduler afresh: should it fall over, its successor knows nothing but what the cluster says."""
+        conf = self.settings.scheduler_conf
+        self.scheduler = parts.scheduler(self.client, self.clock, conf, lambda: self._mark(parts.SCHEDULER))
+        await self.scheduler.run()
+
+    def _supervise(self, part: str, name: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Keeps one part of the cluster at work: a bug that ends it is logged, and it starts again."""
+
+        async def forever() -> None:
+            while True:
+                try:
+                    await run()
+                except Exception as error:
+                    log.error("part failed, starting it again", part=name, error=error)
+                await self.clock.sleep(RESTART_AFTER)
+
         with component(part):
-            self._tasks.append(asyncio.create_task(runner.run(), name=brain.name))
+            self._tasks.append(asyncio.create_task(forever(), name=name))
 
     def _mark(self, name: str) -> None:
         self._ready[name] = True
 
     async def _until_ready(self) -> None:
         while not all(self._ready.values()):
-            for task in self._tasks:
-                if task.done():
-                    task.result()  # raises what ended it
             await asyncio.sleep(0.01)

@@ -13,11 +13,11 @@ COMPONENTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
 CONFIG_NAME = "volcano-scheduler-configmap"
 CONFIG_KEY = "volcano-scheduler.conf"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
-# The node our own components are shown on; nothing else is placed there.
+# The node our own components are shown on. Nothing else is placed there, so it adds nothing to what queues share.
 CONTROL_PLANE_POOL = Pool(
     name="volcano-control-plane",
     count=1,
-    resources={"cpu": "2", "memory": "4Gi", "pods": "20"},
+    resources={"cpu": "0", "memory": "0", "pods": "20"},
     labels={CONTROL_PLANE: ""},
     taints=(Taint(CONTROL_PLANE, "", "NoSchedule"),),
 )
