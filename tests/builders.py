@@ -109,7 +109,7 @@ def queue(
         ("dequeueStrategy", dequeue_strategy),
         ("guarantee", {"resource": guarantee} if guarantee else None),
     ):
-        if value not in (None, "", 0):
+        if value is False or value not in (None, "", 0):
             spec[field] = value
     return {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
