@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.clients import OURS, real
+from tests.contracts.clients import OURS, Opened, real
 from volcano.kube import kinds
 from volcano.kube.client import Client, EventType, Options, PatchType, Query
 from volcano.kube.errors import (
@@ -86,6 +86,7 @@ def _everywhere(item: Manifest) -> bool:
 @pytest.fixture(params=SERVERS)
 async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
     """A namespace on each server in turn."""
+    opened: Opened
     if request.param == "real":
         opened = real(request.getfixturevalue("real_apiserver"))
     else:

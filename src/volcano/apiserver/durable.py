@@ -195,7 +195,7 @@ def load(database: Path, store: Store) -> None:
 
 def _load_row(database: Path, store: Store, row: Row) -> None:
     version, name, namespace, _, deleted, checksum, data = row
-    if zlib.crc32(data) != checksum:
+    if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
         raise DataDirectoryError(
             f"{database}: is damaged: {name} {namespace}/{row[3]} at version {version} does not match its checksum; "
             "nothing was changed"
