@@ -62,10 +62,10 @@ def test_fields_are_warned_about_and_the_program_is_the_manager_by_default() -> 
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("dryRun=Some", 'dryRun: Unsupported value: "Some": supported values: "All"'),
+        ("dryRun=Some", 'dryRun: Unsupported value: ["Some"]: supported values: "All"'),
         (
             "fieldValidation=Loose",
-            'fieldValidation: Unsupported value: "Loose": supported values: "Ignore", "Strict", "Warn"',
+            'fieldValidation: Unsupported value: "Loose": supported values: "", "Ignore", "Strict", "Warn"',
         ),
         ("fieldManager=" + "x" * 200, "fieldManager: Too long: may not be more than 128 bytes"),
     ],

@@ -10,7 +10,7 @@ import orjson
 
 from volcano.apiserver.content import DISCOVERY_SHAPES, negotiate
 from volcano.kube.errors import NotFound
-from volcano.kube.kinds import VIRTUAL, Kind
+from volcano.kube.kinds import NAMESPACE, VIRTUAL, Kind
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request, Response
 
@@ -59,6 +59,8 @@ SUBRESOURCES: dict[str, Shape] = {
     "attach": Shape(("create", "get"), "", "v1", "PodAttachOptions"),
     "portforward": Shape(("create", "get"), "", "v1", "PodPortForwardOptions"),
 }
+# Namespaces go one by one: each takes everything in it along.
+NOT_SERVED = {NAMESPACE: "deletecollection"}
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
@@ -185,13 +187,18 @@ def _served_subresources(kind: Kind) -> list[str]:
     return [name for name in sorted(kind.subresources) if name in SUBRESOURCES]
 
 
+def verbs_of(kind: Kind) -> list[str]:
+    """What may be done with objects of a kind over HTTP."""
+    return [verb for verb in kind.verbs if verb != NOT_SERVED.get(kind)]
+
+
 def _resource(kind: Kind) -> Manifest:
     described: Manifest = {
         "name": kind.plural,
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": list(kind.verbs),
+        "verbs": verbs_of(kind),
     }
     return described | _names(kind)
 
@@ -249,7 +256,7 @@ def _aggregated_resource(kind: Kind) -> Manifest:
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
+        "verbs": verbs_of(kind),
         **_names(kind),
     }
     names = _served_subresources(kind)

@@ -8,7 +8,7 @@ from typing import Any
 from volcano.apiserver import watching
 from volcano.apiserver.answers import Shaper, plain
 from volcano.apiserver.content import Body, Wanted, decode, decode_json, decode_yaml, negotiate
-from volcano.apiserver.discovery import SUBRESOURCES
+from volcano.apiserver.discovery import SUBRESOURCES, verbs_of
 from volcano.apiserver.logs import LogSource, StreamSource, connect_answer, log_answer
 from volcano.apiserver.parameters import delete_options, options_of, patch_options, query_of
 from volcano.apiserver.registry import Registry
@@ -267,7 +267,7 @@ def _check_route(route: Route, kind: Kind) -> None:
             raise unknown_path()
         allowed = shape.verbs
     else:
-        allowed = kind.verbs
+        allowed = tuple(verbs_of(kind))
     if route.verb not in allowed or (kind.namespaced and not route.namespace and route.verb == "create"):
         raise MethodNotAllowed(NOT_ALLOWED)
     if (route.verb in ("update", "patch") and not route.name) or (

@@ -1,5 +1,6 @@
 """Query parameters and DeleteOptions as the values the registry takes."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request
 
 FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
-PROPAGATION = ("Background", "Foreground", "Orphan")
+PROPAGATION = ("Foreground", "Background", "Orphan")
 LONGEST_MANAGER = 128
 
 
@@ -56,7 +57,7 @@ def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
     """What a create, update or patch asks for beyond its object; `kind` names the options in complaints."""
     validation = request.parameter("fieldValidation")
     if validation and validation not in FIELD_VALIDATION:
-        raise _unsupported(kind, "fieldValidation", validation, FIELD_VALIDATION)
+        raise _unsupported(kind, "fieldValidation", f'"{validation}"', ("", *FIELD_VALIDATION))
     manager = request.parameter("fieldManager")
     if len(manager) > LONGEST_MANAGER:
         message = f"Too long: may not be more than {LONGEST_MANAGER} bytes"
@@ -136,7 +137,7 @@ def _propagation(given: Mapping[str, Any]) -> str:
         message = "Invalid value: orphanDependents and deletionPropagation cannot be both set"
         raise _invalid("DeleteOptions", "propagationPolicy", "FieldValueInvalid", message)
     if policy and policy not in PROPAGATION:
-        raise _unsupported("DeleteOptions", "propagationPolicy", str(policy), PROPAGATION)
+        raise _unsupported("DeleteOptions", "propagationPolicy", f'"{policy}"', (*PROPAGATION, "nil"))
     if orphan is not None:
         return "Orphan" if orphan else "Background"
     return str(policy)
@@ -145,13 +146,13 @@ def _propagation(given: Mapping[str, Any]) -> str:
 def _dry_run(values: list[Any], kind: str) -> bool:
     for value in values:
         if value != "All":
-            raise _unsupported(kind, "dryRun", str(value), ("All",))
+            raise _unsupported(kind, "dryRun", json.dumps(values), ("All",))
     return bool(values)
 
 
 def _unsupported(kind: str, field: str, value: str, allowed: tuple[str, ...]) -> Invalid:
     choices = ", ".join(f'"{choice}"' for choice in allowed)
-    message = f'Unsupported value: "{value}": supported values: {choices}'
+    message = f"Unsupported value: {value}: supported values: {choices}"
     return _invalid(kind, field, "FieldValueNotSupported", message)
 
 

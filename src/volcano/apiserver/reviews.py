@@ -126,9 +126,7 @@ def _action(kind: Kind, spec: Mapping[str, Any]) -> Action:
     if isinstance(path, dict):
         return Action(_text(path, "verb"), path=_text(path, "path") or "/")
     if not isinstance(resource, dict):
-        message = (
-            "Invalid value: exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        )
+        message = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
         raise _invalid(kind, "spec.resourceAttributes", "FieldValueInvalid", message)
     return Action(
         _text(resource, "verb"),
@@ -146,10 +144,9 @@ def _text(values: Mapping[str, Any], field: str) -> str:
 
 def _invalid(kind: Kind, field: str, reason: str, message: str) -> Invalid:
     return Invalid(
-        f'{kind.kind}.{kind.group} "" is invalid: {field}: {message}',
+        f'.{kind.group} "" is invalid: {field}: {message}',
         causes=[Cause(reason, message, field)],
         group=kind.group,
-        kind=kind.kind,
     )
 
 

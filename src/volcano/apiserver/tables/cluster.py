@@ -102,14 +102,6 @@ def csi_driver_cells(driver: Manifest, now: float) -> list[Any]:
     ]
 
 
-def storage_capacity_cells(capacity: Manifest, now: float) -> list[Any]:
-    return [
-        name_of(capacity),
-        at(capacity, "storageClassName", default=""),
-        at(capacity, "capacity", default=UNSET),
-    ]
-
-
 def volume_attachment_cells(attachment: Manifest, now: float) -> list[Any]:
     return [
         name_of(attachment),
@@ -209,9 +201,9 @@ CSI_DRIVER_PRINTER = Printer(
     ),
     csi_driver_cells,
 )
-STORAGE_CAPACITY_PRINTER = Printer((NAME, *text("StorageClassName", "Capacity")), storage_capacity_cells)
 VOLUME_ATTACHMENT_PRINTER = Printer(
-    (NAME, *text("Attacher", "PV", "Node"), Column("Attached", type="boolean"), AGE), volume_attachment_cells
+    (NAME, Column("Attacher", format="name"), *text("PV", "Node"), Column("Attached", type="boolean"), AGE),
+    volume_attachment_cells,
 )
 BINDING_PRINTER = Printer(
     (NAME, *text("Role"), AGE, *wide("Users", "Groups", "ServiceAccounts")), binding_cells
