@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from volcano import __version__
 from volcano.apiserver.builtin import built_in_kinds
@@ -20,6 +21,7 @@ from volcano.apiserver.crds import served as served_by_crd
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.durable import Durable
 from volcano.apiserver.kindtable import KindTable
+from volcano.apiserver.openapi import OpenApi
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
 from volcano.apiserver.store import Store
@@ -105,10 +107,11 @@ class LocalCluster:
         server = self._api_server(credentials)
         await server.start()
         self._stack.push_async_callback(server.close)
+        await self._install(parts.priority_classes())
         await self._install(parts.crds())
         await self._install(system_manifests(self.settings.scheduler_conf or shipped()))
         await self._listen(server, credentials)
-        self._start_parts()
+        self._start_parts(credentials.authority.cert_pem.decode())
         await self._until_ready()
         gc.collect()
         gc.freeze()
@@ -163,11 +166,17 @@ class LocalCluster:
             random=self._random,
             authority=credentials.authority.cert_pem,
             logs=source,
+            openapi=OpenApi(lambda: self.registry.kinds, lambda: self.registry.kinds.generation),
+            audit=self._audit(),
         )
         server = ApiServer(self.registry, setup)
-        before, after = parts.admission(self.registry)
+        before, after = parts.admission(self._random)
         self.registry.admit_with(server.admission(before, after))
         return server
+
+    def _audit(self) -> BinaryIO | None:
+        path = self.settings.audit_log
+        return self._stack.enter_context(path.open("ab", buffering=0)) if path else None
 
     async def _install(self, manifests: Sequence[tuple[Kind, Manifest]]) -> None:
         """Creates what is missing; what is there, a user may have changed."""
@@ -193,8 +202,8 @@ class LocalCluster:
         write_kubeconfig(self.kubeconfig, self.url, credentials)
         log.info("listening", url=self.url, version=__version__)
 
-    def _start_parts(self) -> None:
-        for part, brains in parts.brains(self.settings, self.nodes(), self._random).items():
+    def _start_parts(self, authority: str) -> None:
+        for part, brains in parts.brains(self.settings, self.nodes(), self._random, authority).items():
             for brain in brains:
                 self._ready[brain.name] = False
                 self._supervise(part, brain.name, self._runner_of(brain))

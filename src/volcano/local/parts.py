@@ -1,18 +1,25 @@
 """The parts a local cluster is made of: which brains run under which component, and who admits what."""
 
+import copy
 import json
 import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from volcano.admission.review import Settings as AdmissionSettings
+from volcano.apiserver.budgetkeeper import BudgetKeeper
+from volcano.apiserver.builtinadmission import after_webhooks, before_webhooks, system_priority_classes
 from volcano.apiserver.garbage import Collector
 from volcano.apiserver.janitor import Janitor
+from volcano.apiserver.namespaceaccounts import NamespaceAccounts
+from volcano.apiserver.poddefaults import default_template
+from volcano.apiserver.quota import QuotaStatus
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.seams import Admit
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
+from volcano.apiserver.validation.pods import template
 from volcano.clock import Clock
 from volcano.controllers.builtin.daemonset import DaemonSetController
 from volcano.controllers.builtin.deployment import DeploymentController
@@ -30,7 +37,8 @@ from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.kube import crds as our_crds
 from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.kinds import CRD, Kind
+from volcano.kube.errors import Cause
+from volcano.kube.kinds import CRD, PRIORITY_CLASS, Kind
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.reconciler import Brain
 from volcano.local.admission import in_process
@@ -48,10 +56,14 @@ CONTROLLERS = "volcano-controllers"
 KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 
-def brains(settings: "Settings", nodes: Sequence[SimulatedNode], random: Random) -> Mapping[str, list[Brain]]:
+def brains(
+    settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str
+) -> Mapping[str, list[Brain]]:
     """Every brain by the component whose log it writes to."""
     return {
         KUBERNETES: [
+            NamespaceAccounts(authority),
+            QuotaStatus(),
             ReplicaSetController(),
             DeploymentController(),
             StatefulSetController(),
@@ -76,13 +88,23 @@ def brains(settings: "Settings", nodes: Sequence[SimulatedNode], random: Random)
 
 def janitors(registry: Registry) -> list[Janitor[Any]]:
     """Those who tidy up in the store itself."""
-    return [Collector(registry), NamespaceTerminator(registry), CrdTerminator(registry)]
+    return [
+        Collector(registry),
+        NamespaceTerminator(registry),
+        CrdTerminator(registry),
+        BudgetKeeper(registry),
+    ]
 
 
 def scheduler(client: Client, clock: Clock, conf: str | None, on_ready: Callable[[], None]) -> Scheduler:
     """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
     source = ConfigMapSource(client, conf)
     return Scheduler(client, source, clock, serve_default=True, on_ready=on_ready)
+
+
+def priority_classes() -> list[tuple[Kind, Manifest]]:
+    """The priority classes every cluster has."""
+    return [(PRIORITY_CLASS, manifest) for manifest in system_priority_classes()]
 
 
 def crds() -> list[tuple[Kind, Manifest]]:
@@ -96,9 +118,18 @@ async def refresh_crd(client: Client, manifest: Manifest) -> None:
     await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
 
 
-def admission(registry: Registry) -> tuple[list[Admit], list[Admit]]:
+def admission(random: Random) -> tuple[list[Admit], list[Admit]]:
     """What fills in and judges before webhooks are asked, and what counts the final object."""
-    return [in_process(AdmissionSettings())], []
+    rules = in_process(AdmissionSettings(check_template=check_template))
+    return [*before_webhooks(random), rules], after_webhooks()
+
+
+def check_template(value: Manifest) -> Iterable[Cause]:
+    """Kubernetes' own validation of a pod template, with the defaults a server would give it."""
+    holder = {"template": copy.deepcopy(value)}
+    default_template(holder)
+    for cause in template(holder["template"], "template"):
+        yield cause._replace(field=cause.field.removeprefix("template."))
 
 
 def last_port(directory: Path) -> int:
