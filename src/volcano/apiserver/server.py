@@ -15,8 +15,9 @@ from volcano.apiserver.history import Change
 from volcano.apiserver.http import Resources
 from volcano.apiserver.identity import ADMIN, Authenticator, impersonated
 from volcano.apiserver.logs import LogSource, StreamSource
+from volcano.apiserver.openapi import OpenApi
 from volcano.apiserver.parameters import flag
-from volcano.apiserver.paths import OpenApi, Paths
+from volcano.apiserver.paths import Paths
 from volcano.apiserver.rbac import Authorizer
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.reviews import Reviews
@@ -56,7 +57,6 @@ class Setup:
     live: Mapping[str, Check] = field(default_factory=dict)
     ready: Mapping[str, Check] = field(default_factory=dict)
     metrics: CollectorRegistry | None = None
-    openapi: OpenApi = lambda request: None
 
 
 class ApiServer:
@@ -78,7 +78,7 @@ class ApiServer:
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, setup.address)
         health = Health(setup.live, setup.ready)
-        openapi = setup.openapi
+        openapi = OpenApi(lambda: iter(table), lambda: table.generation)
         self._paths = Paths(table, discovery, health, self.metrics, self.tokens, __version__, openapi)
         registry.store.observers.append(self._changed)
 
