@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
+import orjson
+
 from volcano.clock import Clock
-from volcano.kube.client import Client, Event
+from volcano.kube.client import Client, Decode, Event
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.manifest import Manifest
 from volcano.kube.mirror import Mirror
@@ -30,7 +32,9 @@ class Runner:
         *,
         concurrency: int = CONCURRENCY,
         on_ready: Callable[[], None] | None = None,
+        decode: Decode = orjson.loads,
     ) -> None:
+        """Brains that run beside each other may share a `SharedDecoder`."""
         self._brain = brain
         self._client = client
         self._clock = clock
@@ -39,10 +43,14 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
         self._failed = False
+        self._decode = decode
 
     async def run(self) -> None:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
-        mirrors = [Mirror(self._client, watch, self._handle, self._clock) for watch in self._brain.watches]
+        mirrors = [
+            Mirror(self._client, watch, self._handle, self._clock, decode=self._decode)
+            for watch in self._brain.watches
+        ]
         async with asyncio.TaskGroup() as group:
             for mirror in mirrors:
                 group.create_task(mirror.run())
