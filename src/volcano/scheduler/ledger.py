@@ -147,6 +147,11 @@ class Ledger:
             self._tallies[job.uid] = tally
         return tally
 
+    def version(self, job: Job) -> int:
+        """Counts the changes to a job; 0 while nobody touched it."""
+        tally = self._tallies.get(job.uid)
+        return 0 if tally is None else tally.version
+
     def ready(self, job: Job | SubJob) -> int:
         """How many tasks hold resources or have succeeded."""
         return self.tally(job).count(READY)

@@ -121,7 +121,10 @@ class Scheduler:
 
     def _saw(self, event: Event) -> None:
         before = self.cluster.revision
-        self.cluster.apply(event)
+        try:
+            self.cluster.apply(event)
+        except Exception as error:  # one object we cannot take in must not blind us to the others
+            log.error("event not understood", kind=event.kind, error=error)
         if self.cluster.revision != before:
             self._pulse.wake()
 

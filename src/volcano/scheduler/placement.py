@@ -267,7 +267,7 @@ class Placer:
             rows = np.flatnonzero(fit.alive)
             fit.best[:] = NEVER
         else:
-            rows = np.unique(np.array(touched[fit.seen :], dtype=np.intp))
+            rows = np.array(sorted(set(touched[fit.seen :])), dtype=np.intp)
             rows = rows[fit.alive[rows]]
         fit.seen = len(touched)
         if not len(rows):

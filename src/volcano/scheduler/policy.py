@@ -41,7 +41,8 @@ class Policy:
                 self.tiers[-1].append(plugin)
                 self._disabled[plugin] = configured.disabled
         self._flat: dict[str, list[Ask]] = {}
-        self._queue_keys: dict[str, Any] = {}
+        self._job_keys: dict[str, tuple[int, tuple[Any, ...]]] = {}
+        self._task_keys: dict[str, tuple[Any, ...]] = {}
         self._reserving: dict[Any, list[Plugin]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
         self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
@@ -88,25 +89,39 @@ class Policy:
         return (*reducers.order(self.asked("queue_order"), queue), queue.created, queue.name)
 
     def job_order(self, job: Job) -> tuple[Any, ...]:
-        """A key; the job with the smallest goes first; at equal terms the oldest."""
-        return (*reducers.order(self.asked("job_order"), job), job.created, job.uid)
+        """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the ledger touches the job."""
+        version = self.session.ledger.version(job)
+        known = self._job_keys.get(job.uid)
+        if known is not None and known[0] == version:
+            return known[1]
+        key = (*reducers.order(self.asked("job_order"), job), job.created, job.uid)
+        self._job_keys[job.uid] = (version, key)
+        return key
 
     def sub_job_order(self, sub_job: SubJob) -> tuple[Any, ...]:
         return (*reducers.order(self.asked("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
 
     def task_order(self, task: Task) -> tuple[Any, ...]:
         """A key; at equal terms by the number at the end of the name, then by age."""
-        return (*reducers.order(self.asked("task_order"), task), task.index, task.created, task.uid)
+        key = self._task_keys.get(task.uid)
+        if key is None:
+            key = (*reducers.order(self.asked("task_order"), task), task.index, task.created, task.uid)
+            self._task_keys[task.uid] = key
+        return key
 
     def victim_order(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
         """The candidates, whom to evict first first: worse queues, then worse jobs, then worse tasks."""
+        if len(candidates) < 2:
+            return list(candidates)
         jobs, queues = self.session.snapshot.jobs, self.session.snapshot.queues
-        job_keys = {uid: self.job_order(jobs[uid]) for uid in {task.job for task in candidates}}
+        uids = {task.job for task in candidates}
         ordered = sorted(candidates, key=self.task_order, reverse=True)
-        ordered.sort(key=lambda task: job_keys[task.job], reverse=True)
-        if not hunt.purpose.across_queues:
+        if len(uids) > 1:
+            job_keys = {uid: self.job_order(jobs[uid]) for uid in uids}
+            ordered.sort(key=lambda task: job_keys[task.job], reverse=True)
+        names = {jobs[uid].queue for uid in uids}
+        if not hunt.purpose.across_queues or len(names) == 1:
             return ordered
-        names = {jobs[uid].queue for uid in job_keys}
         evictor = queues[hunt.job.queue]
         asked = self.asked("victim_queue_order")
         # Later sorts win: first the reverse of queue order, then what plugins say about whom to take from.

@@ -19,7 +19,7 @@ STATUSES = len(Status)
 class Tally:
     """How many tasks of a job have which status, over all and by role, and what they hold."""
 
-    __slots__ = ("allocated", "best_effort", "best_effort_by_role", "counts", "roles")
+    __slots__ = ("allocated", "best_effort", "best_effort_by_role", "counts", "roles", "version")
 
     def __init__(
         self,
@@ -33,6 +33,7 @@ class Tally:
         self.best_effort_by_role = best_effort_by_role  # pending tasks that ask for nothing
         self.best_effort = sum(best_effort_by_role.values())
         self.allocated = allocated
+        self.version = 0  # counts changes
 
     @classmethod
     def of_job(cls, job: Job) -> "Tally":
@@ -63,6 +64,7 @@ class Tally:
 
     def move(self, task: Task, many: int, before: Status, after: Status) -> None:
         """So many tasks of one role and shape, like this one, went from one status to another."""
+        self.version += 1
         self.counts[before] -= many
         self.counts[after] += many
         role = self.roles.get(task.role)

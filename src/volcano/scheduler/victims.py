@@ -67,19 +67,48 @@ class Trail:
 
     def __init__(self, rows: Sequence[int]) -> None:
         self._rows = rows
-        self._at = 0
+        self.at = 0
 
     def __iter__(self) -> Iterator[int]:
-        while self._at < len(self._rows):
-            yield self._rows[self._at]
-            self._at += 1
+        while self.at < len(self._rows):
+            yield self._rows[self.at]
+            self.at += 1
+
+
+class Trails:
+    """How far the search has come, per kind of task; what one job found barren, the next like it need not try again."""
+
+    def __init__(self) -> None:
+        self._trails: dict[object, Trail] = {}
+
+    def find(self, kind: object, rows: Callable[[], Sequence[int]]) -> Trail:
+        trail = self._trails.get(kind)
+        if trail is None:
+            trail = self._trails[kind] = Trail(rows())
+        return trail
+
+    def marks(self) -> dict[object, int]:
+        """Where every trail stands, to return to after an undo."""
+        return {kind: trail.at for kind, trail in self._trails.items()}
+
+    def back_to(self, marks: dict[object, int]) -> None:
+        for kind, trail in self._trails.items():
+            trail.at = marks.get(kind, 0)
 
 
 class Hunter:
     """Finds room for the tasks of one job. `breaking` says whether gangs may be broken for it."""
 
     def __init__(
-        self, session: "Session", job: Job, queue: Queue, prey: Prey, purpose: Purpose, *, breaking: bool
+        self,
+        session: "Session",
+        job: Job,
+        queue: Queue,
+        prey: Prey,
+        purpose: Purpose,
+        trails: Trails | None = None,
+        *,
+        breaking: bool,
     ) -> None:
         self._session = session
         self._job = job
@@ -87,15 +116,17 @@ class Hunter:
         self._prey = prey
         self._purpose = purpose
         self._breaking = breaking
-        self._trails: dict[Shape, Trail] = {}
+        self.trails = trails or Trails()
+        self._full: set[Shape] = set()  # shapes for which nothing is free
 
     def make_room(self, task: Task) -> bool:
         """Pipelines the task, evicting as few as are needed; False, with nothing changed, when that is impossible."""
-        trail = self._trails.get(task.shape)
-        if trail is None:
+        if task.shape not in self._full:
             if self._allowed(task) and self._place_as_is(task):
                 return True
-            trail = self._trails[task.shape] = Trail(self._rows(task))
+            self._full.add(task.shape)
+        kind = (self._queue.name, self._job.priority, task.shape, self._breaking)
+        trail = self.trails.find(kind, lambda: self._rows(task))
         hunt = Hunt(self._purpose, self._job, task, self._breaking)
         ledger = self._session.ledger
         for row in trail:

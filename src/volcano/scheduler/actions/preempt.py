@@ -8,7 +8,7 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.plugin import Purpose
 from volcano.scheduler.session import Session
-from volcano.scheduler.victims import Hunter, InnerHunter, Prey, same_queue
+from volcano.scheduler.victims import Hunter, InnerHunter, Prey, Trails, same_queue
 from volcano.scheduler.worklist import Sheet, Worklist, pending
 
 
@@ -16,6 +16,7 @@ def preempt(session: Session) -> None:
     """Queue by queue: first between jobs, then inside each job that starved."""
     prey: dict[str, Prey] = {}
     hopeless: set[object] = set()
+    trails = Trails()
     for queue, job in starving(session):
         if job.group.topology is not None:
             continue
@@ -23,7 +24,7 @@ def preempt(session: Session) -> None:
         if found is None:
             found = prey[queue.name] = same_queue(session, queue.name)
         with session.attempt(job):
-            _between_jobs(session, queue, job, found, hopeless)
+            _between_jobs(session, queue, job, found, trails, hopeless)
     for uid in list(prey):
         for job in [job for job in session.active_jobs() if job.queue == uid and _starves(session, job)]:
             with session.attempt(job):
@@ -47,7 +48,9 @@ def _starves(session: Session, job: Job) -> bool:
     return job.count(Status.PENDING) > 0 and session.policy.job_starving(job)
 
 
-def _between_jobs(session: Session, queue: Queue, job: Job, prey: Prey, hopeless: set[object]) -> None:
+def _between_jobs(
+    session: Session, queue: Queue, job: Job, prey: Prey, trails: Trails, hopeless: set[object]
+) -> None:
     """Surplus members first; gangs are broken, as a whole, only when that was not enough."""
     tasks = pending(session, job, lambda task: task.shape.preempts)
     if not tasks:
@@ -57,7 +60,7 @@ def _between_jobs(session: Session, queue: Queue, job: Job, prey: Prey, hopeless
     if mark in hopeless:
         return
     for breaking in (False, True):
-        hunter = Hunter(session, job, queue, prey, Purpose.PREEMPT, breaking=breaking)
+        hunter = Hunter(session, job, queue, prey, Purpose.PREEMPT, trails, breaking=breaking)
         if fill(session, job, tasks, hunter):
             return
     hopeless.add(mark)
@@ -66,6 +69,7 @@ def _between_jobs(session: Session, queue: Queue, job: Job, prey: Prey, hopeless
 def fill(session: Session, job: Job, tasks: list[Task], hunter: Hunter) -> bool:
     """Makes room for task after task while the job starves; all of it stands only if the whole gang then fits."""
     ledger, policy = session.ledger, session.policy
+    marks = hunter.trails.marks()
     with ledger.statement() as statement:
         failed: set[object] = set()
         for task in tasks:
@@ -78,6 +82,7 @@ def fill(session: Session, job: Job, tasks: list[Task], hunter: Hunter) -> bool:
         if statement.changes and policy.job_pipelined(job):
             statement.commit()
             return True
+    hunter.trails.back_to(marks)
     return False
 
 

@@ -6,7 +6,7 @@ from volcano.model.task import Task
 from volcano.scheduler.actions.preempt import fill, starving
 from volcano.scheduler.plugin import Purpose
 from volcano.scheduler.session import Session
-from volcano.scheduler.victims import Hunter, Prey, other_queues
+from volcano.scheduler.victims import Hunter, Prey, Trails, other_queues
 from volcano.scheduler.worklist import pending
 
 
@@ -14,6 +14,7 @@ def reclaim(session: Session) -> None:
     """Serves starving jobs of queues that are not overused, in policy order."""
     prey: dict[str, Prey] = {}
     hopeless: set[object] = set()
+    trails = Trails()
     for queue, job in starving(session):
         if session.policy.overused(queue):
             continue
@@ -21,7 +22,7 @@ def reclaim(session: Session) -> None:
         if found is None:
             found = prey[queue.name] = other_queues(session, queue.name)
         with session.attempt(job):
-            _take_back(session, queue, job, found, hopeless)
+            _take_back(session, queue, job, found, trails, hopeless)
 
 
 class Reclaimer(Hunter):
@@ -31,7 +32,9 @@ class Reclaimer(Hunter):
         return self._session.policy.preemptive(self._queue, (task,)) and super().make_room(task)
 
 
-def _take_back(session: Session, queue: Queue, job: Job, prey: Prey, hopeless: set[object]) -> None:
+def _take_back(
+    session: Session, queue: Queue, job: Job, prey: Prey, trails: Trails, hopeless: set[object]
+) -> None:
     """Surplus members of gangs first; gangs are broken only when that was not enough."""
     tasks = pending(session, job, lambda task: task.shape.preempts)
     if not tasks:
