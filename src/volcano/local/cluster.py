@@ -21,7 +21,6 @@ from volcano.apiserver.crds import served as served_by_crd
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.durable import Durable
 from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.openapi import OpenApi
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
 from volcano.apiserver.store import Store
@@ -166,7 +165,6 @@ class LocalCluster:
             random=self._random,
             authority=credentials.authority.cert_pem,
             logs=source,
-            openapi=OpenApi(lambda: self.registry.kinds, lambda: self.registry.kinds.generation),
             audit=self._audit(),
         )
         server = ApiServer(self.registry, setup)
