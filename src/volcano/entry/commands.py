@@ -29,6 +29,7 @@ from volcano.nodes.pools import PoolError, parse_pools
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0
 RUN_DURATION = 5.0
+WIDE = 200
 DEMO = Path(__file__).parent / "demo.yaml"
 
 
@@ -167,7 +168,7 @@ def status(arguments: argparse.Namespace) -> int:
     table = Table(box=None, pad_edge=False, show_header=False)
     for name, value in asdict(running).items():
         table.add_row(name.upper(), str(value))
-    Console().print(table)
+    _console().print(table)
     return 0
 
 
@@ -194,7 +195,7 @@ async def _run(
     settings: Settings, documents: list[Document], timeout: float, output: str, verbose: int
 ) -> int:
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
-    console = Console(stderr=output == "json")
+    console = _console(stderr=output == "json")
     cluster = LocalCluster(settings)
     try:
         await cluster.start()
@@ -209,6 +210,12 @@ async def _run(
     finally:
         await cluster.stop()
     return _conclude(rows, output, console, timeout)
+
+
+def _console(*, stderr: bool = False) -> Console:
+    """A console as wide as its terminal; in a file or a pipe, wide enough for a whole row."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=WIDE)
 
 
 def _conclude(rows: list[Row], output: str, console: Console, timeout: float) -> int:

@@ -79,10 +79,10 @@ class ResourceIndex:
 
 
 def counted(name: str) -> bool:
-    """Whether a name stands for something that is scheduled by; quota names (`count/…`) and plain words do not."""
+    """Whether a name stands for something that is scheduled by; a quota's names and plain words do not."""
     if name in NATIVE:
         return True
-    return ("/" in name and not name.startswith("count/")) or name.startswith(
+    return ("/" in name and not name.startswith(("count/", "requests.", "limits."))) or name.startswith(
         ("hugepages-", "attachable-volumes-")
     )
 
