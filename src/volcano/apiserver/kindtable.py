@@ -66,7 +66,7 @@ class KindTable:
         found: dict[str, Served] = {}
         for served in self._served.values():
             name = served.storage.resource
-            if name not in found or served.kind.version == served.storage.version:
+            if name not in found or address_of(served.kind) == address_of(served.storage):
                 found[name] = served
         return list(found.values())
 
