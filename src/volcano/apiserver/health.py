@@ -11,20 +11,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from volcano.apiserver.routes import Route, unknown_path
+from volcano.kube import facts
 from volcano.metrics import CONTENT_TYPE, CollectorRegistry, render
 from volcano.net.messages import Request, Response
 
 # Says what is wrong; an empty text means that all is well.
 Check = Callable[[], str]
 
-KUBERNETES = "1.36.1"
 TEXT = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 ENDPOINTS = ("healthz", "livez", "readyz")
 
 
 def version_info(volcano_version: str) -> dict[str, str]:
     """What /version says: the Kubernetes release whose API this is, and whose server."""
-    major, minor, _ = KUBERNETES.split(".")
+    kubernetes = facts.version()
+    major, minor, _ = kubernetes.split(".")
     return {
         "major": major,
         "minor": minor,
@@ -32,7 +33,7 @@ def version_info(volcano_version: str) -> dict[str, str]:
         "emulationMinor": minor,
         "minCompatibilityMajor": major,
         "minCompatibilityMinor": str(int(minor) - 1),
-        "gitVersion": f"v{KUBERNETES}+volcano.{volcano_version}",
+        "gitVersion": f"v{kubernetes}+volcano.{volcano_version}",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "",
