@@ -32,6 +32,10 @@ _RESERVED = frozenset(
         "let", "loop", "package", "namespace", "return", "var", "void", "while",
     }
 )  # fmt: skip
+# Functions are called by their full name, or as methods by the last part of it.
+_KNOWN = frozenset(FUNCTIONS) | {name.rpartition(".")[2] for name in FUNCTIONS}
+# The names that macros give to elements, as in `self.all(item, ...)`.
+_BOUND = re.compile(r"\.(?:all|exists|exists_one|existsOne|map|filter|optMap|optFlatMap)\(\s*(\w+)\s*,")
 _OLD_SELF = re.compile(r"\boldSelf\b")
 _MISSING = object()
 # What the engine raises when an expression has no value: a missing key, a wrong type, an overflow and the like.
@@ -58,12 +62,11 @@ class Expression:
         except ValueError as error:
             raise BadRule(f"compilation failed: {error}") from None
         wanted = {name for name in self._program.functions() if not name.startswith(("_", "!", "-", "@"))}
-        unknown = sorted(wanted - _NATIVE - FUNCTIONS.keys())
+        bound = {"self", "oldSelf", *_BOUND.findall(source)}
+        unknown = sorted(wanted - _NATIVE - _KNOWN)
+        unknown += sorted(set(self._program.variables()) - bound - _NAMESPACES - _TYPE_NAMES)
         if unknown:
             raise BadRule(f"compilation failed: undeclared reference to '{unknown[0]}' (in container '')")
-        strange = sorted(set(self._program.variables()) - {"self", "oldSelf"} - _NAMESPACES - _TYPE_NAMES)
-        if strange:
-            raise BadRule(f"compilation failed: undeclared reference to '{strange[0]}' (in container '')")
         self._functions = {name: FUNCTIONS[name] for name in FUNCTIONS if name in wanted or "." in name}
 
     def __call__(self, variables: Mapping[str, Any]) -> Any:
