@@ -1,0 +1,259 @@
+"""capacity without a tree: deserved, guarantee and capability as every queue says."""
+
+from typing import Any
+
+import pytest
+
+from tests.builders import JobManifests, job, node, podgroup, queue, resources
+from tests.scenario import Result, schedule, session
+from volcano.kube.manifest import Manifest
+from volcano.scheduler.plugins.capacity import Capacity
+
+TIER = ["priority", "gang", "conformance", "capacity", "predicates"]
+A100 = "nvidia.com/a100"
+
+
+def amount(cpu: Any = None, memory: Any = None, **more: Any) -> dict[str, str]:
+    return resources(cpu, memory, **{A100 if name == "a100" else name: value for name, value in more.items()})
+
+
+def runs(
+    name: str, queue_name: str, on: str, cpu: Any = None, memory: Any = None, **more: Any
+) -> JobManifests:
+    """A running pod that may go, unless `preemptable=False`."""
+    held = {A100 if name == "a100" else name: value for name, value in more.items() if name != "preemptable"}
+    return job(
+        name,
+        1,
+        min_available=0,
+        queue=queue_name,
+        on=on,
+        cpu=cpu,
+        memory=memory,
+        phase="Running",
+        preemptable=more.get("preemptable", True),
+        **held,
+    )
+
+
+def wants(name: str, queue_name: str, cpu: Any = None, memory: Any = None, **more: Any) -> JobManifests:
+    asked = {A100 if key == "a100" else key: value for key, value in more.items()}
+    return job(name, 1, queue=queue_name, cpu=cpu, memory=memory, **asked)
+
+
+def cycle(nodes: list[Manifest], queues: list[Manifest], jobs: list[JobManifests], **more: Any) -> Result:
+    actions = more.pop("actions", ("enqueue", "allocate", "reclaim"))
+    return schedule(nodes=nodes, queues=queues, jobs=jobs, tiers=[TIER], actions=actions, **more)
+
+
+# -- taking -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("limit", "bound"),
+    [
+        pytest.param(amount(2, "2Gi"), 1, id="G1: within its capability"),
+        pytest.param(amount(1.5, "1.5Gi"), 0, id="G1: beyond its capability"),
+    ],
+)
+def test_g1_a_queue_borrows_up_to_its_capability(limit: dict[str, str], bound: int) -> None:
+    jobs = [runs("r", "q1", "n1", 1, "1Gi"), wants("w", "q1", 1, "1Gi")]
+    result = cycle([node("n1", 4, "4Gi")], [queue("q1", capability=limit, deserved=amount(1, "1Gi"))], jobs)
+    assert len(result.bound()) == bound
+
+
+def test_a12_only_what_is_asked_for_counts() -> None:
+    """Memory is over its capability; a job that asks for cpu alone still gets in."""
+    limit = amount(2, "2G")
+    holds = job(
+        "r", 1, cpu=1, memory="3G", queue="q1", on="n1", phase="Running", min_resources=amount(1, "3G")
+    )
+
+    def new(cpu: int, memory: str | None) -> Result:
+        wanted = resources(cpu, memory)
+        return cycle(
+            [node("n1", 8, "8G")],
+            [queue("q1", capability=limit, deserved=limit)],
+            [holds, job("new", 1, cpu=cpu, memory=memory, queue="q1", phase="Pending", min_resources=wanted)],
+        )
+
+    assert list(new(1, None).bound()) == ["new-worker-0"]
+    assert new(1, "1G").phase("new") == "Pending"
+
+
+def test_a10_a_closed_queue_admits_nothing() -> None:
+    groups = [podgroup("pg", queue="shut", phase="Pending", min_resources=amount(1))]
+    result = schedule(
+        nodes=[node("n1")],
+        queues=[queue("shut", state="Closed")],
+        podgroups=groups,
+        tiers=[TIER],
+        actions=["enqueue"],
+    )
+    assert result.phase("pg") == "Pending"
+    assert cycle([node("n1")], [queue("shut", state="Closed")], [wants("w", "shut", 1)]).bound() == {}
+
+
+def test_a_guarantee_is_kept_free_for_its_queue() -> None:
+    queues = [queue("q1", guarantee=amount(3)), queue("q2")]
+    jobs = [job("w", 4, min_available=0, queue="q2")]
+    assert len(cycle([node("n1", 4)], queues, jobs).bound()) == 1
+
+
+# -- order ------------------------------------------------------------------------------------------------------
+
+
+def plugin_of(queues: list[Manifest], jobs: list[JobManifests]) -> Capacity:
+    made = session(nodes=[node("n1", 10, "20Gi")], queues=queues, jobs=jobs, plugins=["capacity"])
+    found = made.policy.plugins[0]
+    assert isinstance(found, Capacity)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("deserved", "held", "share"),
+    [
+        pytest.param(None, (3, "2Gi"), 1.0, id="G9: nothing deserved"),
+        pytest.param((2, "2Gi"), (3, "2Gi"), 1.5, id="G9: over in one resource"),
+        pytest.param((2, "4Gi"), (1, "3Gi"), 0.75, id="G9: the largest part counts"),
+    ],
+)
+def test_g9_a_share_is_what_is_held_of_what_is_deserved(
+    deserved: tuple[int, str] | None, held: tuple[int, str], share: float
+) -> None:
+    queues = [queue("q", deserved=amount(*deserved) if deserved else None)]
+    jobs = [runs("r", "q", "n1", *held), job("asks", 5, min_available=0, queue="q", cpu=1)]
+    assert plugin_of(queues, jobs).share("q") == pytest.approx(share)
+
+
+def test_g10_at_equal_shares_who_deserves_something_goes_first() -> None:
+    plugin = plugin_of([queue("none"), queue("some", deserved=amount(2))], [runs("r", "some", "n1", 2)])
+    ordered = sorted(plugin.snapshot.queues.values(), key=plugin.queue_order)
+    assert [each.name for each in ordered] == ["some", "none"]
+
+
+def test_important_queues_go_before_needy_ones() -> None:
+    queues = [queue("needy", deserved=amount(5)), queue("important", priority=9)]
+    plugin = plugin_of(queues, [])
+    ordered = sorted(plugin.snapshot.queues.values(), key=plugin.queue_order)
+    assert [each.name for each in ordered] == ["important", "needy"]
+
+
+# -- giving back ------------------------------------------------------------------------------------------------
+
+
+def test_g2_the_excess_is_given_back() -> None:
+    half = amount(2, "4Gi")
+    result = cycle(
+        [node("n1", 2, "4Gi"), node("n2", 2, "4Gi")],
+        [queue("q3", deserved=half), queue("q4", deserved=half)],
+        [
+            runs("stays", "q3", "n1", 2, "4Gi", preemptable=False),
+            runs("goes", "q3", "n2", 2, "4Gi"),
+            wants("new", "q4", 2, "4Gi"),
+        ],
+    )
+    assert result.evicted() == {"goes-worker-0"}
+    assert result.nominated() == {"new-worker-0": "n2"}
+
+
+def test_g4_one_resource_within_what_is_deserved_is_reason_enough() -> None:
+    result = cycle(
+        [node("n1", 2, "4Gi")],
+        [
+            queue("q10", deserved=amount(2, "2Gi"), capability=amount(4, "4Gi")),
+            queue("q11", deserved=amount(0, 0)),
+        ],
+        [
+            runs("own", "q10", "n1", 1, "3Gi", preemptable=False),
+            runs("guest", "q11", "n1", 1, "1Gi"),
+            wants("new", "q10", 1, "1Gi"),
+        ],
+    )
+    assert result.evicted() == {"guest-worker-0"}
+
+
+def test_g5_no_resource_within_what_is_deserved_is_none() -> None:
+    result = cycle(
+        [node("n1", 2, "2Gi")],
+        [queue("q12", deserved=amount(1, "2Gi")), queue("q13")],
+        [
+            runs("own", "q12", "n1", 1, "1Gi"),
+            runs("guest", "q13", "n1", 1, "1Gi"),
+            wants("new", "q12", 1, "2Gi"),
+        ],
+    )
+    assert result.evicted() == set()
+
+
+def test_g8_nothing_is_reclaimed_beyond_the_capability() -> None:
+    result = cycle(
+        [node("n1", 10)],
+        [queue("q", deserved=amount(10), capability=amount(8)), queue("guest")],
+        [runs("own", "q", "n1", 7), runs("g", "guest", "n1", 3), wants("new", "q", 2)],
+    )
+    assert result.evicted() == set()
+
+
+def test_g3_a_resource_that_is_deserved_and_not_held_is_reclaimed() -> None:
+    result = cycle(
+        [node("n1", 20, "20Gi", **{A100: 20})],
+        [
+            queue("q5", deserved=amount(2, "2Gi", a100=10)),
+            queue("q6", deserved=amount(2, "2Gi", a100=10)),
+        ],
+        [
+            runs("a", "q5", "n1", 1, "1Gi", a100=10),
+            runs("b", "q5", "n1", 1, "1Gi", a100=10),
+            runs("full", "q6", "n1", 18, "18Gi", preemptable=False),
+            wants("new", "q6", a100=10),
+        ],
+    )
+    assert len(result.evicted()) == 1
+    assert result.evicted() < {"a-worker-0", "b-worker-0"}
+
+
+def test_g6_nobody_goes_when_it_would_not_be_enough() -> None:
+    result = cycle(
+        [node("n1", 2, "4Gi", gpu=1)],
+        [queue("owner", deserved=amount(2, gpu=1)), queue("guest")],
+        [
+            runs("g", "guest", "n1", gpu=1),
+            runs("fixed", "guest", "n1", 2, preemptable=False),
+            wants("new", "owner", 1, gpu=1),
+        ],
+    )
+    assert result.evicted() == set()
+
+
+def test_g7_resources_a_queue_says_nothing_about_do_not_count_as_excess() -> None:
+    result = cycle(
+        [node("n1", 4, "4Gi", gpu=1)],
+        [queue("owner", deserved=amount(4, "4Gi")), queue("gpus", deserved=resources(gpu=1))],
+        [runs("g", "gpus", "n1", 4, "4Gi", gpu=1), wants("new", "owner", 1, "1Gi")],
+    )
+    assert result.evicted() == set()
+
+
+def test_a_queue_is_not_brought_below_what_it_deserves() -> None:
+    def taken(deserved: float) -> set[str]:
+        return cycle(
+            [node("n1", 4)],
+            [queue("q", deserved=amount(deserved)), queue("owner", deserved=amount(2))],
+            [runs("a", "q", "n1", 2), runs("b", "q", "n1", 2), wants("new", "owner", 2)],
+        ).evicted()
+
+    assert len(taken(2)) == 1
+    assert taken(3) == set()
+
+
+def test_guarantees_and_unreclaimable_queues_are_left_alone() -> None:
+    jobs = [runs("a", "q", "n1", 2), runs("b", "q", "n1", 2), wants("new", "owner", 2)]
+    owner = queue("owner", deserved=amount(2))
+
+    def taken(guest: Manifest) -> int:
+        return len(cycle([node("n1", 4)], [guest, owner], jobs).evicted())
+
+    assert taken(queue("q")) == 1
+    assert taken(queue("q", guarantee=amount(3))) == 0
+    assert taken(queue("q", reclaimable=False)) == 0
