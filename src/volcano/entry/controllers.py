@@ -1,0 +1,143 @@
+"""`vc-controller-manager`: our controllers against a Kubernetes API server."""
+
+import argparse
+import asyncio
+import random
+import string
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+
+from volcano.clock import SystemClock
+from volcano.controllers.cronjob import CronJobController
+from volcano.controllers.hypernode import HyperNodeController
+from volcano.controllers.job.controller import JobController
+from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.podgroup import PodGroupController
+from volcano.controllers.queue import QueueController
+from volcano.entry import process
+from volcano.kube.reconciler import Brain
+from volcano.kube.runner import Runner
+from volcano.metrics import CollectorRegistry
+
+NAME = "vc-controller-manager"
+# Known from Volcano and not built here: naming them is refused, unless it is to switch them off.
+NOT_BUILT = ("colocation-config-controller", "sharding-controller")
+Make = Callable[[argparse.Namespace, CollectorRegistry], Brain]
+CONTROLLERS: Mapping[str, Make] = {
+    "job-controller": lambda arguments, registry: JobController(
+        scheduler_name=arguments.scheduler_name[0],
+        registry=registry,
+        delete_finished=is_enabled("gc-controller", arguments.controllers),
+    ),
+    "queue-controller": lambda arguments, registry: QueueController(),
+    "pg-controller": lambda arguments, registry: PodGroupController(
+        scheduler_names=tuple(arguments.scheduler_name),
+        inherit_annotations=arguments.inherit_owner_annotations,
+    ),
+    "jobflow-controller": lambda arguments, registry: JobFlowController(),
+    "jobtemplate-controller": lambda arguments, registry: JobTemplateController(),
+    "cronjob-controller": lambda arguments, registry: CronJobController(),
+    "hyperNode-controller": lambda arguments, registry: HyperNodeController(
+        lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
+    ),
+}
+# Deleting finished jobs is part of the job controller; the name only switches it.
+SWITCHES = ("gc-controller",)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
+    parsed.controllers = [name.strip() for name in parsed.controllers.split(",") if name.strip()]
+    problem = check_controllers(parsed.controllers)
+    if problem:
+        parser.error(problem)
+    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
+    process.add_client_flags(parser, qps=50, burst=100)
+    process.add_election_flags(parser, name=NAME)
+    process.add_serving_flags(parser, metrics_address=":8081")
+    parser.add_argument(
+        "--controllers", default="*,-sharding-controller", help="which to run: names, -names, *"
+    )
+    parser.add_argument(
+        "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
+    )
+    process.add_switch(
+        parser, "--inherit-owner-annotations", default=True, help="PodGroups take their owners' annotations"
+    )
+    workers = "accepted for Volcano's sake: work goes in parallel by key"
+    for name, default in (
+        ("", 3),
+        ("-for-cronjob", 3),
+        ("-for-podgroup", 5),
+        ("-for-queue", 5),
+        ("-for-gc", 1),
+    ):
+        parser.add_argument(f"--worker-threads{name}", type=int, default=default, help=workers)
+    parser.add_argument("--max-requeue-num", type=int, default=15, help="accepted for Volcano's sake")
+    parser.add_argument("--feature-gates", default="", help="accepted for Volcano's sake")
+    return parser
+
+
+def check_controllers(wanted: Sequence[str]) -> str:
+    """What is wrong with a list of controllers; empty when nothing is."""
+    known = [*CONTROLLERS, *SWITCHES, *NOT_BUILT]
+    plain = [entry.lstrip("+-") for entry in wanted if entry != "*"]
+    for name in plain:
+        if name not in known:
+            return f"--controllers: {name!r} is unknown; choose from {', '.join(known)}"
+        if plain.count(name) > 1:
+            return f"--controllers: {name!r} stands there twice"
+    for entry in wanted:
+        if entry.lstrip("+") in NOT_BUILT:
+            return f"--controllers: {entry} is not available yet"
+    return ""
+
+
+def is_enabled(name: str, wanted: Sequence[str]) -> bool:
+    """Whether a list such as `*,-gc-controller` switches a controller on."""
+    if not wanted:
+        return True
+    for entry in wanted:
+        if entry.lstrip("+-") == name:
+            return not entry.startswith("-")
+    return "*" in wanted
+
+
+async def _run(arguments: argparse.Namespace) -> None:
+    clock, registry = SystemClock(), CollectorRegistry()
+    brains = [
+        make(arguments, registry)
+        for name, make in CONTROLLERS.items()
+        if is_enabled(name, arguments.controllers)
+    ]
+    waiting = {brain.name for brain in brains}
+    health = process.Health(
+        ready={"caches": lambda: f"waiting for {', '.join(sorted(waiting))}" if waiting else ""}
+    )
+    async with AsyncExitStack() as stack:
+        client = process.client_of(arguments, clock, user_agent=NAME)
+        stack.push_async_callback(client.close)
+        await process.serve(arguments, stack, health, registry)
+
+        async def work() -> None:
+            async with asyncio.TaskGroup() as group:
+                for brain in brains:
+                    ready = _marker(waiting, brain.name)
+                    group.create_task(Runner(brain, client, clock, on_ready=ready).run())
+
+        await process.lead_or_run(arguments, client, clock, work)
+
+
+def _marker(waiting: set[str], name: str) -> Callable[[], None]:
+    return lambda: waiting.discard(name)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

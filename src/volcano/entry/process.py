@@ -1,0 +1,223 @@
+"""What our programs have in common on a real cluster: flags, a client, an election, health and metrics, an orderly end."""
+
+import argparse
+import asyncio
+import os
+import random
+import signal
+import socket
+import ssl
+import sys
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from volcano import __version__, log, metrics
+from volcano.clients.connect import connect
+from volcano.clients.http import HttpClient
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clock import Clock
+from volcano.kube.client import Client
+from volcano.kube.duration import parse as parse_duration
+from volcano.kube.election import Candidate, LeadershipLost, Terms, lead
+from volcano.kube.manifest import Key
+from volcano.net.messages import Answer, Handler, Request, Response
+from volcano.net.server import Server
+from volcano.net.tls import Credential, server_context
+
+TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+# What is true or not: a complaint when it is not.
+Check = Callable[[], str]
+
+
+def boolean(text: str) -> bool:
+    """A switch as Go's flags read it: `--x`, `--x=true`, `--x=0`."""
+    if text.lower() in ("true", "t", "1"):
+        return True
+    if text.lower() in ("false", "f", "0"):
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+
+
+def duration(text: str) -> float:
+    """Seconds from a duration such as `15s`."""
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; such as 15s or 1m30s") from None
+
+
+def add_switch(parser: argparse.ArgumentParser, name: str, *, default: bool, help: str) -> None:
+    parser.add_argument(name, type=boolean, nargs="?", const=True, default=default, metavar="BOOL", help=help)
+
+
+def add_client_flags(parser: argparse.ArgumentParser, *, qps: float, burst: int) -> None:
+    parser.add_argument(
+        "--kubeconfig", default="", help="the kubeconfig to connect with (default: as kubectl's)"
+    )
+    parser.add_argument("--master", default="", help="the API server's address, instead of the kubeconfig's")
+    parser.add_argument(
+        "--kube-api-qps", type=float, default=qps, help=f"requests a second at most (default {qps:g})"
+    )
+    parser.add_argument(
+        "--kube-api-burst", type=int, default=burst, help=f"requests at once at most (default {burst})"
+    )
+    parser.add_argument(
+        "-v", "--v", "--verbose", type=int, nargs="?", const=4, default=2, help="log level, 0 to 5"
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+
+
+def add_election_flags(parser: argparse.ArgumentParser, *, name: str) -> None:
+    add_switch(
+        parser, "--leader-elect", default=True, help="work only while holding the lease (default true)"
+    )
+    parser.add_argument("--leader-elect-lease-duration", type=duration, default=15.0)
+    parser.add_argument("--leader-elect-renew-deadline", type=duration, default=10.0)
+    parser.add_argument("--leader-elect-retry-period", type=duration, default=2.0)
+    parser.add_argument("--leader-elect-resource-name", default=name)
+    parser.add_argument("--leader-elect-resource-namespace", default="volcano-system")
+    parser.add_argument("--leader-elect-resource-lock", default="leases", choices=("leases",))
+    parser.add_argument(
+        "--lock-object-namespace", default="", help="older name of the lease's namespace; it wins"
+    )
+
+
+def add_serving_flags(parser: argparse.ArgumentParser, *, metrics_address: str) -> None:
+    add_switch(parser, "--enable-healthz", default=False, help="serve /healthz and /readyz")
+    parser.add_argument("--healthz-address", default=":11251", help="where (default :11251)")
+    add_switch(parser, "--enable-metrics", default=False, help="serve /metrics")
+    parser.add_argument(
+        "--listen-address", default=metrics_address, help=f"where (default {metrics_address})"
+    )
+    for name in ("--ca-cert-file", "--tls-cert-file", "--tls-private-key-file"):
+        parser.add_argument(name, type=Path, default=None, help="with all three, health is served over TLS")
+
+
+def client_of(arguments: argparse.Namespace, clock: Clock, *, user_agent: str) -> HttpClient:
+    """A client as the flags say. Exits with a message when they make no sense."""
+    try:
+        overrides = Overrides(server=arguments.master)
+        settings = load_settings(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
+        return connect(
+            settings, clock, qps=arguments.kube_api_qps, burst=arguments.kube_api_burst, user_agent=user_agent
+        )
+    except ConfigError as error:
+        raise SystemExit(f"{user_agent}: {error}") from None
+
+
+@dataclass(slots=True)
+class Health:
+    """What /healthz and /readyz answer from."""
+
+    live: dict[str, Check] = field(default_factory=dict)
+    ready: dict[str, Check] = field(default_factory=dict)
+
+
+async def serve(
+    arguments: argparse.Namespace, stack: AsyncExitStack, health: Health, registry: metrics.CollectorRegistry
+) -> None:
+    """Opens the health and metrics endpoints that the flags ask for."""
+    routes: dict[str, dict[str, Callable[[], Response]]] = {}
+    if arguments.enable_healthz:
+        paths = routes.setdefault(arguments.healthz_address, {})
+        paths["/healthz"] = paths["/livez"] = lambda: _checked(health.live)
+        paths["/readyz"] = lambda: _checked(health.ready)
+    if arguments.enable_metrics:
+        content = {"Content-Type": metrics.CONTENT_TYPE}
+        paths = routes.setdefault(arguments.listen_address, {})
+        paths["/metrics"] = lambda: Response(200, content, metrics.render(registry))
+    for address, paths in routes.items():
+        host, port = split_address(address)
+        tls = _tls(arguments) if "/healthz" in paths else None
+        server = Server(_handler(paths), tls=tls)
+        await server.start(host, port)
+        stack.push_async_callback(server.stop, 1.0)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`:8080`, `127.0.0.1:8080`: host and port; an empty host is every address of this machine."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit() or int(port) > 65535:
+        raise SystemExit(f"address {address!r} is not of the form host:port")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _handler(paths: Mapping[str, Callable[[], Response]]) -> Handler:
+    async def answer(request: Request) -> Answer:
+        found = paths.get(request.path)
+        return found() if found else Response(404, dict(TEXT), b"not found\n")
+
+    return answer
+
+
+def _checked(checks: Mapping[str, Check]) -> Response:
+    complaints = [f"{name}: {text}" for name, check in checks.items() if (text := check())]
+    if complaints:
+        return Response(500, dict(TEXT), "\n".join([*complaints, ""]).encode())
+    return Response(200, dict(TEXT), b"ok")
+
+
+def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+    files = (arguments.ca_cert_file, arguments.tls_cert_file, arguments.tls_private_key_file)
+    if not all(files):
+        return None
+    authority, certificate, key = (path.read_bytes() for path in files)
+    return server_context(Credential(certificate, key), client_authority=authority)
+
+
+async def lead_or_run(
+    arguments: argparse.Namespace, client: Client, clock: Clock, work: Callable[[], Awaitable[None]]
+) -> None:
+    """Runs `work` while leading, or at once where no election is wanted. Raises `LeadershipLost`."""
+    if not arguments.leader_elect:
+        await work()
+        return
+    namespace = arguments.lock_object_namespace or arguments.leader_elect_resource_namespace
+    key = Key(namespace, arguments.leader_elect_resource_name)
+    terms = Terms(
+        arguments.leader_elect_lease_duration,
+        arguments.leader_elect_renew_deadline,
+        arguments.leader_elect_retry_period,
+    )
+    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", terms)
+    await lead(client, candidate, clock, work, chance=random.random)
+
+
+def run_until_told(main: Coroutine[Any, Any, None], *, name: str, verbosity: int) -> int:
+    """Runs a program until it ends or a signal ends it; a second signal ends it at once."""
+    levels = {0: 40, 1: 30, 2: 20, 3: 20}
+    log.configure(levels.get(verbosity, 10))
+    try:
+        asyncio.run(_until_signal(main))
+    except LeadershipLost as error:
+        print(f"{name}: {error}; ending, so that a fresh process can stand for election", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def _until_signal(main: Coroutine[Any, Any, None]) -> None:
+    task = asyncio.create_task(main)
+    loop = asyncio.get_running_loop()
+    told = False
+
+    def stop() -> None:
+        nonlocal told
+        if told:
+            os._exit(1)
+        told = True
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not told:
+            raise
