@@ -1,5 +1,7 @@
 """Eviction and disruption budgets: who may go, and what a budget says of itself."""
 
+from typing import Any
+
 import pytest
 
 from tests.apiserver.registries import namespace, pod, registry
@@ -82,7 +84,7 @@ async def test_evictions_stop_where_the_budget_does() -> None:
         pytest.param({"maxUnavailable": "50%"}, True, id="half may be missing"),
     ],
 )
-async def test_shares_are_of_what_the_controller_asks_for(spec: dict[str, object], allowed: bool) -> None:
+async def test_shares_are_of_what_the_controller_asks_for(spec: dict[str, Any], allowed: bool) -> None:
     client = await ready()
     owner = await replica_set(client, 4)
     for name in ("a", "b", "c"):
