@@ -53,6 +53,10 @@ class Mirror:
         self._progress = False
         self.synced = asyncio.Event()
 
+    def objects(self) -> list[Any]:
+        """Everything known at present."""
+        return list(self._known.values())
+
     async def run(self) -> None:
         """Runs until cancelled; no refusal or lost connection ends it."""
         pause = FIRST_PAUSE

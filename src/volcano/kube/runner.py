@@ -2,14 +2,13 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-
-import orjson
+from contextlib import ExitStack
 
 from volcano.clock import Clock
-from volcano.kube.client import Client, Decode, Event
+from volcano.kube.client import Client, Event
 from volcano.kube.errors import ApiError, InternalError
+from volcano.kube.hub import Hub
 from volcano.kube.manifest import Manifest
-from volcano.kube.mirror import Mirror
 from volcano.kube.operations import Operation, perform
 from volcano.kube.reconciler import Brain, Done, Work
 from volcano.log import Log
@@ -32,9 +31,9 @@ class Runner:
         *,
         concurrency: int = CONCURRENCY,
         on_ready: Callable[[], None] | None = None,
-        decode: Decode = orjson.loads,
+        hub: Hub | None = None,
     ) -> None:
-        """Brains that run beside each other may share a `SharedDecoder`."""
+        """Runners side by side in one process share a `hub`, so that each object is watched and decoded once."""
         self._brain = brain
         self._client = client
         self._clock = clock
@@ -43,25 +42,26 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
         self._failed = False
-        self._decode = decode
+        self._hub = hub or Hub(client, clock)
 
     async def run(self) -> None:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
-        mirrors = [
-            Mirror(self._client, watch, self._handle, self._clock, decode=self._decode)
-            for watch in self._brain.watches
-        ]
-        async with asyncio.TaskGroup() as group:
-            for mirror in mirrors:
-                group.create_task(mirror.run())
-            for mirror in mirrors:
-                await mirror.synced.wait()
-            if self._on_ready is not None:
-                self._on_ready()
-            try:
-                await self._drive()
-            finally:
-                await self._abandon()
+        with ExitStack() as subscriptions:
+            mirrors = [
+                subscriptions.enter_context(self._hub.subscription(watch, self._handle))
+                for watch in self._brain.watches
+            ]
+            async with asyncio.TaskGroup() as group:
+                for watch in self._brain.watches:
+                    group.create_task(self._hub.following(watch))
+                for mirror in mirrors:
+                    await mirror.synced.wait()
+                if self._on_ready is not None:
+                    self._on_ready()
+                try:
+                    await self._drive()
+                finally:
+                    await self._abandon()
 
     async def _abandon(self) -> None:
         """Ends the writes that are still under way: nobody would hear of them."""

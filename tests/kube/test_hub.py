@@ -1,0 +1,112 @@
+"""Brains that watch the same objects are told by one watch."""
+
+import asyncio
+
+import orjson
+import pytest
+
+from tests.apiserver.registries import config_map, namespace, registry
+from volcano.apiserver.direct import DirectClient
+from volcano.clock import VirtualClock
+from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Query
+from volcano.kube.hub import Hub
+from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
+from volcano.kube.reconciler import Watch
+
+WATCH = Watch(CONFIG_MAP)
+
+
+class Counting(DirectClient):
+    """Counts the lists it is asked for."""
+
+    lists = 0
+
+    async def list(self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads) -> Listing:
+        self.lists += 1
+        return await super().list(kind, query, decode=decode)
+
+
+@pytest.fixture
+async def client() -> Counting:
+    made = Counting(registry())
+    await made.create(NAMESPACE, namespace("default"))
+    await made.create(CONFIG_MAP, config_map("before"))
+    return made
+
+
+async def settle() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+def said(events: list[Event]) -> list[str]:
+    return [f"{event.type} {event.object['metadata']['name']}" for event in events]
+
+
+async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    one: list[Event] = []
+    two: list[Event] = []
+    with hub.subscription(WATCH, one.append) as mirror, hub.subscription(WATCH, two.append) as same:
+        assert mirror is same
+        await settle()
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(one) == said(two) == ["ADDED before", "ADDED after"]
+        assert all(here.object is there.object for here, there in zip(one, two, strict=True))
+        assert client.lists == 1
+
+
+async def test_who_comes_late_is_told_first_what_there_is(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    early: list[Event] = []
+    late: list[Event] = []
+    with hub.subscription(WATCH, early.append):
+        await settle()
+        with hub.subscription(WATCH, late.append) as mirror:
+            assert mirror.synced.is_set()
+            assert said(late) == ["ADDED before"]
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(early) == ["ADDED before", "ADDED after"]
+        assert said(late) == ["ADDED before"]  # has left
+
+
+async def test_a_mirror_nobody_needs_ends_and_the_next_starts_afresh(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    for lists in (1, 2):
+        told: list[Event] = []
+        with hub.subscription(WATCH, told.append):
+            await settle()
+        assert said(told) == ["ADDED before"]
+        assert client.lists == lists
+    await settle()
+    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mirror")] == []
+
+
+async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    everything: list[Event] = []
+    elsewhere: list[Event] = []
+    with (
+        hub.subscription(WATCH, everything.append),
+        hub.subscription(Watch(CONFIG_MAP, namespace="other"), elsewhere.append),
+    ):
+        await settle()
+        assert said(everything) == ["ADDED before"]
+        assert elsewhere == []
+
+
+async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+
+    def broken(event: Event) -> None:
+        raise RuntimeError("cannot take it")
+
+    with hub.subscription(WATCH, broken):
+        with pytest.raises(RuntimeError, match="cannot take it"):
+            await hub.following(WATCH)
+        told: list[Event] = []
+        with hub.subscription(WATCH, told.append):  # a new one in its place
+            await settle()
+            assert said(told) == ["ADDED before"]
