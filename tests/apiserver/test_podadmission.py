@@ -127,7 +127,7 @@ def test_the_system_classes_are_valid() -> None:
 async def test_a_second_default_class_is_refused() -> None:
     second = {"metadata": {"name": "second"}, "value": 1, "globalDefault": True}
     with pytest.raises(
-        Forbidden, match="PriorityClass first is already marked as default. Only one default can exist"
+        Forbidden, match=r"PriorityClass first is already marked as default. Only one default can exist"
     ):
         await admitted(second, priority_class("first", 1, globalDefault=True), kind=PRIORITY_CLASS)
 

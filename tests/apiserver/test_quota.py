@@ -95,7 +95,7 @@ async def test_of_many_that_ask_at_once_only_as_many_as_fit_get_in() -> None:
 async def test_where_cpu_is_limited_every_container_must_say_what_it_wants() -> None:
     target = await server(quota({"requests.cpu": "5", "limits.cpu": "5"}))
     with pytest.raises(
-        Forbidden, match="failed quota: q: must specify limits.cpu for: main; requests.cpu for: main"
+        Forbidden, match=r"failed quota: q: must specify limits.cpu for: main; requests.cpu for: main"
     ):
         await create(target, POD, pod("a"))
 
@@ -182,7 +182,7 @@ def test_an_update_counts_only_what_it_adds() -> None:
                 await target.update(request, changed)
             else:
                 with pytest.raises(
-                    Forbidden, match="requested: requests.storage=1Gi, used: requests.storage=3Gi"
+                    Forbidden, match=r"requested: requests.storage=1Gi, used: requests.storage=3Gi"
                 ):
                     await target.update(request, changed)
 
