@@ -1,0 +1,164 @@
+"""tdm: nodes that are lent for a time of the day."""
+
+from typing import Any
+
+import pytest
+
+from tests.builders import JobManifests, job, node, pod, podgroup
+from tests.scenario import Result, config, schedule, session
+from volcano.scheduler.config import ConfigError
+from volcano.scheduler.plugin import Hunt, Purpose
+from volcano.scheduler.plugins.tdm import Tdm, Window, counted, parse_window
+
+ZONE = {"volcano.sh/revocable-zone": "rz1"}
+ANYWHERE = {"volcano.sh/revocable-zone": "*"}
+MIDNIGHT = 1_800_057_600.0  # 2027-01-16T00:00:00Z
+HOUR = 3600.0
+OPEN, SHUT = MIDNIGHT + 12 * HOUR, MIDNIGHT + 2 * HOUR  # with the window 08:00-20:00
+
+
+def tdm(window: str = "08:00-20:00", **more: Any) -> dict[str, Any]:
+    return {"name": "tdm", "arguments": {"tdm.revocable-zone.rz1": window, **more}}
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "length"),
+    [
+        pytest.param("0:00-0:00", 0, 24, id="J6: a whole day"),
+        pytest.param("1:00-0:00", 1, 23, id="J6: until midnight"),
+        pytest.param(" 08:00-20:30 ", 8, 12.5, id="J6: blanks around it"),
+        pytest.param("22:00-06:00", 22, 8, id="over midnight"),
+    ],
+)
+def test_j6_windows(text: str, start: float, length: float) -> None:
+    assert parse_window(text) == Window(start * HOUR, length * HOUR)
+
+
+@pytest.mark.parametrize("text", ["00:00_01:00", "1:0-0:0", "63:59-23:59", "", "8-20"])
+def test_j6_what_is_no_window_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="HH:MM-HH:MM"):
+        parse_window(text)
+    with pytest.raises(ConfigError, match="time of the day"):
+        config([tdm(text)])
+
+
+def test_a_window_begins_on_the_day_it_is_asked_about() -> None:
+    night = parse_window("22:00-06:00")
+    assert night.open(MIDNIGHT + 23 * HOUR)
+    assert not night.open(MIDNIGHT + 3 * HOUR), "it begins at 22:00 of the same day"
+
+
+LENT, OWN = node("lent", labels=ZONE), node("own")
+
+
+def place(now: float, *pods: Any) -> Result:
+    return schedule(
+        nodes=[LENT, OWN],
+        pods=pods,
+        podgroups=[podgroup("g", min_member=0)],
+        plugins=["gang", "predicates", tdm()],
+        now=now,
+    )
+
+
+def test_j7_revocable_pods_go_to_lent_nodes_and_no_others_do() -> None:
+    assert place(OPEN, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "lent"}
+    assert place(OPEN, pod("p", group="g")).bound() == {"p": "own"}
+    assert place(SHUT, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "own"}
+
+
+def test_j7_scores() -> None:
+    made = session(
+        nodes=[LENT, OWN],
+        pods=[pod("r", group="g", annotations=ANYWHERE)],
+        podgroups=[podgroup("g")],
+        plugins=[tdm()],
+        now=OPEN,
+    )
+    task = next(iter(made.snapshot.jobs["default/g"].tasks.values()))
+    assert made.policy.plugins[0].score_nodes(task, made.nodes).tolist() == [100, 0]
+
+
+def five(budget: dict[str, str]) -> list[Any]:
+    """Five running pods on the lent node, three of them preemptable."""
+    return [
+        podgroup("g", annotations=budget, phase="Running"),
+        *(pod(f"p{i}", group="g", node="lent", preemptable=i < 3) for i in range(5)),
+    ]
+
+
+def shuffled(now: float, budget: dict[str, str], memory: dict[str, Any] | None = None) -> int:
+    group, *pods = five(budget)
+    result = schedule(
+        nodes=[LENT, OWN],
+        podgroups=[group],
+        pods=pods,
+        plugins=[tdm()],
+        actions=["shuffle"],
+        now=now,
+        memory=memory,
+    )
+    return len(result.evicted())
+
+
+MAX_DOWN, MIN_UP = "volcano.sh/jdb-max-unavailable", "volcano.sh/jdb-min-available"
+
+
+@pytest.mark.parametrize(
+    ("budget", "evicted"),
+    [
+        pytest.param({MAX_DOWN: "30%"}, 2, id="J8: 30 % of five"),
+        pytest.param({MAX_DOWN: "99%"}, 3, id="J8: all that may go"),
+        pytest.param({MIN_UP: "4"}, 1, id="a minimum stays"),
+        pytest.param({}, 1, id="without a budget one at a time"),
+    ],
+)
+def test_j8_lent_nodes_are_emptied_when_the_window_closes(budget: dict[str, str], evicted: int) -> None:
+    assert shuffled(SHUT, budget) == evicted
+    assert shuffled(OPEN, budget) == 0
+
+
+def test_nodes_are_emptied_once_in_a_period() -> None:
+    budget = {MAX_DOWN: "30%"}
+    assert shuffled(SHUT, budget, {"tdm": {"evicted": SHUT - 59}}) == 0
+    assert shuffled(SHUT, budget, {"tdm": {"evicted": SHUT - 61}}) == 2
+
+
+@pytest.mark.parametrize(("text", "count"), [("3", 3), ("30%", 2), ("100%", 5), ("all", 0), ("", 0)])
+def test_budgets(text: str, count: int) -> None:
+    assert counted(text, 5) == count
+
+
+def victims(preemptor: JobManifests) -> list[str]:
+    made = session(
+        nodes=[LENT, OWN],
+        podgroups=[podgroup("v", annotations={MAX_DOWN: "100%"})],
+        pods=[
+            pod("here", group="v", node="own", preemptable=True),
+            pod("lent", group="v", node="lent", preemptable=True),
+            pod("firm", group="v", node="own", preemptable=False),
+        ],
+        jobs=[preemptor],
+        plugins=[tdm()],
+        now=OPEN,
+    )
+    taker = made.snapshot.jobs["default/taker"]
+    hunt = Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
+    return [
+        task.name for task in made.policy.victims(hunt, list(made.snapshot.jobs["default/v"].tasks.values()))
+    ]
+
+
+def test_who_cannot_be_taken_away_takes_from_who_can() -> None:
+    assert victims(job("taker", 1, preemptable=False)) == ["here"]
+    assert victims(job("taker", 1, preemptable=True)) == []
+
+
+def test_jobs_that_cannot_be_taken_away_go_first_and_starve() -> None:
+    soft = {"annotations": {"volcano.sh/preemptable": "true"}}
+    made = session(nodes=[OWN], jobs=[job("soft", 1, group=soft), job("firm", 1)], plugins=[tdm()])
+    plugin = made.policy.plugins[0]
+    assert isinstance(plugin, Tdm)
+    ordered = sorted(made.snapshot.jobs.values(), key=plugin.job_order)
+    assert [each.name for each in ordered] == ["firm", "soft"]
+    assert [plugin.job_starving(each) for each in ordered] == [True, False]
