@@ -25,6 +25,7 @@ from volcano.apiserver.routes import Route, route
 from volcano.apiserver.seams import Admit, User
 from volcano.apiserver.tokenrequests import TokenSecrets
 from volcano.apiserver.tokens import SigningKey, Tokens
+from volcano.apiserver.typecheck import TypesFirst
 from volcano.apiserver.warnings import collecting
 from volcano.apiserver.webhookcalls import Caller
 from volcano.apiserver.webhooks import Webhooks, chain
@@ -86,6 +87,7 @@ class ApiServer:
         """Admission in the order of a real server: what fills in (`before`), mutating webhooks, who may grant what,
         validating webhooks, and last what counts the final object, such as quotas (`after`)."""
         return chain(
+            TypesFirst(self.registry.kinds),
             self._secrets,
             *before,
             self.webhooks.mutate,
