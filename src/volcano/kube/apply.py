@@ -27,6 +27,7 @@ _IDENTITY = frozenset({
     "resourceVersion",
 })  # fmt: skip
 _TYPE = frozenset({"apiVersion", "kind"})
+_LEADS_ON: FieldSet = {"f:labels": {}}  # a node that is no member itself
 _UNOWNED: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -124,9 +125,9 @@ def _checked(schema: Schema, applied: Manifest, write: Write) -> Manifest:
 
 def _describe(manifest: Manifest) -> str:
     metadata = manifest.get("metadata") or {}
+    version: str = manifest["apiVersion"] if "/" in manifest["apiVersion"] else f"/{manifest['apiVersion']}"
     return (
-        f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; "
-        f"{manifest.get('apiVersion')}, Kind={manifest.get('kind')}"
+        f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {version}, Kind={manifest.get('kind')}"
     )
 
 
@@ -251,7 +252,9 @@ def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
     kept = {key: value for key, value in manifest.items() if key not in skipped}
     kept["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
     fields = merging.newly_written(schema.shape, kept)
-    return difference(fields, _UNOWNED) if fieldset.ITSELF in fields.get("f:metadata", {}) else fields
+    if fieldset.is_member(fields.get("f:metadata", _LEADS_ON)):
+        return difference(fields, _UNOWNED)
+    return fields
 
 
 def _owned(schema: Schema, fields: FieldSet, subresource: str) -> FieldSet:
