@@ -1,0 +1,208 @@
+"""extender: somebody outside answers, fails, or is replayed."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from tests.builders import START, job, node, resources
+from tests.scenario import Result, cluster_of, config
+from volcano.scheduler.cycle import schedule
+from volcano.scheduler.plugins.extender.http import HttpPort
+from volcano.scheduler.plugins.extender.port import Port, Recorder, Replay
+
+URL = "http://extender.test"
+VERBS = {
+    "predicate": "fits",
+    "prioritize": "best",
+    "preemptable": "preempt",
+    "queueOverused": "overused",
+    "jobEnqueueable": "admit",
+    "jobReady": "ready",
+    "allocateFunc": "placed",
+    "deallocateFunc": "undone",
+    "onSessionOpen": "open",
+}
+
+
+class Outside:
+    """An extender that lives here: answers by verb; a verb it does not know fails."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers = answers
+        self.heard: list[tuple[str, Any]] = []
+
+    def post(self, url: str, body: bytes, timeout: float) -> bytes:
+        verb = url.removeprefix(f"{URL}/")
+        payload = json.loads(body)
+        self.heard.append((verb, payload))
+        if verb not in self.answers:
+            raise OSError("nobody is there")
+        answer = self.answers[verb]
+        return json.dumps(answer(payload) if callable(answer) else answer).encode()
+
+
+def cycle(port: Port, *verbs: str, replicas: int = 1, phase: str = "Inqueue", **arguments: Any) -> Result:
+    given = {
+        "extender.urlPrefix": URL,
+        **{f"extender.{verb}Verb": VERBS[verb] for verb in verbs},
+        **arguments,
+    }
+    settings = config(["gang", "predicates", {"name": "extender", "arguments": given}])
+    cluster = cluster_of(
+        nodes=[node("a", gpu=1), node("b", gpu=1)],
+        jobs=[job("j", replicas, phase=phase, min_resources=resources(cpu=1))],
+    )
+    snapshot = cluster.snapshot(START, 1, None)
+    return Result(schedule(snapshot, replace(settings, ports={"extender": port})), snapshot)
+
+
+def test_it_says_which_nodes_fit() -> None:
+    outside = Outside(fits=lambda asked: {"status": "no" if asked["node"]["Name"] == "a" else "", "code": 2})
+    assert cycle(outside, "predicate").bound() == {"j-worker-0": "b"}
+
+
+def test_it_says_which_node_is_best() -> None:
+    for best in "ab":
+        outside = Outside(best={"nodeScore": {best: 1000}})
+        assert cycle(outside, "prioritize").bound() == {"j-worker-0": best}
+
+
+def test_its_refusal_is_a_reason_like_any_other() -> None:
+    result = cycle(Outside(fits={"status": "licence missing", "code": 3}), "predicate")
+    verdict = result.verdict("j")
+    assert verdict is not None
+    assert "2 licence missing" in verdict.message
+
+
+@pytest.mark.parametrize(("status", "phase"), [(1, "Running"), (0, "Running"), (-1, "Pending")])
+def test_it_votes_on_admission(status: int, phase: str) -> None:
+    result = cycle(Outside(admit={"status": status}), "jobEnqueueable", phase="Pending")
+    assert (result.phase("j") == "Pending") is (phase == "Pending")
+
+
+def test_a_queue_it_calls_overused_gets_nothing() -> None:
+    assert cycle(Outside(overused={"overused": True}), "queueOverused").bound() == {}
+
+
+def test_a_job_it_calls_not_ready_is_not_started() -> None:
+    assert cycle(Outside(ready={"status": False}), "jobReady").bound() == {}
+    assert len(cycle(Outside(ready={"status": True}), "jobReady").bound()) == 1
+
+
+def test_it_hears_what_was_placed_and_what_was_undone() -> None:
+    outside = Outside(placed={}, undone={})
+    assert len(cycle(outside, "allocateFunc", "deallocateFunc").bound()) == 1
+    assert [verb for verb, _ in outside.heard] == ["placed"]
+    outside = Outside(placed={}, undone={})
+    assert cycle(outside, "allocateFunc", "deallocateFunc", replicas=9).bound() == {}
+    verbs = [verb for verb, _ in outside.heard]
+    assert verbs.count("placed") == verbs.count("undone") > 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "ignorable", "bound"),
+    [
+        pytest.param("predicate", False, 0, id="no answer means no node"),
+        pytest.param("predicate", True, 1, id="unless it does not matter"),
+        pytest.param("prioritize", False, 0, id="no scores: the job is set aside"),
+        pytest.param("prioritize", True, 1, id="unless scores do not matter"),
+        pytest.param("queueOverused", False, 0, id="no answer means overused"),
+        pytest.param("queueOverused", True, 1, id="unless it does not matter to the queue"),
+        pytest.param("jobReady", False, 1, id="no answer means ready"),
+        pytest.param("jobReady", True, 0, id="and not ready when ignored"),
+    ],
+)
+def test_when_nobody_answers(verb: str, ignorable: bool, bound: int) -> None:
+    result = cycle(Outside(), verb, **{"extender.ignorable": ignorable})
+    assert len(result.bound()) == bound
+
+
+def test_who_cannot_be_greeted_is_not_asked() -> None:
+    outside = Outside(fits={"status": "no", "code": 2})
+    assert len(cycle(outside, "onSessionOpen", "predicate").bound()) == 1
+    assert len(cycle(outside, "onSessionOpen", "predicate", **{"extender.ignorable": True}).bound()) == 0
+
+
+def test_tasks_without_its_resources_are_none_of_its_business() -> None:
+    outside = Outside(fits={"status": "no", "code": 2})
+    assert len(cycle(outside, "predicate", **{"extender.managedResources": ["nvidia.com/gpu"]}).bound()) == 1
+    assert outside.heard == []
+
+
+def test_it_is_told_everything_when_a_session_opens() -> None:
+    outside = Outside(open={})
+    cycle(outside, "onSessionOpen")
+    told = outside.heard[0][1]
+    assert set(told) == {"Jobs", "Nodes", "Queues", "NamespaceInfo", "RevocableNodes", "NodeList"}
+    assert told["NodeList"] == ["a", "b"]
+
+
+def test_a_recorded_cycle_is_replayed_without_going_out() -> None:
+    outside = Outside(fits=lambda asked: {"status": "no" if asked["node"]["Name"] == "a" else "", "code": 2})
+    recorder = Recorder(outside)
+    recorded = cycle(recorder, "predicate")
+    heard = len(outside.heard)
+    replayed = cycle(Replay(recorder.answers, recorder.failures), "predicate")
+    assert replayed.bound() == recorded.bound() == {"j-worker-0": "b"}
+    assert len(outside.heard) == heard
+
+
+def test_recorded_failures_fail_again() -> None:
+    recorder = Recorder(Outside())
+    assert cycle(recorder, "predicate").bound() == {}
+    result = cycle(Replay(recorder.answers, recorder.failures), "predicate")
+    verdict = result.verdict("j")
+    assert verdict is not None
+    assert "nobody is there" in verdict.message
+
+
+def test_a_scheduler_without_a_port_says_so() -> None:
+    given = {"extender.urlPrefix": URL, "extender.predicateVerb": "fits"}
+    settings = config(["gang", {"name": "extender", "arguments": given}])
+    snapshot = cluster_of(nodes=[node("a")], jobs=[job("j")]).snapshot(START, 1, None)
+    verdict = Result(schedule(snapshot, settings), snapshot).verdict("j")
+    assert verdict is not None
+    assert "no way to reach" in verdict.message
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers /ok with what it got, anything else with an error."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200 if self.path == "/ok" else 503)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody wants to read this."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as served:
+        thread = threading.Thread(target=served.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{served.server_port}"
+        served.shutdown()
+        thread.join()
+
+
+def test_the_port_over_http(server: str) -> None:
+    assert HttpPort().post(f"{server}/ok", b'{"a": 1}', 5) == b'{"a": 1}'
+    with pytest.raises(ValueError, match="503"):
+        HttpPort().post(f"{server}/bad", b"{}", 5)
+    with pytest.raises(ValueError, match="not an address"):
+        HttpPort().post("extender:80", b"{}", 5)
+
+
+def test_an_extender_without_verbs_is_asked_nothing() -> None:
+    outside = Outside()
+    assert len(cycle(outside).bound()) == 1
+    assert outside.heard == []
