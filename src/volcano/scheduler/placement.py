@@ -42,7 +42,7 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; brought up to date where the ledger changed."""
 
     __slots__ = (
-        "alive", "asked", "best", "curable", "future", "idle", "refusal", "request", "ruled", "score", "seen", "task",
+        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "refusal", "request", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
@@ -57,6 +57,8 @@ class Fit:
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)  # … or on what will be
         self.score: Vector = np.zeros(nodes)
         self.best: Vector = np.zeros(nodes)  # the score where alive and idle, in the order ties are broken
+        self.misfit: Misfit | None = None  # as of `misfit_at`
+        self.misfit_at = -1
         self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
 
 
@@ -75,9 +77,13 @@ class Placer:
 
     def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | Misfit:
         """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
+        return self.find(task, queue, within=within) or self.misfit(task, queue)
+
+    def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
+        """As `place`, when nobody wants to know why not."""
         fit = self.fit(task, queue)
         if fit.refusal is not None:
-            return Misfit(len(self._nodes), refusal=fit.refusal)
+            return None
         policy = self._session.policy
         now = self._ruled_now(task, fit, within)
         if now is None and within is None and not policy.asked("best_node"):
@@ -93,7 +99,7 @@ class Placer:
             rows = np.flatnonzero(feasible)
             if len(rows):
                 return Choice(self._best_of(task, fit, rows), later)
-        return self.misfit(task, queue, within=within)
+        return None
 
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
         """Whether the task could be put on this node as things are: on future idle resources, or with `later` false now."""
@@ -179,9 +185,14 @@ class Placer:
 
     # -- why not ------------------------------------------------------------------------------------------------------------
 
-    def misfit(self, task: Task, queue: str, *, within: Mask | None = None) -> Misfit:
+    def misfit(self, task: Task, queue: str) -> Misfit:
         """Why no node will do: each node is counted under the first thing that rules it out."""
         fit = self.fit(task, queue)
+        if fit.misfit is None or fit.misfit_at != fit.seen:
+            fit.misfit, fit.misfit_at = self._counted(task, fit), fit.seen
+        return fit.misfit
+
+    def _counted(self, task: Task, fit: Fit) -> Misfit:
         total = len(self._nodes)
         if fit.refusal is not None:
             return Misfit(total, refusal=fit.refusal)

@@ -252,14 +252,20 @@ class Policy:
 
     # -- victims ---------------------------------------------------------------------------------------------------------------
 
-    def victims(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
-        """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given."""
+    def victims(self, hunt: Hunt, candidates: Sequence[Task], *, first_tier: bool = False) -> list[Task]:
+        """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given.
+
+        With `first_tier`, only the first tier that votes is asked: whom it allows, no later tier is asked about.
+        """
         vote = VOTES[hunt.purpose]
         vetoes = [plugin.spare for plugin in self._protectors if vote not in self._disabled[plugin]]
         left = reducers.sieve(vetoes, hunt, candidates)
         if not left:
             return []
-        return reducers.tiered_intersection(self.tiers_of(vote), hunt, left)
+        tiers = self.tiers_of(vote)
+        if first_tier:
+            tiers = [tier for tier in tiers if tier][:1]
+        return reducers.tiered_intersection(tiers, hunt, left)
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)

@@ -10,7 +10,6 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Shape, Task
-from volcano.scheduler.explain import Misfit
 from volcano.scheduler.plugin import Hunt, Purpose
 
 if TYPE_CHECKING:
@@ -140,8 +139,8 @@ class Hunter:
 
     def _place_as_is(self, task: Task) -> bool:
         """Without evicting anybody: on what is idle or already being released."""
-        answer = self._session.placer.place(task, self._queue.name)
-        return not isinstance(answer, Misfit) and self._session.ledger.pipeline(task, answer.row) is None
+        answer = self._session.placer.find(task, self._queue.name)
+        return answer is not None and self._session.ledger.pipeline(task, answer.row) is None
 
     def _rows(self, task: Task) -> list[int]:
         """Nodes that could hold the task if everybody eligible left, in the order to try them."""
@@ -160,12 +159,11 @@ class Hunter:
         candidates = [other for other in self._prey.on(row) if self._may_take(task, other)]
         if not candidates:
             return False
-        policy = session.policy
-        ordered = policy.victim_order(hunt, candidates)
+        ordered = session.policy.victim_order(hunt, candidates)
         surplus, rest = self._by_surplus(ordered)
         # A gang is not broken because a later tier would allow it: only in the second round, when nothing else helps.
-        victims = policy.victims(hunt, ordered if hunt.breaking else surplus)
-        if not victims or not session.placer.fits_with(task, row, _sum(victims)):
+        victims = self._enough(hunt, ordered if hunt.breaking else surplus, row)
+        if not victims:
             return False
         if hunt.breaking and rest:
             victims = [task for part in self._by_surplus(victims) for task in part]
@@ -177,6 +175,22 @@ class Hunter:
             if self._fits(task, row):
                 return True
         return False
+
+    def _enough(self, hunt: Hunt, candidates: Sequence[Task], row: int) -> list[Task]:
+        """Those who may be evicted on a node, if their leaving makes enough room; otherwise nobody.
+
+        The first few are asked about by themselves: usually they will do.
+        """
+        policy, placer, task = self._session.policy, self._session.placer, hunt.task
+        few = 1
+        while few < len(candidates) and not placer.fits_with(task, row, _sum(candidates[:few])):
+            few += 1
+        if few < len(candidates) and placer.fits_with(task, row, _sum(candidates[:few])):
+            victims = policy.victims(hunt, candidates[:few], first_tier=True)
+            if len(victims) == few:
+                return victims
+        victims = policy.victims(hunt, candidates) if candidates else []
+        return victims if victims and placer.fits_with(task, row, _sum(victims)) else []
 
     def _evict(self, hunt: Hunt, victim: Task) -> bool:
         """Evicts one task; in preemption, a gang that would fall below its minimum goes as a whole or not at all."""

@@ -126,8 +126,7 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
         return None
     only = np.zeros(len(session.nodes), dtype=np.bool_)
     only[row] = True
-    answer = session.placer.place(task, queue.name, within=only)
-    return answer if isinstance(answer, Choice) else None
+    return session.placer.find(task, queue.name, within=only)
 
 
 def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.status import Status
+from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
 from volcano.scheduler.plugin import Purpose
 from volcano.scheduler.session import Session
@@ -88,6 +88,8 @@ def fill(session: Session, job: Job, tasks: list[Task], hunter: Hunter) -> bool:
 
 def _inside_job(session: Session, queue: Queue, job: Job, prey: Prey) -> None:
     """More important tasks of a job take the place of less important ones, one at a time."""
+    if not any(job.count(status) for status in EVICTABLE):
+        return
     hunter = InnerHunter(session, job, queue, prey, Purpose.PREEMPT, breaking=False)
     for task in pending(session, job, lambda task: task.shape.preempts):
         with session.ledger.statement() as statement:

@@ -43,8 +43,7 @@ def _take_back(
     if mark in hopeless:
         return
     for breaking in (False, True):
-        if fill(
-            session, job, tasks, Reclaimer(session, job, queue, prey, Purpose.RECLAIM, breaking=breaking)
-        ):
+        hunter = Reclaimer(session, job, queue, prey, Purpose.RECLAIM, trails, breaking=breaking)
+        if fill(session, job, tasks, hunter):
             return
     hopeless.add(mark)
