@@ -2,7 +2,9 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,14 +15,14 @@ from volcano.kube.kinds import JOB, POD, POD_GROUP
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Create
 
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 events = st.sampled_from(["PodFailed", "PodEvicted", "TaskCompleted", "Unknown", "*"])
 actions = st.sampled_from(
     ["RestartJob", "RestartTask", "RestartPod", "RestartPartition", "AbortJob", "TerminateJob", "CompleteJob"]
 )
 policies = st.lists(st.builds(policy, events, actions), max_size=2, unique_by=lambda p: p["event"])
-plugins = st.sampled_from([{}, {"svc": []}, {"ssh": [], "env": []}])
+plugins: st.SearchStrategy[dict[str, list[str]]] = st.sampled_from([{}, {"svc": []}, {"ssh": [], "env": []}])
 
 
 @st.composite
@@ -30,7 +32,7 @@ def jobs(draw: st.DrawFn) -> Manifest:
     for name in draw(st.sampled_from([("a",), ("a", "b")])):
         replicas = draw(st.integers(1, 3))
         partitions = {"totalPartitions": replicas, "partitionSize": 1} if draw(st.booleans()) else None
-        fields = {"partitionPolicy": partitions} if partitions else {}
+        fields: Any = {"partitionPolicy": partitions} if partitions else {}
         tasks.append(task(name, replicas, policies=draw(policies), **fields))
     return job(tasks=tasks, policies=draw(policies), plugins=draw(plugins), maxRetry=draw(st.integers(1, 4)))
 
@@ -188,7 +190,16 @@ lasting = st.lists(
 )
 
 
-@settings(QUICK, max_examples=120)
+@pytest.mark.slow
+@settings(QUICK, max_examples=2000)
+@given(jobs(), lasting, st.integers(1, 8))
+def test_no_crash_in_many_lives_changes_the_end_or_what_it_cost(
+    manifest: Manifest, happenings: list[tuple[str, int]], crash_at: int
+) -> None:
+    assert after(manifest, happenings, crash_at=crash_at) == after(manifest, happenings, crash_at=None)
+
+
+@settings(QUICK, max_examples=60)
 @given(jobs(), lasting, st.integers(1, 6))
 def test_a_crash_changes_neither_the_end_nor_what_it_cost(
     manifest: Manifest, happenings: list[tuple[str, int]], crash_at: int

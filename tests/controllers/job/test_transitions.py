@@ -18,7 +18,7 @@ STOPS = {
     Action.TERMINATE: (Phase.TERMINATING, Phase.TERMINATED),
     Action.COMPLETE: (Phase.COMPLETING, Phase.COMPLETED),
 }
-ENDING = {through: end for through, end in STOPS.values()}
+ENDING = dict(STOPS.values())
 HELD = (Phase.ABORTED, Phase.TERMINATED, Phase.COMPLETED, Phase.FAILED)
 EVENTS = (
     Happening.POD_FAILED,

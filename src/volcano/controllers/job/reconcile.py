@@ -82,6 +82,8 @@ def _tear_down(seen: Observed, teardown: TearDown, request: Request, now: Instan
     if teardown.keep is Keep.OTHERS and not targets:
         return []
     status = seen.status
+    if status.restart == WHOLE_JOB and teardown.keep is Keep.NOTHING:
+        return []  # it is under way already
     status = replace(status, retries=status.retries + teardown.counts_as_retry)
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if teardown.keep is Keep.OTHERS:
