@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.metadatafields import prune_metadata, unknown_metadata
+from volcano.apiserver.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema import CompiledSchema
 from volcano.apiserver.seams import Attributes, Column, Lookup, Served
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes

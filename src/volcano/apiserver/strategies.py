@@ -3,6 +3,7 @@
 from functools import cache
 
 from volcano.apiserver import defaults, lifecycle
+from volcano.apiserver.decoding import drop_nulls
 from volcano.apiserver.validation import rules
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes, name_check_for
 from volcano.clock import Instant
@@ -11,18 +12,28 @@ from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-# Kinds that hold JSON of others, in which a null is a value.
-_NULLS_MEAN_SOMETHING = (kinds.CRD, kinds.CONTROLLER_REVISION)
+# Fields that hold JSON of others, in which a null is a value.
+_FOREIGN = {kinds.CRD: "openAPIV3Schema", kinds.CONTROLLER_REVISION: "data"}
 
 
 class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
-    __slots__ = ("_check", "_check_create", "_check_update", "_default", "_name_check", "_type", "kind")
+    __slots__ = (
+        "_check",
+        "_check_create",
+        "_check_update",
+        "_default",
+        "_foreign",
+        "_name_check",
+        "_type",
+        "kind",
+    )
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._type = _type_of(kind)
+        self._foreign = _FOREIGN.get(kind, "")
         self._default = defaults.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
         self._check_create = rules.ON_CREATE.get(kind)
@@ -42,8 +53,7 @@ class BuiltInStrategy:
             )
         if found.unknown:
             facts.prune(self._type, manifest)
-        if self.kind not in _NULLS_MEAN_SOMETHING:
-            _drop_nulls(manifest)
+        drop_nulls(manifest, self._foreign)
 
     def default(self, manifest: Manifest) -> None:
         if self._default is not None:
@@ -81,19 +91,3 @@ def _type_of(kind: Kind) -> facts.Type:
     if found is None:
         raise LookupError(f"{kind} is not a built-in kind: its strategy comes with its CRD")
     return found
-
-
-def _drop_nulls(holder: Manifest) -> None:
-    """A null field is an absent field."""
-    nulls = [key for key, value in holder.items() if value is None]
-    for key in nulls:
-        del holder[key]
-    for value in holder.values():
-        if value.__class__ is dict:
-            _drop_nulls(value)
-        elif value.__class__ is list:
-            if None in value:
-                value[:] = [each for each in value if each is not None]
-            for each in value:
-                if each.__class__ is dict:
-                    _drop_nulls(each)

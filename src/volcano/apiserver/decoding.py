@@ -1,4 +1,4 @@
-"""The metadata of custom resources: decoded like that of built-in kinds, whatever their schema says."""
+"""Decoding as a real server does it: nulls are absent fields, and metadata is the same for every kind."""
 
 from volcano.kube import facts
 from volcano.kube.errors import BadRequest
@@ -16,9 +16,27 @@ def prune_metadata(kind: Kind, manifest: Manifest) -> None:
         raise BadRequest(f"error decoding metadata of {kind.kind}: {found.wrong[0]}")
     if found.unknown:
         facts.prune(type_, manifest["metadata"])
+    drop_nulls(manifest["metadata"])
 
 
 def unknown_metadata(manifest: Manifest) -> list[str]:
     """The paths of the metadata's unknown fields."""
     found = facts.inspect(facts.named(_TYPE), manifest["metadata"])
     return [f"metadata.{text.split(chr(34))[1]}" for text in found.unknown]
+
+
+def drop_nulls(holder: Manifest, foreign: str = "") -> None:
+    """Takes a null field for an absent one, everywhere but in the field `foreign`, which holds JSON of others."""
+    nulls = [key for key, value in holder.items() if value is None]
+    for key in nulls:
+        del holder[key]
+    for key, value in holder.items():
+        if value.__class__ is dict:
+            if key != foreign:
+                drop_nulls(value, foreign)
+        elif value.__class__ is list:
+            if None in value:
+                value[:] = [each for each in value if each is not None]
+            for each in value:
+                if each.__class__ is dict:
+                    drop_nulls(each, foreign)
