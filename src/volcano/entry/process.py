@@ -1,4 +1,4 @@
-"""What our programs have in common on a real cluster: flags, a client, an election, health and metrics, an orderly end."""
+"""What our programs have in common: flags, a client, an election, health and metrics, an orderly end."""
 
 import argparse
 import asyncio

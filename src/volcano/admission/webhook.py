@@ -1,0 +1,102 @@
+"""The HTTPS surface of admission: AdmissionReview in, AdmissionReview out, one path for each service."""
+
+import base64
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import orjson
+
+from volcano.admission.review import Lookup, Request, Settings
+from volcano.admission.rules import BY_PATH, Service
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.patch import diff
+from volcano.log import Log
+from volcano.net import messages
+
+log = Log("webhook")
+
+JSON = {"Content-Type": "application/json"}
+BODY_LIMIT = 3 * 1024 * 1024
+
+
+class Webhook:
+    """Answers the API server's questions about the services that are enabled."""
+
+    def __init__(self, lookup: Lookup, settings: Settings, enabled: Collection[str] = tuple(BY_PATH)) -> None:
+        unknown = [path for path in enabled if path not in BY_PATH]
+        if unknown:
+            raise ValueError(f"unknown admission service {unknown[0]!r}; choose from {', '.join(BY_PATH)}")
+        self._lookup = lookup
+        self._settings = settings
+        self._services = {path: BY_PATH[path] for path in enabled}
+
+    async def __call__(self, request: messages.Request) -> messages.Answer:
+        if request.path in ("/healthz", "/readyz", "/livez"):
+            return messages.Response(200, {"Content-Type": "text/plain; charset=utf-8"}, b"ok")
+        service = self._services.get(request.path)
+        if service is None:
+            return messages.Response(404, {"Content-Type": "text/plain; charset=utf-8"}, b"no such service\n")
+        try:
+            review = orjson.loads(request.body)
+            asked = review["request"]
+            uid = asked["uid"]
+        except (ValueError, KeyError, TypeError):
+            return _reply(
+                "", _refusal("the body is no AdmissionReview: an object with request.uid was expected", 400)
+            )
+        try:
+            return _reply(uid, self._judge(service, asked))
+        except Exception as error:  # a bug must refuse with a reason, not time out
+            log.error("review failed", path=request.path, error=error)
+            return _reply(uid, _refusal(f"the object could not be reviewed: {error}", 500))
+
+    def _judge(self, service: Service, asked: Mapping[str, Any]) -> Manifest:
+        problem = _mismatch(service, asked)
+        if problem:
+            return _refusal(problem, 400)
+        new, old = asked.get("object") or None, asked.get("oldObject") or None
+        if service.kind.namespaced and new is not None:
+            new.setdefault("metadata", {}).setdefault("namespace", asked.get("namespace", ""))
+        key = Key(asked.get("namespace", "") if service.kind.namespaced else "", _name(asked, new, old))
+        request = Request(asked["operation"], service.kind, key, new, old, self._lookup, self._settings)
+        if service.defaults is not None:
+            completed = service.defaults(request)
+            patch = diff(new, completed)
+            if not patch:
+                return {"allowed": True}
+            encoded = base64.b64encode(orjson.dumps(patch)).decode()
+            return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
+        assert service.complaints is not None
+        found = list(service.complaints[asked["operation"]](request))
+        return _refusal("; ".join(map(str, found)), 422) if found else {"allowed": True}
+
+
+def _mismatch(service: Service, asked: Mapping[str, Any]) -> str:
+    resource = asked.get("resource") or {}
+    kind: Kind = service.kind
+    wanted = {"group": kind.group, "version": kind.version, "resource": kind.plural}
+    given = {part: resource.get(part, "") for part in wanted}
+    if given != wanted:
+        return f"expect resource to be {wanted}, not {given}"
+    if asked.get("operation") not in service.operations:
+        return f"expect operation to be {' or '.join(service.operations)}, not {asked.get('operation')}"
+    return ""
+
+
+def _name(asked: Mapping[str, Any], new: Manifest | None, old: Manifest | None) -> str:
+    metadata = (new or old or {}).get("metadata") or {}
+    return str(asked.get("name") or metadata.get("name") or metadata.get("generateName") or "")
+
+
+def _refusal(message: str, code: int) -> Manifest:
+    return {"allowed": False, "status": {"status": "Failure", "message": message, "code": code}}
+
+
+def _reply(uid: str, response: Manifest) -> messages.Response:
+    review = {
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "response": {"uid": uid, **response},
+    }
+    return messages.Response(200, dict(JSON), orjson.dumps(review))
