@@ -98,6 +98,21 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
 INDEXED: Mapping[str, tuple[str, ...]] = {"pods": ("spec.nodeName",), "events": ("involvedObject.uid",)}
 
 
+def _pod_values(pod: Manifest) -> tuple[str, ...]:
+    """What the readers of a pod say, in one go: pods are written far more often than anything else."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    return (
+        spec.get("nodeName") or "",
+        spec.get("restartPolicy") or "",
+        spec.get("schedulerName") or "",
+        spec.get("serviceAccountName") or "",
+        "true" if spec.get("hostNetwork") else "false",
+        status.get("phase") or "",
+        status.get("podIP") or "",
+        status.get("nominatedNodeName") or "",
+    )
+
+
 def selectable(resource: str) -> tuple[str, ...]:
     """The names of a built-in kind's selectable fields beyond metadata, in the order `values_of` answers."""
     return tuple(BUILT_IN.get(resource, ()))
@@ -105,6 +120,8 @@ def selectable(resource: str) -> tuple[str, ...]:
 
 def reader_of(resource: str) -> Callable[[Manifest], tuple[str, ...]]:
     """What tells the selectable fields of an object of this kind, in the order of `selectable`."""
+    if resource == "pods":
+        return _pod_values
     readers = tuple(BUILT_IN.get(resource, {}).values())
     if not readers:
         return lambda manifest: ()
