@@ -24,7 +24,7 @@ from volcano.local import state
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.files import Document, FileError, read_files
 from volcano.local.follow import Follower, Row, followed, table_of
-from volcano.nodes.pools import PoolError, parse_pools
+from volcano.nodes.pools import Pool, PoolError, parse_pools
 
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0
@@ -247,6 +247,17 @@ def demo(arguments: argparse.Namespace) -> int:
     return asyncio.run(_run(settings, _read([str(DEMO)]), 120.0, "table", 0))
 
 
+def nodes(arguments: argparse.Namespace) -> int:
+    """Simulates nodes on another API server until it is told to stop."""
+    from volcano.entry.simulation import simulate
+
+    pools = _pools(arguments)
+    if not pools:
+        raise CommandError("say how many nodes, such as --nodes 100 --node cpu=32,memory=128Gi", code=2)
+    duration = _duration(arguments.sim_duration, float("inf"))
+    return simulate(pools, duration, arguments.kubeconfig, arguments.context, arguments.verbose)
+
+
 def config(arguments: argparse.Namespace) -> int:
     """Checks a scheduler configuration file."""
     from volcano.entry.configuration import validate
@@ -264,10 +275,7 @@ def _read(files: list[str]) -> list[Document]:
 def _settings(
     arguments: argparse.Namespace, *, default_duration: float, throw_away: bool = False
 ) -> Settings:
-    try:
-        pools = parse_pools(arguments.nodes, arguments.node)
-    except PoolError as error:
-        raise CommandError(str(error), code=2) from None
+    pools = _pools(arguments)
     if throw_away and not arguments.data_dir:
         directory = Path(tempfile.mkdtemp(prefix="volcano-run-"))
     else:
@@ -285,6 +293,13 @@ def _settings(
         scheduler_conf=_text(arguments.scheduler_conf),
         audit_log=arguments.audit_log,
     )
+
+
+def _pools(arguments: argparse.Namespace) -> list[Pool]:
+    try:
+        return parse_pools(arguments.nodes, arguments.node)
+    except PoolError as error:
+        raise CommandError(str(error), code=2) from None
 
 
 def _duration(text: str | None, default: float) -> float:

@@ -53,6 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     config.add_argument(
         "file", metavar="FILE", help="a scheduler configuration, or a ConfigMap that holds one"
     )
+    nodes = _command(commands, "nodes", "simulate nodes for another API server, such as a real one")
+    nodes.add_argument(
+        "--kubeconfig", default="", help="the API server to register with (default: as kubectl's)"
+    )
+    nodes.add_argument("--context", default="", help="the kubeconfig's context to use")
+    _node_options(nodes)
     _command(commands, "demo", "run two gangs that compete for four nodes, and watch them take turns")
     return parser
 
@@ -80,6 +86,14 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
         "--port", type=int, default=0, help="listen on this port (default: the last one, or a free one)"
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig to FILE")
+    _node_options(parser)
+    parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
+    parser.add_argument(
+        "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
+    )
+
+
+def _node_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nodes", type=int, action="append", default=[], metavar="N", help="simulate N nodes; repeatable"
     )
@@ -94,7 +108,6 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sim-duration", metavar="D", help="how long simulated pods run (default: for ever; 5s in run)"
     )
-    parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
     parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )

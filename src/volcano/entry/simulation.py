@@ -1,0 +1,42 @@
+"""`volcano nodes`: simulated nodes for an API server of somebody else's, the same code as in the embedded cluster."""
+
+import logging
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+
+from volcano.clients.connect import connect
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clock import SystemClock
+from volcano.entry.process import run_until_told
+from volcano.kube.runner import Runner
+from volcano.log import Log
+from volcano.nodes.pools import Pool, nodes_of
+from volcano.nodes.simulated import SimulatedNodes
+
+log = Log("nodes")
+
+CONNECTIONS = 32
+
+
+def simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str, verbose: int) -> int:
+    """Runs until told to stop."""
+    logging.getLogger("volcano").setLevel(logging.INFO)
+    return run_until_told(
+        _simulate(pools, duration, kubeconfig, context), name="volcano nodes", verbosity=2 + verbose
+    )
+
+
+async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str) -> None:
+    clock = SystemClock()
+    try:
+        settings = load_settings(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
+        client = connect(settings, clock, connections=CONNECTIONS, user_agent="volcano-nodes")
+    except ConfigError as error:
+        raise SystemExit(f"volcano: {error}") from None
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(client.close)
+        nodes = nodes_of(pools)
+        brain = SimulatedNodes(nodes, default_duration=duration)
+        log.info("simulating", nodes=len(nodes), server=settings.server)
+        await Runner(brain, client, clock, concurrency=CONNECTIONS).run()
