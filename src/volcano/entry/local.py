@@ -108,9 +108,6 @@ def _node_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sim-duration", metavar="D", help="how long simulated pods run (default: for ever; 5s in run)"
     )
-    parser.add_argument(
-        "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
-    )
     parser.add_argument("-v", "--verbose", action="count", default=0, help="log more; repeatable")
 
 
