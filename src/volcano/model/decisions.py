@@ -7,8 +7,17 @@ from volcano.model.job import Condition
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimVolume:
+    """A claim that gets its volume with the pod's node: one set aside for it, or "" for one to be provisioned."""
+
+    namespace: str
+    name: str
+    volume: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Bind:
-    """Put a pod on a node; `annotations` travel with the binding."""
+    """Put a pod on a node; `annotations` travel with the binding, `claims` are settled before it."""
 
     task: str  # uid
     namespace: str
@@ -16,6 +25,7 @@ class Bind:
     job: str
     node: str
     annotations: Mapping[str, str] = field(default_factory=dict)
+    claims: tuple[ClaimVolume, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ def _changes(session: Session) -> Iterator[Decision]:
                         task.job,
                         name_of(row),
                         annotations.get(task.uid, {}),
+                        session.policy.claims(task),
                     )
             case Placement(tasks, rows, _, evicting=True):
                 for task, row in zip(tasks, rows, strict=True):

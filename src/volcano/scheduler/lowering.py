@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
-from volcano.kube.kinds import POD, POD_GROUP, QUEUE
+from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.recorder import NORMAL, WARNING, Recorder
 from volcano.model.decisions import (
     Bind,
+    ClaimVolume,
     Decision,
     Evict,
     Nominate,
@@ -24,6 +26,7 @@ from volcano.model.decisions import (
 MERGE = Options(patch_type=PatchType.MERGE, field_manager="vc-scheduler")
 STRATEGIC = Options(patch_type=PatchType.STRATEGIC, field_manager="vc-scheduler")
 QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,7 @@ class Lowering:
         """What has to be written for one decision."""
         match decision:
             case Bind():
+                yield from map(partial(settlement, decision.node), decision.claims)
                 yield binding(decision)
             case Evict():
                 yield from self._eviction(decision, now)
@@ -93,6 +97,16 @@ class Lowering:
         operation = self.recorder.record(about, kind, reason, message, now)
         if operation is not None:
             yield operation
+
+
+def settlement(node: str, claim: ClaimVolume) -> Patch:
+    """What tells the volume controller about a claim: the volume it gets, or the node to provision one for."""
+    if claim.volume:
+        kind, api_version = PERSISTENT_VOLUME_CLAIM.kind, PERSISTENT_VOLUME_CLAIM.api_version
+        owner = {"apiVersion": api_version, "kind": kind, "namespace": claim.namespace, "name": claim.name}
+        return Patch(PERSISTENT_VOLUME, Key("", claim.volume), {"spec": {"claimRef": owner}}, "", MERGE)
+    body = {"metadata": {"annotations": {SELECTED_NODE: node}}}
+    return Patch(PERSISTENT_VOLUME_CLAIM, Key(claim.namespace, claim.name), body, "", MERGE)
 
 
 def binding(decision: Bind) -> Create:

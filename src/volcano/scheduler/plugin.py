@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from volcano.model.decisions import ClaimVolume
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
@@ -111,7 +112,7 @@ class Plugin:
         self.resources = session.snapshot.resources
         self.nodes: NodeTable = session.nodes  # every node
 
-    # -- the frame -------------------------------------------------------------------------------------------------
+    # -- the frame ---------------------------------------------------------------------------------
 
     def open(self, arguments: Arguments) -> None:
         """Reads the arguments (checked already) and prepares; called once per cycle, before any question.
@@ -125,7 +126,7 @@ class Plugin:
     def remember(self) -> Any:
         """What this plugin wants to find in `snapshot.memory[name]` in the next cycle; None for nothing."""
 
-    # -- order: smaller keys go first; equal keys leave the decision to the next plugin -----------------------------
+    # -- order: smaller keys go first; equal keys leave the decision to the next plugin ------------
 
     def queue_order(self, queue: Queue) -> OrderKey:
         """Which queue is served first. Asked again after each job, because placing changes shares."""
@@ -142,7 +143,7 @@ class Plugin:
     def victim_queue_order(self, queue: Queue, evictor: Queue) -> OrderKey:
         """From which queue to take first on behalf of `evictor`; without an opinion, reverse queue order."""
 
-    # -- admission -------------------------------------------------------------------------------------------------
+    # -- admission ---------------------------------------------------------------------------------
 
     def job_valid(self, job: Job) -> Refusal | None:
         """Whether the job can be scheduled at all, such as having enough tasks for its minimum."""
@@ -154,7 +155,7 @@ class Plugin:
     def job_enqueued(self, job: Job) -> None:
         """The job was admitted: count what it will ask for. Cannot be undone."""
 
-    # -- gangs -----------------------------------------------------------------------------------------------------
+    # -- gangs -------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
         """At least how many more tasks must be placed before the job may start; 0 when it may start now.
@@ -179,7 +180,7 @@ class Plugin:
         """Whether the job lacks something it is entitled to, so that others may be evicted for it."""
         return False
 
-    # -- queues ----------------------------------------------------------------------------------------------------
+    # -- queues ------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
         """Whether the queue has all it deserves and is left out of allocate and reclaim."""
@@ -196,7 +197,7 @@ class Plugin:
         """Whether the queue may take room from other queues for these tasks."""
         return True
 
-    # -- nodes: which will do ----------------------------------------------------------------------------------------
+    # -- nodes: which will do ----------------------------------------------------------------------
 
     def pre_predicate(self, task: Task) -> Refusal | None:
         """What rules the task out on every node, before any is looked at. Depends on the shape, not on placements."""
@@ -214,7 +215,7 @@ class Plugin:
         """
         return None
 
-    # -- nodes: which is best ----------------------------------------------------------------------------------------
+    # -- nodes: which is best ----------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         """A score per row that depends on that row alone (its facts and columns) and on the task's shape.
@@ -234,7 +235,7 @@ class Plugin:
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
         """Overrules the scores: the row of `session.nodes` to take."""
 
-    # -- reservations --------------------------------------------------------------------------------------------------
+    # -- reservations ------------------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
         """Whether `reserve` has anything to do for tasks of this shape; only asked of plugins that override it."""
@@ -250,7 +251,11 @@ class Plugin:
     def release(self, task: Task, row: int) -> None:
         """Undoes `reserve`."""
 
-    # -- what happened ---------------------------------------------------------------------------------------------------
+    def claims(self, task: Task) -> Sequence[ClaimVolume]:
+        """The volume claims to be settled before a reserved task is bound."""
+        return ()
+
+    # -- what happened -----------------------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Tasks of one job, role and shape were placed (or pipelined): `tasks[i]` on the node at `rows[i]`.
@@ -262,7 +267,7 @@ class Plugin:
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Tasks of one job, role and shape were marked for eviction: `tasks[i]` on the node at `rows[i]`."""
 
-    # -- victims ---------------------------------------------------------------------------------------------------------
+    # -- victims -----------------------------------------------------------------------------------
 
     def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Those of the candidates that may be taken at all: a veto, asked of every plugin before any vote.
@@ -288,7 +293,7 @@ class Plugin:
         """Which running tasks the shuffle action should evict."""
         return ()
 
-    # -- topology and reservation of nodes (seams) ---------------------------------------------------------------------------
+    # -- topology and reservation of nodes (seams) -------------------------------------------------
 
     def hyper_node_gradient(
         self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool

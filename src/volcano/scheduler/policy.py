@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from volcano.model.decisions import ClaimVolume
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
@@ -82,7 +83,7 @@ class Policy:
             found = self._flat[question] = [ask for _, ask in named]
         return found
 
-    # -- order -----------------------------------------------------------------------------------------------------------
+    # -- order -------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[Any, ...]:
         """A key; the queue with the smallest is served first."""
@@ -132,7 +133,7 @@ class Policy:
             ordered.sort(key=lambda task: said[jobs[task.job].queue])
         return ordered
 
-    # -- admission ---------------------------------------------------------------------------------------------------------
+    # -- admission ---------------------------------------------------------------------------------
 
     def job_valid(self, job: Job) -> Refusal | None:
         return reducers.first_refusal(self.named("job_valid"), job)
@@ -143,7 +144,7 @@ class Policy:
     def job_enqueued(self, job: Job) -> None:
         reducers.tell_all(self.asked("job_enqueued"), job)
 
-    # -- gangs --------------------------------------------------------------------------------------------------------------
+    # -- gangs -------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
         return reducers.most(self.asked("job_short"), job)
@@ -167,7 +168,7 @@ class Policy:
     def job_starving(self, job: Job) -> bool:
         return reducers.tiered_everyone(self.tiers_of("job_starving"), job)
 
-    # -- queues ---------------------------------------------------------------------------------------------------------------
+    # -- queues ------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
         return reducers.anyone(self.asked("overused"), queue)
@@ -181,7 +182,7 @@ class Policy:
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         return reducers.everyone(self.asked("preemptive"), queue, tasks)
 
-    # -- nodes ----------------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def pre_predicate(self, task: Task) -> Refusal | None:
         return reducers.first_refusal(self.named("pre_predicate"), task)
@@ -214,7 +215,7 @@ class Policy:
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
         return reducers.first_answer(self.asked("best_node"), None, task, nodes, scores)
 
-    # -- what happens: the ledger tells ---------------------------------------------------------------------------------------
+    # -- what happens: the ledger tells ------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         reducers.tell_all(self.asked("on_allocate"), tasks, rows)
@@ -243,6 +244,10 @@ class Policy:
         for plugin in reversed(self._reserving_for(task)):
             plugin.release(task, row)
 
+    def claims(self, task: Task) -> tuple[ClaimVolume, ...]:
+        """What has to be settled about a task's volumes before it is bound."""
+        return tuple(claim for plugin in self._reserving_for(task) for claim in plugin.claims(task))
+
     def _reserving_for(self, task: Task) -> list[Plugin]:
         found = self._reserving.get(task.shape)
         if found is None:
@@ -250,7 +255,7 @@ class Policy:
             self._reserving[task.shape] = found
         return found
 
-    # -- victims ---------------------------------------------------------------------------------------------------------------
+    # -- victims -----------------------------------------------------------------------------------
 
     def victims(self, hunt: Hunt, candidates: Sequence[Task], *, first_tier: bool = False) -> list[Task]:
         """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given.
@@ -270,7 +275,7 @@ class Policy:
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)
 
-    # -- topology ----------------------------------------------------------------------------------------------------------------
+    # -- topology ----------------------------------------------------------------------------------
 
     def hyper_node_gradient(
         self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from volcano.model.decisions import ClaimVolume
 from volcano.model.task import HostPort, Task
 from volcano.scheduler.arguments import Argument, Arguments, Type
 from volcano.scheduler.nodetable import NodeTable
@@ -53,7 +54,7 @@ class Predicates(Plugin):
 
     @cached_property
     def volumes(self) -> Volumes:
-        return Volumes(self.session, self.facts.labels)
+        return Volumes(self.session, self.facts.labels, self.snapshot.memory.get(self.name))
 
     @cached_property
     def attachments(self) -> Attachments:
@@ -128,6 +129,15 @@ class Predicates(Plugin):
 
     def release(self, task: Task, row: int) -> None:
         self.volumes.release(task)
+
+    def claims(self, task: Task) -> Sequence[ClaimVolume]:
+        return self.volumes.chosen(task)
+
+    def remember(self) -> dict[str, tuple[str, float]] | None:
+        """Volumes set aside for claims, until the server says so."""
+        if "volumes" not in self.__dict__:
+            return self.snapshot.memory.get(self.name)
+        return self.volumes.promises() or None
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.neighbours.come(tasks, rows)

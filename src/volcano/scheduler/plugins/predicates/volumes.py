@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from volcano.model.decisions import ClaimVolume
 from volcano.model.resources import Mask
 from volcano.model.storage import Claim, StorageClass, Volume
 from volcano.model.task import Task
@@ -22,6 +23,7 @@ LOST_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 WRONG_ZONE = "node(s) had no available volume zone"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NOT_PROVISIONED = "kubernetes.io/no-provisioner"
+PATIENCE = 60.0  # seconds a promise stands without the server confirming it
 ZONES = {  # what a volume may be labelled with, and what a node calls the same
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -29,17 +31,35 @@ ZONES = {  # what a volume may be labelled with, and what a node calls the same
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 
+Promises = Mapping[str, tuple[str, float]]  # volume → claim, since when
+
 
 class Volumes:
     """The claims and volumes of the cluster, and which volumes this cycle has promised to which claim."""
 
-    def __init__(self, session: "Session", labels: LabelColumns) -> None:
+    def __init__(self, session: "Session", labels: LabelColumns, promises: Promises | None = None) -> None:
         self.storage = session.snapshot.storage
         self.labels = labels
-        self._promised: dict[str, str] = {}  # volume → claim it is set aside for in this cycle
+        self._now = session.snapshot.now
+        self._before = self._standing(promises or {})
+        self._promised = {volume: claim for volume, (claim, _) in self._before.items()}
         self._chosen: dict[
             str, dict[str, str]
         ] = {}  # task → claim → volume, empty when it will be provisioned
+
+    def _standing(self, promises: Promises) -> dict[str, tuple[str, float]]:
+        """Promises of earlier cycles that the server has not confirmed yet."""
+        return {
+            volume: (claim, made)
+            for volume, (claim, made) in promises.items()
+            if made + PATIENCE > self._now and (known := self.storage.volumes.get(volume)) and not known.claim
+        }
+
+    def promises(self) -> dict[str, tuple[str, float]]:
+        """Which volume is promised to which claim, and since when, for the next cycle to know."""
+        return {
+            volume: self._before.get(volume, (claim, self._now)) for volume, claim in self._promised.items()
+        }
 
     # -- before any node -------------------------------------------------------------------------------------
 
@@ -179,6 +199,9 @@ class Volumes:
         for volume in self._chosen.pop(task.uid, {}).values():
             self._promised.pop(volume, None)
 
-    def chosen(self, task: Task) -> Mapping[str, str]:
-        """The volume set aside for each waiting claim of a placed task; empty for one that is to be provisioned."""
-        return self._chosen.get(task.uid, {})
+    def chosen(self, task: Task) -> list[ClaimVolume]:
+        """What becomes of each waiting claim of a placed task."""
+        found = self._chosen.get(task.uid, {})
+        return [
+            ClaimVolume(task.namespace, claim.partition("/")[2], volume) for claim, volume in found.items()
+        ]
