@@ -109,7 +109,7 @@ def config(
     actions: Sequence[str] = ("enqueue", "allocate", "backfill"),
     configurations: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Config:
-    """A configuration as from a file: `plugins` are one tier; a plugin is a name, or a dict with switches and arguments."""
+    """A configuration as from a file: `plugins` are one tier; a plugin is a name, or a dict with switches."""
     wanted = tiers if tiers is not None else (DEFAULT_TIERS if plugins is None else (plugins,))
     document = {
         "actions": ", ".join(actions),

@@ -1,4 +1,4 @@
-"""Cluster: the live mirror. Events in any order go in, cheap frozen snapshots come out, decisions are assumed meanwhile."""
+"""Cluster: the live mirror. Events in any order go in, cheap snapshots come out, decisions are assumed meanwhile."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -61,7 +61,7 @@ class Cluster:
         self._frozen: dict[str, Any] = {}
         self.revision = 0  # counts changes that could change a decision
 
-    # -- events -----------------------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------
 
     def decoder(self, kind: Kind) -> Decode:
         """What to decode the objects of a watched kind with."""
@@ -234,7 +234,7 @@ class Cluster:
             self._dirty.update(dict.fromkeys(self._groups))
         self.revision += 1
 
-    # -- decisions --------------------------------------------------------------------------------------------------------
+    # -- decisions ---------------------------------------------------------------------------------
 
     def assume(self, decisions: Iterable[Decision]) -> None:
         """Takes decisions for done until the server confirms them or `forget` is called."""
@@ -319,7 +319,7 @@ class Cluster:
         """How many bindings and evictions the server has not confirmed yet."""
         return len(self._assumed)
 
-    # -- snapshots --------------------------------------------------------------------------------------------------------
+    # -- snapshots ---------------------------------------------------------------------------------
 
     def snapshot(
         self,

@@ -52,7 +52,7 @@ class NodeBook:
         wide = [np.zeros((rows, self._index.width)) for _ in range(3)]
         return [*wide, np.zeros((rows, 2))]
 
-    # -- nodes ------------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def put(self, node: Node) -> None:
         """A node appeared or changed."""
@@ -92,7 +92,7 @@ class NodeBook:
             self._fill(name)
             self._arrays[0][self._rows[name]] = index.vector(node.allocatable)
 
-    # -- tasks ------------------------------------------------------------------------------------------------------------
+    # -- tasks -------------------------------------------------------------------------------------
 
     def add(self, task: Task) -> None:
         """A task occupies its node."""
@@ -134,7 +134,7 @@ class NodeBook:
             wider[: len(array)] = array
             self._arrays[i] = wider
 
-    # -- snapshots --------------------------------------------------------------------------------------------------------
+    # -- snapshots ---------------------------------------------------------------------------------
 
     def view(self) -> NodeView:
         """The nodes as they are now; only what changed since the last time is made afresh."""

@@ -51,7 +51,7 @@ class Parser:
         }
         return own.get(kind) or STORAGE[kind]
 
-    # -- pods -------------------------------------------------------------------------------------------------------------
+    # -- pods --------------------------------------------------------------------------------------
 
     def pod(self, data: bytes) -> Task:
         """A task from a pod's JSON."""
@@ -137,7 +137,7 @@ class Parser:
             found = self._moments[text] = parse_timestamp(text)
         return found
 
-    # -- nodes ------------------------------------------------------------------------------------------------------------
+    # -- nodes -------------------------------------------------------------------------------------
 
     def node(self, data: bytes) -> Node:
         """A node from its JSON."""
@@ -183,7 +183,7 @@ class Parser:
             resource_version=node.metadata.resource_version,
         )
 
-    # -- PodGroups and queues ---------------------------------------------------------------------------------------------
+    # -- PodGroups and queues ----------------------------------------------------------------------
 
     def pod_group(self, data: bytes) -> PodGroup:
         """A PodGroup from its JSON."""

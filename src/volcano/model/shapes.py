@@ -40,7 +40,7 @@ class Shapes:
         return len(self._known)
 
     def of(self, pod: Pod, extra: str = "") -> Shape:
-        """The shape of a pod; `extra` is whatever else tells pods apart. Raises ValueError when it cannot be understood."""
+        """The shape of a pod; `extra` is what else tells pods apart. Raises ValueError when it cannot be understood."""
         key = _key(pod, extra)
         shape = self._known.get(key)
         if shape is None:
@@ -80,7 +80,7 @@ class Shapes:
 
 
 def pod_request(pod: Pod, which: str) -> dict[str, float]:
-    """What a pod asks for: containers and sidecars together, or the worst moment of its init containers, plus overhead."""
+    """What a pod asks for: containers and sidecars, or the worst moment of its init containers, plus overhead."""
     spec = pod.spec
     running = _statuses(pod) if which == "requests" else {}
     sidecars: dict[str, float] = {}

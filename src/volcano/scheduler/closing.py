@@ -215,7 +215,8 @@ def _said(
         node = session.nodes.name(row)
         return (
             "Unschedulable",
-            f"Pod {task.key} can possibly be assigned to {node}, once resource is released and minAvailable is satisfied",
+            f"Pod {task.key} can possibly be assigned to {node}, "
+            "once resource is released and minAvailable is satisfied",
         )
     misfit = misfits.get(task.uid)
     if misfit is not None:

@@ -1,4 +1,4 @@
-"""The scheduler's configuration file, as Volcano's: read, checked, and refused with the line and what would be right."""
+"""The scheduler's configuration file, as Volcano's: read, checked, refused with the line and what would be right."""
 
 import importlib
 import importlib.util
@@ -109,7 +109,7 @@ def load_plugin(name: str) -> type[Plugin]:
         return outside
     if name not in PLUGINS:
         raise LookupError(
-            f"unknown plugin {name!r}; choose from {', '.join(sorted(PLUGINS))}, or name one from elsewhere as module:Class"
+            f"unknown plugin {name!r}; choose from {', '.join(sorted(PLUGINS))}, or name another as module:Class"
         )
     module = f"volcano.scheduler.plugins.{name.replace('-', '_')}"
     if importlib.util.find_spec(module) is None:

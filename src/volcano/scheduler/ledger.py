@@ -108,7 +108,7 @@ class Ledger:
         self._committed_seen = 0
         self._committed_uids: set[str] = set()
 
-    # -- questions about tasks ---------------------------------------------------------------------------------------
+    # -- questions about tasks ---------------------------------------------------------------------
 
     def status(self, task: Task) -> Status:
         """Where the task stands now, in this cycle."""
@@ -137,7 +137,7 @@ class Ledger:
         yield from self.snapshot.tasks_on[row].values()
         yield from self._placed.get(row, {}).values()
 
-    # -- questions about jobs -----------------------------------------------------------------------------------------
+    # -- questions about jobs ----------------------------------------------------------------------
 
     def tally(self, job: Job | SubJob) -> Tally:
         """The counts of a job or sub-job, as of now."""
@@ -194,7 +194,7 @@ class Ledger:
         """The jobs (and sub-jobs) somebody asked about or changed."""
         return iter(self._tallies)
 
-    # -- running totals of plugins ------------------------------------------------------------------------------------
+    # -- running totals of plugins -----------------------------------------------------------------
 
     def totals(self, start: Mapping[str, Vector] | None = None) -> Totals:
         """Totals by name that an undo restores: a queue's allocation, a job's share."""
@@ -204,7 +204,7 @@ class Ledger:
         """Registers how to take back a change that a plugin just made to its own state."""
         self._journal.append(undo)
 
-    # -- changes ------------------------------------------------------------------------------------------------------
+    # -- changes -----------------------------------------------------------------------------------
 
     def allocate(self, task: Task, row: int) -> Refusal | None:
         """Puts a task on idle resources; a refusal (a volume, a device) leaves everything as it was."""
@@ -251,7 +251,7 @@ class Ledger:
         if self.listener is not None:
             self.listener.on_deallocate((task,), (row,))
 
-    # -- statements ---------------------------------------------------------------------------------------------------
+    # -- statements --------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
         """Changes inside are undone, newest first, unless the statement was committed or kept."""
@@ -289,7 +289,7 @@ class Ledger:
                 return False
         return True
 
-    # -- inside -------------------------------------------------------------------------------------------------------
+    # -- inside ------------------------------------------------------------------------------------
 
     def _place(
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool

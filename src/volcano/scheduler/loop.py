@@ -64,7 +64,7 @@ class Scheduler:
         self._seed = seed
         self._between_cycles = between_cycles
         self._on_ready = on_ready
-        self._synced = False
+        self.synced = False
         self._memory: dict[str, Any] = {}
         self._pulse = Pulse(
             clock, period, lambda: self.cluster.revision, lambda: self.cluster.busy or bool(self._memory)
@@ -73,7 +73,7 @@ class Scheduler:
 
     @property
     def ready(self) -> bool:
-        return self._synced and self.source.current is not None
+        return self.synced and self.source.current is not None
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -86,7 +86,7 @@ class Scheduler:
             group.create_task(self.source.follow(self._clock))
             for mirror in mirrors:
                 await mirror.synced.wait()
-            self._synced = True
+            self.synced = True
             self._on_ready()
             while True:
                 await self._pulse.beat()

@@ -36,10 +36,10 @@ class Columns:
 
 
 class NodeTable:
-    """Some nodes, one per row. `nodes.rows([...])` is a table too, so a filter or scorer never cares how many there are.
+    """Some nodes, one per row. `nodes.rows([...])` is a table too: a filter or scorer never cares how many there are.
 
-    `index` holds the rows' numbers in the table of all nodes (`session.nodes`); a hypothetical table, which shows nodes as
-    they would be with more tasks on them, may contain the same number several times.
+    `index` holds the rows' numbers in the table of all nodes (`session.nodes`); a hypothetical table, which shows
+    nodes as they would be with more tasks on them, may contain the same number several times.
     """
 
     __slots__ = (
@@ -69,7 +69,7 @@ class NodeTable:
     def __len__(self) -> int:
         return len(self.index)
 
-    # -- what is on them, as of now ------------------------------------------------------------------------------------
+    # -- what is on them, as of now ----------------------------------------------------------------
 
     @property
     def allocatable(self) -> Vector:
@@ -128,7 +128,7 @@ class NodeTable:
         """(rows, resources): what will be free once everything that is being released is."""
         return self.allocatable - self.used + self.releasing - self.pipelined
 
-    # -- who they are ----------------------------------------------------------------------------------------------------
+    # -- who they are ------------------------------------------------------------------------------
 
     @property
     def names(self) -> Sequence[str]:
@@ -167,7 +167,7 @@ class NodeTable:
         """True where a node is cordoned."""
         return self.column("unschedulable", lambda node: node.unschedulable, np.bool_)
 
-    # -- other tables ------------------------------------------------------------------------------------------------------
+    # -- other tables ------------------------------------------------------------------------------
 
     def rows(self, wanted: Sequence[int] | NDArray[Any]) -> "NodeTable":
         """A table of some of these rows: positions in this table, or a mask over it."""

@@ -39,10 +39,11 @@ class Ruled:
 
 
 class Fit:
-    """What is known about all nodes for the tasks of one shape in one queue; brought up to date where the ledger changed."""
+    """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "refusal", "request", "ruled", "score", "seen", "task",
+        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "refusal",
+        "request", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
@@ -73,7 +74,7 @@ class Placer:
         self._rank: Rows = np.empty_like(session.permutation)  # row → rank
         self._rank[session.permutation] = np.arange(len(session.permutation))
 
-    # -- one task ---------------------------------------------------------------------------------------------------------
+    # -- one task ----------------------------------------------------------------------------------
 
     def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | Misfit:
         """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
@@ -102,7 +103,7 @@ class Placer:
         return None
 
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
-        """Whether the task could be put on this node as things are: on future idle resources, or with `later` false now."""
+        """Whether the task could be put on this node as things are: on future idle resources, or (`later` false) now."""
         fit = self.fit(task, queue)
         if fit.refusal is not None or not fit.alive[row] or not (fit.future if later else fit.idle)[row]:
             return False
@@ -149,7 +150,7 @@ class Placer:
         )
         return bool((task.request < room + STEP)[task.request > 0].all())
 
-    # -- runs -------------------------------------------------------------------------------------------------------------
+    # -- runs --------------------------------------------------------------------------------------
 
     def place_run(self, tasks: Sequence[Task], queue: str) -> list[int]:
         """Rows on idle resources for as many of these tasks (of one job, role and shape) as can be placed together.
@@ -183,7 +184,7 @@ class Placer:
 
         return score
 
-    # -- why not ------------------------------------------------------------------------------------------------------------
+    # -- why not -----------------------------------------------------------------------------------
 
     def misfit(self, task: Task, queue: str) -> Misfit:
         """Why no node will do: each node is counted under the first thing that rules it out."""
@@ -241,7 +242,7 @@ class Placer:
                 reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
                 blame[plugin] = blame.get(plugin, 0) + fresh
 
-    # -- bringing a shape's knowledge up to date --------------------------------------------------------------------------------
+    # -- bringing a shape's knowledge up to date ---------------------------------------------------
 
     def fit(self, task: Task, queue: str) -> Fit:
         """What is known about all nodes for tasks of this shape, as of now."""
@@ -293,7 +294,7 @@ class Placer:
         fit.score[rows] = score = self._session.policy.score_nodes(fit.task, table, np.zeros(len(rows)))
         fit.best[self._rank[rows]] = np.where(fits_now, score, NEVER)
 
-    # -- choosing -------------------------------------------------------------------------------------------------------------
+    # -- choosing ----------------------------------------------------------------------------------
 
     def _ruled_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
         """Rows that placements rule out; None when the task does not care."""

@@ -209,9 +209,9 @@ class Plugin:
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[Reject] | None:
         """Nodes ruled out by what is placed where: ports, pod affinity, spread, volume limits.
 
-        None when the task cares about none of it, and neither do the pods that are there about it; this must then hold
-        for every task of its job, role and shape for as long as only such tasks are placed. Asked for each task otherwise,
-        also on one-row tables.
+        None when the task cares about none of it, and neither do the pods that are there about it; this must then
+        hold for every task of its job, role and shape for as long as only such tasks are placed. Asked for each task
+        otherwise, also on one-row tables.
         """
         return None
 
@@ -220,13 +220,13 @@ class Plugin:
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         """A score per row that depends on that row alone (its facts and columns) and on the task's shape.
 
-        Works on any table, also one of hypothetical rows: use `nodes.used`, not the ledger. Rows are scored again only when
-        the ledger changed them, and runs of identical tasks are scored together.
+        Works on any table, also one of hypothetical rows: use `nodes.used`, not the ledger. Rows are scored again only
+        when the ledger changed them, and runs of identical tasks are scored together.
         """
         raise NotImplementedError
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        """A score that compares nodes: normalised ones, spreading, affinity to other pods. `nodes` are the feasible ones.
+        """A score that compares nodes: normalised, spreading, near other pods. `nodes` are the feasible ones.
 
         None when all would score the same; this must hold as in `reject_nodes_now`.
         """

@@ -90,7 +90,7 @@ class Policy:
         return (*reducers.order(self.asked("queue_order"), queue), queue.created, queue.name)
 
     def job_order(self, job: Job) -> tuple[Any, ...]:
-        """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the ledger touches the job."""
+        """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the job is touched."""
         version = self.session.ledger.version(job)
         known = self._job_keys.get(job.uid)
         if known is not None and known[0] == version:

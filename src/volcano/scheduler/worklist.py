@@ -1,4 +1,4 @@
-"""Queue → job → tasks in policy order, ranked again after every job, because placing one changes what ranks the next."""
+"""Queue → job → tasks in policy order, ranked again after every job: placing one changes what ranks the next."""
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator

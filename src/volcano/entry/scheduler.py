@@ -1,0 +1,163 @@
+"""`vc-scheduler`: our scheduler against a Kubernetes API server, or a saved snapshot replayed."""
+
+import argparse
+import asyncio
+import gc
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from volcano.clock import SystemClock
+from volcano.entry import process
+from volcano.log import Log
+from volcano.scheduler.config import ConfigError, parse
+from volcano.scheduler.cycle import schedule
+from volcano.scheduler.gauges import Gauges
+from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.report import report
+from volcano.scheduler.saving import SnapshotError, load, save
+from volcano.scheduler.source import ConfigSource, FileSource
+
+log = Log("vc-scheduler")
+
+NAME = "vc-scheduler"
+IDLE_COLLECTION = 30.0  # seconds between full garbage collections, made between cycles
+# Flags of Volcano's that have nothing to switch here: work is not done in worker threads, all nodes are looked at.
+ACCEPTED = {
+    "--resync-period": "0",
+    "--minimum-feasible-nodes": "100",
+    "--minimum-percentage-nodes-to-find": "5",
+    "--percentage-nodes-to-find": "0",
+    "--node-worker-threads": "20",
+    "--gate-removal-worker-num": "5",
+    "--resource-sync-timeout": "60s",
+    "--log-flush-frequency": "5s",
+    "--feature-gates": "",
+    "--priority-class": "true",
+    "--csi-storage": "true",
+    "--enable-pprof": "false",
+    "--cache-dumper": "true",
+    "--disable-default-scheduler-config": "false",
+    "--plugins-dir": "",
+    "--scheduler-sharding-mode": "none",
+    "--scheduler-sharding-name": "volcano",
+}
+NOT_BUILT = {"--scheduler-sharding-mode": ("none",), "--plugins-dir": ("",)}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = _parser()
+    parsed = parser.parse_args(arguments)
+    for flag, allowed in NOT_BUILT.items():
+        value = getattr(parsed, flag[2:].replace("-", "_"))
+        if value not in allowed:
+            parser.error(f"{flag}={value} is not available yet; leave it out")
+    if parsed.replay:
+        return _replay(parsed.replay, parsed.scheduler_conf)
+    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
+    process.add_client_flags(parser, qps=2000, burst=2000)
+    process.add_election_flags(parser, name="volcano")
+    process.add_serving_flags(parser, metrics_address=":8080")
+    parser.add_argument(
+        "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
+    )
+    parser.add_argument(
+        "--scheduler-conf", default="", help="the configuration file (default: the shipped one)"
+    )
+    parser.add_argument(
+        "--schedule-period", type=process.duration, default=1.0, help="the longest pause between cycles"
+    )
+    parser.add_argument("--default-queue", default="default", help="the queue of jobs that name none")
+    parser.add_argument("--cache-dump-dir", type=Path, default=Path("/tmp"), help="where snapshots are saved")
+    parser.add_argument("--replay", type=Path, default=None, help="schedule a saved snapshot, print and end")
+    for flag, default in ACCEPTED.items():
+        parser.add_argument(
+            flag, nargs="?", const="true", default=default, help="accepted for Volcano's sake"
+        )
+    parser.add_argument("--node-selector", action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument("--ignored-provisioners", action="append", default=[], help=argparse.SUPPRESS)
+    return parser
+
+
+async def _run(arguments: argparse.Namespace) -> None:
+    clock, gauges = SystemClock(), Gauges()
+    source = FileSource(Path(arguments.scheduler_conf)) if arguments.scheduler_conf else ConfigSource()
+    async with AsyncExitStack() as stack:
+        client = process.client_of(arguments, clock, user_agent=NAME)
+        stack.push_async_callback(client.close)
+        scheduler = Scheduler(
+            client,
+            source,
+            clock,
+            scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
+            default_queue=arguments.default_queue,
+            period=arguments.schedule_period,
+            seed=int(clock.now().wall),
+            gauges=gauges,
+            between_cycles=_Collector(clock),
+            on_ready=_freeze,
+        )
+        health = process.Health(
+            ready={
+                "config": lambda: source.error if source.current is None else "",
+                "caches": lambda: "" if scheduler.synced else "waiting for the cluster to be listed",
+            }
+        )
+        await process.serve(arguments, stack, health, gauges.registry)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
+        await process.lead_or_run(arguments, client, clock, scheduler.run)
+
+
+def _freeze() -> None:
+    """What was listed at the start stays: the garbage collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+class _Collector:
+    """Collects garbage now and then, between cycles only."""
+
+    def __init__(self, clock: SystemClock) -> None:
+        self._clock = clock
+        self._last = clock.now().monotonic
+
+    def __call__(self) -> None:
+        now = self._clock.now().monotonic
+        if now - self._last > IDLE_COLLECTION:
+            gc.collect()
+            self._last = now
+
+
+def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
+    snapshot, config = scheduler.last_snapshot, scheduler.source.current
+    if snapshot is None or config is None:
+        log.info("nothing to save yet")
+        return
+    path = directory / f"snapshot-{int(clock.now().wall)}.json.gz"
+    path.write_bytes(save(snapshot, config.text))
+    log.info("snapshot saved", file=path)
+
+
+def _replay(path: Path, conf: str) -> int:
+    """Schedules a saved snapshot and prints what comes of it."""
+    try:
+        snapshot, text = load(path.read_bytes())
+        config = parse(Path(conf).read_text() if conf else text, conf or str(path))
+    except (OSError, SnapshotError, ConfigError) as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return 1
+    for line in report(schedule(snapshot, config), snapshot):
+        print(line)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
