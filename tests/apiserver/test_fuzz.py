@@ -5,6 +5,7 @@ import copy
 import json
 import logging
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 from urllib.parse import quote
 
@@ -15,9 +16,10 @@ from hypothesis import strategies as st
 
 from tests.apiserver.registries import config_map, pod
 from tests.apiserver.servers import ADMIN_TOKEN, TestServer
-from volcano.kube import facts, protobuf
-from volcano.kube.kinds import BUILT_IN, VIRTUAL
+from volcano.kube import facts, kinds, protobuf
+from volcano.kube.kinds import BUILT_IN, VIRTUAL, Kind
 from volcano.kube.manifest import Manifest
+from volcano.local import parts
 from volcano.net.messages import Response, Stream
 
 pytestmark = pytest.mark.slow
@@ -85,7 +87,49 @@ SPECS: dict[str, Manifest] = {
     "SelfSubjectRulesReview": {"spec": {"namespace": "default"}},
     "TokenReview": {"spec": {"token": "t", "audiences": ["a"]}},
 }
+TASK: Manifest = {
+    "name": "worker",
+    "replicas": 2,
+    "minAvailable": 1,
+    "policies": [{"event": "PodEvicted", "action": "RestartJob"}],
+    "template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}},
+}
+OUR_SPECS: dict[Kind, Manifest] = {
+    kinds.JOB: {
+        "spec": {
+            "minAvailable": 1,
+            "schedulerName": "volcano",
+            "queue": "default",
+            "plugins": {"svc": [], "ssh": ["--no-root"]},
+            "policies": [{"events": ["TaskCompleted"], "action": "CompleteJob", "timeout": "10s"}],
+            "tasks": [TASK],
+        }
+    },
+    kinds.CRON_JOB: {"spec": {"schedule": "*/5 * * * *", "jobTemplate": {"spec": {"tasks": [TASK]}}}},
+    kinds.QUEUE: {
+        "spec": {
+            "weight": 1,
+            "parent": "root",
+            "capability": {"cpu": "4"},
+            "guarantee": {"resource": {"cpu": "1"}},
+        }
+    },
+    kinds.POD_GROUP: {"spec": {"minMember": 2, "queue": "default", "minResources": {"cpu": "1"}}},
+    kinds.COMMAND: {
+        "action": "AbortJob",
+        "target": {"apiVersion": "v1", "kind": "Job", "name": "x", "uid": "u"},
+    },
+    kinds.JOB_FLOW: {"spec": {"flows": [{"name": "a"}, {"name": "b", "dependsOn": {"targets": ["a"]}}]}},
+    kinds.JOB_TEMPLATE: {"spec": {"tasks": [TASK]}},
+    kinds.HYPER_NODE: {
+        "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "n1"}}}]}
+    },
+}
 KINDS = [*BUILT_IN, *VIRTUAL]
+LIVING: list[tuple[Kind, Manifest]] = [
+    *((kind, SPECS[kind.kind]) for kind in BUILT_IN if kind.kind in SPECS),
+    *OUR_SPECS.items(),
+]
 WORDS = st.sampled_from(
     ["x", "default", "kube-system", "pods", "namespaces", "status", "scale", "log", "watch", "..", "%00"]
 )
@@ -228,10 +272,10 @@ def failures() -> Iterator[Failures]:
     logging.getLogger("volcano").removeHandler(handler)
 
 
-async def _send(server: TestServer, method: str, target: str, body: bytes, headers: dict[str, str]) -> int:
+async def _send(server: TestServer, method: str, target: str, body: bytes, headers: dict[str, Any]) -> int:
     answer = await server.send(method, target, body, token=ADMIN_TOKEN, **headers)
     if isinstance(answer, Stream):
-        reading = asyncio.ensure_future(anext(answer.chunks, b""))  # type: ignore[arg-type]
+        reading = asyncio.ensure_future(anext(answer.chunks, b""))
         await asyncio.wait({reading}, timeout=0.01)
         if not reading.done():
             reading.cancel()
@@ -246,7 +290,23 @@ async def _send(server: TestServer, method: str, target: str, body: bytes, heade
 
 
 async def _prepared() -> TestServer:
-    server = await TestServer().start()
+    """A server with our own kinds and everything that admits what in a whole cluster."""
+    server = TestServer()
+    server.registry.admit_with(server.api.admission(*parts.admission(Random(1))))
+    await server.start()
+    for _, manifest in [*parts.crds(), *parts.priority_classes()]:
+        kind = next(kind for kind in BUILT_IN if kind.kind == manifest["kind"])
+        await server.made(f"/apis/{kind.group}/v1/{kind.plural}", manifest)
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+    await server.made("/api/v1/namespaces/default/serviceaccounts", account)
+    for name in ("root", "default"):
+        queue = {
+            "apiVersion": kinds.QUEUE.api_version,
+            "kind": "Queue",
+            "metadata": {"name": name},
+            "spec": {},
+        }
+        await server.made(f"/apis/{kinds.QUEUE.api_version}/queues", queue)
     await server.made("/api/v1/namespaces/default/configmaps", config_map("x", a="b"))
     await server.made("/api/v1/namespaces/default/pods", pod("x"))
     deployment = {
@@ -282,10 +342,10 @@ def test_no_request_makes_the_server_fail(failures: Failures) -> None:
 @st.composite
 def lives(draw: st.DrawFn) -> list[tuple[str, str, bytes, dict[str, str]]]:
     """The life of one object of one kind, with a few things wrong: created, replaced, patched, shown, deleted."""
-    kind = draw(st.sampled_from([kind for kind in BUILT_IN if kind.kind in SPECS]))
+    kind, spec = draw(st.sampled_from(LIVING))
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     collection = f"{base}/namespaces/default/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
-    valid = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": METADATA, **SPECS[kind.kind]}
+    valid = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": METADATA, **spec}
     name = valid["metadata"]["name"]
     strict = draw(st.sampled_from(["", "?fieldValidation=Strict", "?dryRun=All"]))
     sub = draw(st.sampled_from(["", "", *(f"/{name}" for name in kind.subresources)]))
@@ -296,8 +356,8 @@ def lives(draw: st.DrawFn) -> list[tuple[str, str, bytes, dict[str, str]]]:
     json_type = {"content_type": "application/json"}
     table = {"accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
     patches = [
-        ("application/merge-patch+json", _encoded(_mutated(draw, SPECS[kind.kind]))),
-        ("application/strategic-merge-patch+json", _encoded(_mutated(draw, SPECS[kind.kind]))),
+        ("application/merge-patch+json", _encoded(_mutated(draw, spec))),
+        ("application/strategic-merge-patch+json", _encoded(_mutated(draw, spec))),
         ("application/apply-patch+yaml", _encoded(_mutated(draw, valid))),
         ("application/json-patch+json", draw(bodies_of_json_patches())),
     ]

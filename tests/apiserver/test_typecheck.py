@@ -27,7 +27,7 @@ CRD: Manifest = {
                         "properties": {
                             "spec": {
                                 "type": "object",
-                                "required": ["color"],
+                                "required": ["color", "length"],
                                 "properties": {"length": {"type": "integer"}, "color": {"type": "string"}},
                             }
                         },
@@ -45,15 +45,24 @@ async def paint(
 ) -> Manifest | None:
     """Admission that does arithmetic on what it is given, and fills in what is required."""
     if new is not None and request.kind.kind == "Kite":
-        assert new["spec"]["length"] + 1 > 0
+        assert new["spec"].get("length", 0) + 1 > 0
         new["spec"].setdefault("color", "red")
+    return new
+
+
+async def judge(
+    request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+) -> Manifest | None:
+    """Admission that relies on what the schema requires."""
+    if new is not None and request.kind.kind == "Kite":
+        assert new["spec"]["length"] >= len(new["spec"]["color"])
     return new
 
 
 @pytest.fixture
 async def server() -> TestServer:
     server = TestServer()
-    server.registry.admit_with(server.api.admission([paint]))
+    server.registry.admit_with(server.api.admission([paint], [judge]))
     await server.start()
     await server.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
     return server
@@ -71,3 +80,9 @@ async def test_a_wrong_type_is_refused_before_admission_reads_it(server: TestSer
 
 async def test_what_is_missing_may_still_be_filled_in(server: TestServer) -> None:
     assert (await server.made(KITES, kite(length=3)))["spec"] == {"length": 3, "color": "red"}
+
+
+async def test_what_is_still_missing_is_refused_before_anybody_judges(server: TestServer) -> None:
+    refused = await server.post(KITES, kite(color="blue"))
+    assert refused.code == 422
+    assert "spec.length: Required value" in refused.message

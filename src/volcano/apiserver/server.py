@@ -25,7 +25,7 @@ from volcano.apiserver.routes import Route, route
 from volcano.apiserver.seams import Admit, User
 from volcano.apiserver.tokenrequests import TokenSecrets
 from volcano.apiserver.tokens import SigningKey, Tokens
-from volcano.apiserver.typecheck import TypesFirst
+from volcano.apiserver.typecheck import SoundCustomResources
 from volcano.apiserver.warnings import collecting
 from volcano.apiserver.webhookcalls import Caller
 from volcano.apiserver.webhooks import Webhooks, chain
@@ -85,12 +85,15 @@ class ApiServer:
 
     def admission(self, before: Sequence[Admit] = (), after: Sequence[Admit] = ()) -> Admit:
         """Admission in the order of a real server: what fills in (`before`), mutating webhooks, who may grant what,
-        validating webhooks, and last what counts the final object, such as quotas (`after`)."""
+        validating webhooks, and last what judges or counts the final object, such as quotas (`after`). The steps in
+        `before` may rely on the types in a custom resource, those after the mutating webhooks on its whole schema."""
+        kinds = self.registry.kinds
         return chain(
-            TypesFirst(self.registry.kinds),
+            SoundCustomResources(kinds, types_only=True),
             self._secrets,
             *before,
             self.webhooks.mutate,
+            SoundCustomResources(kinds, types_only=False),
             Escalation(self.authorizer),
             self.webhooks.validate,
             *after,
