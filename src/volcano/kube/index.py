@@ -1,7 +1,7 @@
 """What a reconciler has seen: the newest version of each object, found by key, owner or label."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
@@ -9,6 +9,9 @@ from volcano.kube.manifest import Key, Manifest, controller_of, key_of, uid_of, 
 
 # The values under which an object can be found in a secondary index.
 Facet = Callable[[Manifest], Iterable[Hashable]]
+# Late events are late by seconds: older departures need not be remembered.
+GONE_REMEMBERED = 10_000
+_NO_FACETS: Mapping[str, tuple[Facet, dict[Hashable, dict[Key, None]]]] = {}
 
 
 class Index:
@@ -20,13 +23,13 @@ class Index:
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, Manifest]] = defaultdict(dict)
-        self._facets: dict[tuple[Kind, str], tuple[Facet, dict[Hashable, dict[Key, None]]]] = {}
+        self._facets: dict[Kind, dict[str, tuple[Facet, dict[Hashable, dict[Key, None]]]]] = {}
         # Versions at which objects went away, so that a late event does not bring them back.
         self._gone: dict[tuple[Kind, Key], tuple[str, int]] = {}
 
     def facet(self, kind: Kind, name: str, values: Facet) -> None:
         """Adds a secondary index; to be declared before the first event."""
-        self._facets[kind, name] = (values, defaultdict(dict))
+        self._facets.setdefault(kind, {})[name] = (values, defaultdict(dict))
 
     def by_controller(self, kind: Kind) -> None:
         """Adds the secondary index `controller`: objects by the uid of the owner that manages them."""
@@ -37,22 +40,26 @@ class Index:
         if event.type is EventType.BOOKMARK:
             return False
         manifest: Manifest = event.object
-        key, kind = key_of(manifest), event.kind
-        version, known = version_of(manifest), self._objects[kind].get(key)
-        if known is not None and version_of(known) > version and uid_of(known) == uid_of(manifest):
+        kind, key, uid, version = event.kind, key_of(manifest), uid_of(manifest), version_of(manifest)
+        known = self._objects[kind].get(key)
+        same = known is not None and uid_of(known) == uid
+        if known is not None and same and version_of(known) > version:
             return False
         if event.type is EventType.DELETED:
-            if known is not None and uid_of(known) != uid_of(manifest):
+            if known is not None and not same:
                 return False  # an older namesake went; the one we know is its successor
-            self._gone[kind, key] = (uid_of(manifest), version)
+            self._gone[kind, key] = (uid, version)
+            if len(self._gone) > GONE_REMEMBERED:
+                del self._gone[next(iter(self._gone))]
             self._forget(kind, key)
             return known is not None
-        gone = self._gone.get((kind, key))
-        if gone is not None:
-            if gone[0] == uid_of(manifest):
-                return False
-            del self._gone[kind, key]
-        if known is not None and version_of(known) == version and uid_of(known) == uid_of(manifest):
+        if self._gone:
+            gone = self._gone.get((kind, key))
+            if gone is not None:
+                if gone[0] == uid:
+                    return False
+                del self._gone[kind, key]
+        if known is not None and same and version_of(known) == version:
             return False
         self._forget(kind, key)
         self._remember(kind, key, manifest)
@@ -71,7 +78,7 @@ class Index:
 
     def find(self, kind: Kind, facet: str, value: Hashable) -> list[Manifest]:
         """The objects under one value of a secondary index, in the order they were first seen."""
-        _, buckets = self._facets[kind, facet]
+        _, buckets = self._facets[kind][facet]
         objects = self._objects[kind]
         return [objects[key] for key in buckets.get(value, ())]
 
@@ -81,23 +88,21 @@ class Index:
 
     def _remember(self, kind: Kind, key: Key, manifest: Manifest) -> None:
         self._objects[kind][key] = manifest
-        for (indexed, _), (values, buckets) in self._facets.items():
-            if indexed == kind:
-                for value in values(manifest):
-                    buckets[value][key] = None
+        for values, buckets in self._facets.get(kind, _NO_FACETS).values():
+            for value in values(manifest):
+                buckets[value][key] = None
 
     def _forget(self, kind: Kind, key: Key) -> None:
         manifest = self._objects[kind].pop(key, None)
         if manifest is None:
             return
-        for (indexed, _), (values, buckets) in self._facets.items():
-            if indexed == kind:
-                for value in values(manifest):
-                    bucket = buckets.get(value)
-                    if bucket is not None:
-                        bucket.pop(key, None)
-                        if not bucket:
-                            del buckets[value]
+        for values, buckets in self._facets.get(kind, _NO_FACETS).values():
+            for value in values(manifest):
+                bucket = buckets.get(value)
+                if bucket is not None:
+                    bucket.pop(key, None)
+                    if not bucket:
+                        del buckets[value]
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:

@@ -1,7 +1,7 @@
 """The table of kinds: group, version, plural, scope, short names and subresources."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,14 @@ class Kind:
         "update",
         "watch",
     )
+    # Kinds are the keys of every index: their hash is computed once.
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.group, self.version, self.kind)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     @property
     def api_version(self) -> str:

@@ -1,0 +1,195 @@
+"""The API server under load: creates, bindings, watches, lists, start-up and memory, over HTTPS, durably.
+
+The load comes from a process of its own. `BENCH_REAL=1` puts the same load on a real kube-apiserver with etcd as well
+and reports the ratio; it needs the control plane that `make test-k8s` builds.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.case import Case
+from tests.k8s.control_plane import build, cluster
+
+BENCH = "apiserver"
+# A real kube-apiserver with etcd manages about 1,200 creates/s and 1,400 bindings/s on two cores; we want twice that.
+TARGETS = {"create": 2400.0, "bind": 2800.0}
+WRITES = 6000
+WATCHERS = 10
+LISTED = 10_000
+NODES, PODS = 1000, 20_000
+START_WITHIN = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server process and the file that leads to it."""
+
+    name: str
+    kubeconfig: Path
+    pid: int
+
+    def cpu_seconds(self) -> float:
+        """Processor time used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mib(self) -> float:
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def cases(scale: float) -> Iterator[Case]:
+    """Every case; `scale` shortens the runs."""
+    yield from _start_up()
+    for connections in (8, 32):
+        with _ours("--nodes", "0") as ours:
+            measured = dict(_writes(ours, connections, int(WRITES * scale)))
+        if os.environ.get("BENCH_REAL"):
+            with _real() as real:
+                for verb, metrics in _writes(real, connections, int(WRITES * scale)):
+                    measured[verb]["real_per_second"] = metrics["per_second"]
+                    measured[verb]["ratio"] = measured[verb]["per_second"] / metrics["per_second"]
+        for verb, metrics in measured.items():
+            yield Case(
+                BENCH, f"{verb} pods, {connections} connections", metrics, {"min:per_second": TARGETS[verb]}
+            )
+    with _ours("--nodes", "0") as ours:
+        yield _fan_out(ours, int(3000 * scale))
+        yield _list(ours, int(LISTED * scale))
+    yield _memory(scale)
+
+
+def _start_up() -> Iterator[Case]:
+    """From the command to a kubeconfig and a ready server; afresh, and again with what the first run left."""
+    with tempfile.TemporaryDirectory() as directory:
+        for case in ("first start", "start again"):
+            began = time.perf_counter()
+            with _ours("--nodes", "100", directory=Path(directory)) as ours:
+                _load(ours, "list", 1, 1, "x")  # asks through the kubeconfig, load process included
+                asked = time.perf_counter() - began
+                yield Case(
+                    BENCH,
+                    f"volcano up, {case}",
+                    {"seconds": _started_in(Path(directory)), "seconds_to_first_answer": asked},
+                    {"max:seconds": 2.0},
+                )
+
+
+def _writes(server: Server, connections: int, count: int) -> Iterator[tuple[str, dict[str, float]]]:
+    _load(server, "create", 200, connections, "warm")
+    for verb in ("create", "bind"):
+        cpu = server.cpu_seconds()
+        metrics = _load(server, verb, count, connections, f"load-{connections}")
+        metrics["server_cpu_us"] = 1e6 * (server.cpu_seconds() - cpu) / count
+        yield verb, metrics
+
+
+def _fan_out(server: Server, count: int) -> Case:
+    """New pods as seen by several watchers at once, while they are created as fast as they can be."""
+    _load(server, "create", 10, 1, "warm")
+    watching = _spawn(server, "watch", count, WATCHERS, "fan")
+    assert watching.stdout is not None
+    assert watching.stdout.readline().strip() == "watching"
+    created = _load(server, "create", count, 8, "fan")
+    metrics = _read(watching)
+    metrics["creates_per_second"] = created["per_second"]
+    return Case(BENCH, f"watch fan-out to {WATCHERS} watchers", metrics)
+
+
+def _list(server: Server, count: int) -> Case:
+    _load(server, "create", count, 32, "listed")
+    metrics = _load(server, "list", 5, 1, "listed")
+    return Case(BENCH, f"list of {metrics['items']:,.0f} pods", metrics)
+
+
+def _memory(scale: float) -> Case:
+    """What a whole cluster takes: nodes that beat, and pods that run on them."""
+    nodes, pods = int(NODES * scale), int(PODS * scale)
+    with _ours("--nodes", str(nodes)) as ours:
+        empty = ours.resident_mib()
+        _load(ours, "create", pods, 32, "kept")
+        metrics = {"mib": ours.resident_mib(), "mib_without_pods": empty}
+        cpu, began = ours.cpu_seconds(), time.monotonic()
+        time.sleep(5)
+        metrics["idle_cpu_percent"] = 100 * (ours.cpu_seconds() - cpu) / (time.monotonic() - began)
+    return Case(BENCH, f"memory with {nodes:,} nodes and {pods:,} pods", metrics)
+
+
+@contextmanager
+def _ours(*arguments: str, directory: Path | None = None) -> Iterator[Server]:
+    """`volcano up` with a data directory, so every acknowledged write is on disk."""
+    with tempfile.TemporaryDirectory() as made:
+        home = directory or Path(made)
+        kubeconfig = home / "kubeconfig"
+        kubeconfig.unlink(missing_ok=True)
+        command = [sys.executable, "-m", "volcano.entry.local", "up"]
+        command += ["--data-dir", str(home / "data"), "--kubeconfig", str(kubeconfig), *arguments]
+        began = time.perf_counter()
+        with open(home / "log", "wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            _wait_up(process, home)
+            (home / "started").write_text(str(time.perf_counter() - began))
+            yield Server("ours", kubeconfig, process.pid)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _wait_up(process: "subprocess.Popen[bytes]", home: Path) -> None:
+    """Until the process says that it is up: that is when every part has seen the cluster."""
+    deadline = time.monotonic() + START_WITHIN
+    while b" is up after " not in (home / "log").read_bytes():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError(f"volcano up did not start:\n{(home / 'log').read_text()}")
+        time.sleep(0.01)
+
+
+def _started_in(home: Path) -> float:
+    return float((home / "started").read_text())
+
+
+@contextmanager
+def _real() -> Iterator[Server]:
+    if build.missing():
+        raise RuntimeError(f"not built: {', '.join(build.missing())}; run `make test-k8s` once")
+    with tempfile.TemporaryDirectory() as directory:
+        running = cluster.start(Path(directory))
+        try:
+            yield Server("real", running.kubeconfig, running.processes["kube-apiserver"].pid)
+        finally:
+            running.stop()
+
+
+def _load(server: Server, verb: str, count: int, connections: int, name: str) -> dict[str, float]:
+    return _read(_spawn(server, verb, count, connections, name))
+
+
+def _spawn(server: Server, verb: str, count: int, connections: int, name: str) -> "subprocess.Popen[str]":
+    command = [
+        sys.executable,
+        "-m",
+        "bench._load",
+        str(server.kubeconfig),
+        verb,
+        str(count),
+        str(connections),
+        name,
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def _read(process: "subprocess.Popen[str]") -> dict[str, float]:
+    output, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"the load process failed with {process.returncode}")
+    metrics: dict[str, float] = json.loads(output.strip().splitlines()[-1])
+    return metrics
