@@ -7,7 +7,7 @@ from volcano.apiserver.podadmission import PodAdmission, admit_limits
 from volcano.apiserver.quota import admit_quota
 from volcano.apiserver.seams import Admit
 from volcano.apiserver.serviceadmission import ServiceAdmission
-from volcano.apiserver.validation.configuration import SYSTEM_PRIORITIES
+from volcano.apiserver.validation.policies import SYSTEM_PRIORITIES
 from volcano.kube.manifest import Manifest
 
 _DESCRIPTIONS = {

@@ -178,3 +178,25 @@ def storage_capacity(manifest: Manifest) -> Causes:
     for amount in ("capacity", "maximumVolumeSize"):
         if manifest.get(amount) is not None and quantity.parse(manifest[amount]) < 0:
             yield field.invalid(amount, str(manifest[amount]), NEGATIVE)
+
+
+def csi_node(manifest: Manifest) -> Causes:
+    """Complaints about a CSINode."""
+    for where, driver in field.items(manifest.get("spec") or {}, "drivers", "spec"):
+        name = driver.get("name") or ""
+        yield from field.each(f"{where}.name", name, dns_subdomain(name))
+        if not driver.get("nodeID"):
+            yield field.required(f"{where}.nodeID")
+
+
+def volume_attachment(manifest: Manifest) -> Causes:
+    """Complaints about a VolumeAttachment."""
+    spec = manifest.get("spec") or {}
+    for name in ("attacher", "nodeName"):
+        if not spec.get(name):
+            yield field.required(f"spec.{name}")
+    source = spec.get("source") or {}
+    if not source.get("persistentVolumeName") and source.get("inlineVolumeSpec") is None:
+        yield field.required(
+            "spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+        )
