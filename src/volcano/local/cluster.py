@@ -27,8 +27,9 @@ from volcano.apiserver.store import Store
 from volcano.clock import Clock, SystemClock
 from volcano.kube.client import Client
 from volcano.kube.errors import AlreadyExists
-from volcano.kube.kinds import CRD, Kind
+from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Manifest
+from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.reconciler import Brain
 from volcano.kube.runner import Runner
 from volcano.local import parts, state
@@ -46,6 +47,7 @@ from volcano.scheduler.loop import Scheduler
 log = Log("local")
 
 RESTART_AFTER = 1.0  # seconds
+PATIENCE = 10.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
@@ -133,6 +135,8 @@ class LocalCluster:
                     f"{document.source}: no matches for kind {kind_name!r} in version {api_version!r}"
                 )
             applied.append(await apply(self.client, document, served.kind))
+            if served.kind == NAMESPACE:
+                await self._until(parts.has_account(self.registry, applied[-1]["metadata"]["name"]))
         return applied
 
     def nodes(self) -> list[SimulatedNode]:
@@ -238,5 +242,16 @@ class LocalCluster:
         self._ready[name] = True
 
     async def _until_ready(self) -> None:
-        while not all(self._ready.values()):
-            await asyncio.sleep(0.01)
+        """Every part has seen the cluster, pods may be created, and there is a queue to submit to."""
+        await self._until(lambda: all(self._ready.values()))
+        await self._until(parts.has_account(self.registry, "default"))
+        await self._until(parts.has_queue(self.registry, DEFAULT_QUEUE))
+
+    async def _until(self, true: Callable[[], bool], *, within: float = PATIENCE) -> None:
+        """Waits for something that the cluster's own parts are about to do; goes on when it takes too long."""
+        deadline = self.clock.now().monotonic + within
+        while not true():
+            if self.clock.now().monotonic > deadline:
+                log.warning("still waiting, going on", within=within)
+                return
+            await asyncio.sleep(0.005)

@@ -38,8 +38,8 @@ from volcano.controllers.queue import QueueController
 from volcano.kube import crds as our_crds
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import Cause
-from volcano.kube.kinds import CRD, PRIORITY_CLASS, Kind
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.kinds import CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
+from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reconciler import Brain
 from volcano.local.admission import in_process
 from volcano.local.configmap import ConfigMapSource
@@ -130,6 +130,15 @@ def check_template(value: Manifest) -> Iterable[Cause]:
     default_template(holder)
     for cause in template(holder["template"], "template"):
         yield cause._replace(field=cause.field.removeprefix("template."))
+
+
+def has_account(registry: Registry, namespace: str) -> Callable[[], bool]:
+    """Whether a namespace has the account its pods run as: before, pods are refused there."""
+    return lambda: registry.store.get(SERVICE_ACCOUNT.resource, Key(namespace, "default")) is not None
+
+
+def has_queue(registry: Registry, name: str) -> Callable[[], bool]:
+    return lambda: registry.store.get(QUEUE.resource, Key("", name)) is not None
 
 
 def last_port(directory: Path) -> int:
