@@ -1,8 +1,10 @@
 """Regenerates src/volcano/kube/data/facts.json from Kubernetes' published Go modules and OpenAPI documents.
 
-    python tools/generate_facts.py [--version 1.36.1] [--openapi DIR]
+    python tools/generate_facts.py [--version 1.36.1] [--openapi DIR | --kubeconfig FILE]
 
-Needs `go` and the modules k8s.io/{api,apimachinery,apiextensions-apiserver,kubernetes} in its cache or reachable.
+Needs `go` and the modules k8s.io/{api,apimachinery,apiextensions-apiserver,kubernetes} in its cache or reachable. The
+OpenAPI documents come from a running server of that version (`--kubeconfig`, needs `kubectl`), which alone also lists
+enumerations; else from a directory or from the module k8s.io/kubernetes.
 Only facts are taken (names, numbers, types, merge keys, defaults); descriptions are left behind.
 """
 
@@ -40,13 +42,18 @@ def main() -> None:
     parser.add_argument(
         "--openapi", type=Path, help="directory of OpenAPI v3 documents; found with go if not given"
     )
+    parser.add_argument("--kubeconfig", help="of a running server of that version, to ask for its documents")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         module = Path(directory)
         prepare(module, arguments.version)
         facts = run_walker(module)
-        openapi = arguments.openapi or openapi_directory(module, arguments.version)
-    types = dict(merged(facts["types"], schemas(openapi)))
+        if arguments.kubeconfig:
+            documents = asked(arguments.kubeconfig)
+        else:
+            documents = read(arguments.openapi or openapi_directory(module, arguments.version))
+        known = schemas(documents)
+    types = dict(merged(facts["types"], known))
     document = {"version": arguments.version, "kinds": kind_names(facts["kinds"]), "types": types}
     DATA.write_text(printed(document))
     print(f"{DATA.relative_to(ROOT)}: {len(types)} types, {DATA.stat().st_size // 1024} KB")
@@ -81,11 +88,28 @@ def openapi_directory(module: Path, version: str) -> Path:
     return Path(json.loads(found.stdout)["Dir"]) / "api/openapi-spec/v3"
 
 
-def schemas(directory: Path) -> dict[str, Any]:
+def read(directory: Path) -> Iterator[Any]:
+    """The documents in a directory."""
+    for path in sorted(directory.glob("*_openapi.json")):
+        yield json.loads(path.read_text())
+
+
+def asked(kubeconfig: str) -> Iterator[Any]:
+    """The documents of a running server."""
+
+    def get(path: str) -> Any:
+        command = ["kubectl", "--kubeconfig", kubeconfig, "get", "--raw", path]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+
+    for entry in get("/openapi/v3")["paths"].values():
+        yield get(entry["serverRelativeURL"])
+
+
+def schemas(documents: Iterable[Any]) -> dict[str, Any]:
     """Every schema of every document, by the short name our facts use (core.v1.PodSpec)."""
     found: dict[str, Any] = {}
-    for path in sorted(directory.glob("*_openapi.json")):
-        for name, schema in json.loads(path.read_text()).get("components", {}).get("schemas", {}).items():
+    for document in documents:
+        for name, schema in document.get("components", {}).get("schemas", {}).items():
             found[".".join(name.split(".")[-3:])] = schema
     return found
 
@@ -121,7 +145,7 @@ def row(field: dict[str, Any], schema: dict[str, Any], schemas: dict[str, Any]) 
         "m": field["mergeKey"],
         "s": [strategy for strategy in field["strategies"].split(",") if strategy],
         "d": about.get("default"),
-        "e": about.get("enum"),
+        "e": (about.get("items") or about.get("additionalProperties") or about).get("enum"),
         "g": field["go"] if field["go"] != go_type(field["type"], field["container"]) else "",
     }
     kept = {key: value for key, value in extras.items() if value}

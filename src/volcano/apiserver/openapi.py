@@ -1,16 +1,17 @@
 """OpenAPI v3: what kubectl explains and validates with, one document per group and version, addressed by its hash."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
-from volcano.apiserver.seams import Served
+from volcano.apiserver.discovery import NOT_SERVED
 from volcano.kube import facts
 from volcano.kube.facts import Field, Type
-from volcano.kube.kinds import Kind
+from volcano.kube.kinds import VIRTUAL, Kind
 from volcano.net.messages import Request, Response
 
 PREFIX = "/openapi/v3"
@@ -30,14 +31,32 @@ _DESCRIPTIONS = {
 }
 
 
+class Described(Protocol):
+    """What a document tells of: a kind, and its schema where a CRD defines it."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def schema(self) -> Mapping[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A kind that is answered and never stored."""
+
+    kind: Kind
+    schema: Mapping[str, Any] = field(default_factory=dict)
+
+
 class OpenApi:
     """Answers /openapi/v3 and the documents below it; None for a document that does not exist."""
 
-    def __init__(self, served: Callable[[], Iterable[Served]], generation: Callable[[], int]) -> None:
+    def __init__(self, served: Callable[[], Iterable[Described]], generation: Callable[[], int]) -> None:
         self._served = served
         self._generation = generation
         self._seen = -1
-        self._groups: dict[str, tuple[Served, ...]] = {}
+        self._groups: dict[str, tuple[Described, ...]] = {}
         self._hashes: dict[str, str] = {}
         self._documents: dict[str, bytes] = {}  # by hash
 
@@ -61,9 +80,9 @@ class OpenApi:
         if self._seen == self._generation():
             return
         self._seen = self._generation()
-        groups: dict[str, list[Served]] = {}
-        for served in self._served():
-            groups.setdefault(path_of(served.kind), []).append(served)
+        groups: dict[str, list[Described]] = {}
+        for each in (*self._served(), *map(Answered, VIRTUAL)):
+            groups.setdefault(path_of(each.kind), []).append(each)
         self._groups = {path: tuple(members) for path, members in sorted(groups.items())}
         self._hashes = {path: _hash(members) for path, members in self._groups.items()}
         wanted = set(self._hashes.values())
@@ -80,9 +99,9 @@ def index(hashes: dict[str, str]) -> dict[str, Any]:
     return {"paths": {path: {"serverRelativeURL": _address(path, tag)} for path, tag in hashes.items()}}
 
 
-def document(served: Iterable[Served]) -> dict[str, Any]:
+def document(described: Iterable[Described]) -> dict[str, Any]:
     """The OpenAPI document of one group and version."""
-    members = list(served)
+    members = list(described)
     schemas: dict[str, Any] = {}
     for each in members:
         if each.schema:
@@ -184,6 +203,8 @@ def _of_type(name: str) -> dict[str, Any]:
 
 def _of_field(about: Field, description: str) -> dict[str, Any]:
     single = _single(about)
+    if about.enum:
+        single = {**single, "enum": list(about.enum)}
     match about.container:
         case "list":
             schema: dict[str, Any] = {"type": "array", "items": single}
@@ -194,7 +215,6 @@ def _of_field(about: Field, description: str) -> dict[str, Any]:
     extensions = {
         "description": description,
         "default": about.default,
-        "enum": list(about.enum),
         "x-kubernetes-list-type": about.list_type,
         "x-kubernetes-list-map-keys": list(about.keys),
         "x-kubernetes-map-type": "atomic" if about.atomic and about.container == "map" else "",
@@ -211,9 +231,9 @@ def _single(about: Field) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _of_crd(served: Served) -> dict[str, Any]:
+def _of_crd(described: Described) -> dict[str, Any]:
     """A CRD's schema, with the fields every object has."""
-    schema = dict(served.schema)
+    schema = dict(described.schema)
     metadata = {"$ref": f"#/components/schemas/{_full_name('meta.v1.ObjectMeta')}"}
     schema["properties"] = {
         "apiVersion": {"type": "string", "description": _DESCRIPTIONS["apiVersion"]},
@@ -221,7 +241,7 @@ def _of_crd(served: Served) -> dict[str, Any]:
         **(schema.get("properties") or {}),
         "metadata": {"allOf": [metadata], "description": _DESCRIPTIONS["metadata"]},
     }
-    return schema | _identity([served.kind])
+    return schema | _identity([described.kind])
 
 
 def _identity(kinds: Iterable[Kind]) -> dict[str, Any]:
@@ -297,7 +317,7 @@ def _operations(
         schema = {"schema": {"type": "object"}}
     item: dict[str, Any] = {"parameters": place} if place else {}
     for method, (verb, action, parameters) in methods.items():
-        if verb not in kind.verbs:
+        if verb not in kind.verbs or verb == NOT_SERVED.get(kind):
             continue
         types = _PATCHES if method == "patch" else ("application/json",)
         item[method] = {
@@ -318,10 +338,10 @@ def _address(path: str, tag: str) -> str:
     return f"{PREFIX}/{path}?hash={tag}"
 
 
-def _hash(served: Iterable[Served]) -> str:
+def _hash(described: Iterable[Described]) -> str:
     """What a document says, in short: it changes when the kinds or their schemas do."""
     digest = hashlib.sha512(facts.version().encode())
-    for each in served:
+    for each in described:
         digest.update(repr(each.kind).encode())
         digest.update(orjson.dumps(each.schema, option=orjson.OPT_SORT_KEYS))
     return digest.hexdigest().upper()
