@@ -1,6 +1,8 @@
 """Strategic merge patches do what a real API server does with them."""
 
 import copy
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,6 +134,17 @@ def containers(*items: Any) -> Any:
 )
 def test_strategic_merge(current: Any, patch: Any, expected: Any) -> None:
     assert merged(current, patch) == expected
+
+
+# Patches that kubectl's own code made between two pods, applied by it to one of them or to a third.
+RECORDED = [
+    json.loads(line) for line in (Path(__file__).parent / "data/strategic.jsonl").read_text().splitlines()
+]
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_a_recorded_patch_does_what_it_did(recorded: Any) -> None:
+    assert merged(recorded["current"], recorded["patch"]) == recorded["expected"]
 
 
 @pytest.mark.parametrize(
