@@ -94,33 +94,30 @@ class JobController(Reconciler):
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
         key = key_of(manifest)
-        if event.kind == JOB:
+        if event.kind is JOB:
             return (key,)
-        if event.kind == COMMAND:
+        if event.kind is COMMAND:
             target = target_of(manifest)
             return (target,) if target else ()
-        if event.kind == QUEUE:
+        if event.kind is QUEUE:
             return [key_of(job) for job in self.index.find(JOB, "queue", key.name)]
         owner = owning_job(manifest)
         names = {owner[0]} if owner else {labels_of(manifest).get(JOB_NAME, "")} - {""}
-        waiting = self.index.find(JOB, "claim", key) if event.kind == PERSISTENT_VOLUME_CLAIM else ()
+        waiting = self.index.find(JOB, "claim", key) if event.kind is PERSISTENT_VOLUME_CLAIM else ()
         return [*(Key(key.namespace, name) for name in names), *(key_of(job) for job in waiting)]
 
     def handle(self, event: Event) -> None:
-        if event.kind == EVENT:
-            return  # the answers to our own; nobody asks for them
-        if event.kind == QUEUE and self._says_nothing_new(event):
-            self.index.apply(event)
-            return
-        if event.kind != POD:
+        if event.kind is POD:
+            key = key_of(event.object)
+            before = self.index.get(POD, key)
             super().handle(event)
-            return
-        key = key_of(event.object)
-        before = self.index.get(POD, key)
-        super().handle(event)
-        after = self.index.get(POD, key)
-        if before is not after:
-            self._count_pod(before, after)
+            after = self.index.get(POD, key)
+            if before is not after:
+                self._count_pod(before, after)
+        elif event.kind is QUEUE and self._says_nothing_new(event):
+            self.index.apply(event)
+        elif event.kind is not EVENT:  # the answers to our own events: nobody asks for them
+            super().handle(event)
 
     def _says_nothing_new(self, event: Event) -> bool:
         """Queues change all the time; jobs care whether they exist and whether they forward."""
@@ -254,12 +251,12 @@ class JobController(Reconciler):
         super().settle(done, now)
 
     def written(self, operation: Operation, result: Manifest) -> None:
-        if operation.kind == POD and isinstance(operation, Create):
+        if operation.kind is POD and isinstance(operation, Create):
             owner = owning_job(result)
             job = self.index.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None
             if job is not None:
                 self._metrics.pod_made((_created(result) - _created(job)) * 1000)
-        elif operation.kind == JOB and isinstance(operation, Patch):
+        elif operation.kind is JOB and isinstance(operation, Patch):
             phase = (((operation.patch or {}).get("status") or {}).get("state") or {}).get("phase")
             queue = (result.get("spec") or {}).get("queue") or DEFAULT_QUEUE
             if phase == Phase.COMPLETED:
@@ -324,7 +321,7 @@ def _unsaid(operations: Iterable[Operation | Together], memory: Memory) -> Opera
     """Leaves out events that were recorded before."""
     fresh: Operations = []
     for operation in operations:
-        if isinstance(operation, Create) and operation.kind == EVENT:
+        if isinstance(operation, Create) and operation.kind is EVENT:
             if operation.key.name in memory.said:
                 continue
             memory.said.add(operation.key.name)
@@ -338,11 +335,11 @@ def _refusal(done: Done) -> tuple[str, str] | None:
     answers = list(done.results)
     position = next((i for i, answer in enumerate(answers) if refused(answer)), len(answers))
     operation = done.work.operations[min(position, len(done.work.operations) - 1)]
-    if operation.kind == POD_GROUP and isinstance(operation, Create | Patch):
+    if operation.kind is POD_GROUP and isinstance(operation, Create | Patch):
         return "PodGroupError", f"PodGroup {operation.key}: {done.error.message}"
-    if operation.kind == PERSISTENT_VOLUME_CLAIM:
+    if operation.kind is PERSISTENT_VOLUME_CLAIM:
         return "PVCError", f"claim {operation.key}: {done.error.message}"
-    if isinstance(operation, Delete) and operation.kind != COMMAND:
+    if isinstance(operation, Delete) and operation.kind is not COMMAND:
         return (
             "FailedDelete",
             f"Error deleting {operation.kind.singular} {operation.key.name}: {done.error.message}",

@@ -49,7 +49,7 @@ def reconcile(seen: Observed, request: Request, now: Instant) -> Operations:
     """The writes that are due, in order. On the result of these writes there is nothing more to do."""
     phase = seen.status.phase
     if phase is Phase.NONE:
-        return _status(seen, _begun(seen, now))
+        return _begin(seen, now)
     teardown = TEARDOWNS.get((phase, request.action))
     if teardown is not None and (operations := _tear_down(seen, teardown, request, now)):
         return operations
@@ -67,10 +67,16 @@ def complain(seen: Observed, reason: str, message: str, now: Instant) -> Operati
     return [*_status(seen, status), events.say(seen.manifest, reason, message, now, warning=True)]
 
 
-def _begun(seen: Observed, now: Instant) -> Status:
-    """The first status of a job, written before anything is made for it."""
+def _begin(seen: Observed, now: Instant) -> Operations:
+    """The first status of a job, written before anything is made for it, and what comes next if nothing hinders."""
     status = replace(seen.status, min_available=seen.job.min_available, controlled=_controlled(seen))
-    return moved(status, Phase.PENDING, seen.job, now)
+    operations = _status(seen, moved(status, Phase.PENDING, seen.job, now))
+    if _hindrance(seen) is None:
+        preparations = list(_prepare(seen))
+        # A change of the job itself has to know the version that the status is about to give it.
+        if not any(operation.kind is JOB for operation in preparations):
+            operations += [*preparations, *_group(seen)]
+    return operations
 
 
 # --- tearing down
@@ -314,6 +320,8 @@ def _controlled(seen: Observed) -> dict[str, str]:
 
 
 def _status(seen: Observed, status: Status) -> Operations:
+    if status == seen.status:
+        return []
     write = statuses.write(seen.manifest, status)
     return [] if write is None else [write]
 

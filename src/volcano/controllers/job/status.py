@@ -114,26 +114,31 @@ def render(status: Status) -> Manifest:
 
 def counted(roster: Roster) -> Counts:
     """The pods of a job as they are now."""
-    tasks = {
-        task: {phase: count for phase in POD_PHASES if (count := roster.count(task, phase))}
-        for task in roster.tasks()
-    }
-    total = {phase: sum(counts.get(phase, 0) for counts in tasks.values()) for phase in POD_PHASES}
-    total[TERMINATING] = sum(roster.count(task, TERMINATING) for task in roster.tasks())
+    tasks: dict[str, dict[str, int]] = {}
+    total: dict[str, int] = {}
+    for task in roster.tasks():
+        for state in (*POD_PHASES, TERMINATING):
+            if count := roster.count(task, state):
+                total[state] = total.get(state, 0) + count
+                if state != TERMINATING:
+                    tasks.setdefault(task, {})[state] = count
     return Counts(total, tasks)
 
 
 def at_least(counts: Counts, before: Counts) -> Counts:
     """Counts in which pods that once ended stay counted, though they may be gone by now."""
-    total = dict(counts.total)
-    tasks = {task: dict(counted) for task, counted in counts.tasks.items()}
-    for phase in OVER:
-        total[phase] = max(total.get(phase, 0), before.total.get(phase, 0))
-    for task, earlier in before.tasks.items():
-        now = tasks.setdefault(task, {})
-        for phase in OVER:
-            now[phase] = max(now.get(phase, 0), earlier.get(phase, 0))
-    return Counts(total, tasks)
+    tasks = {
+        task: _most_over(counts.tasks.get(task, {}), before.tasks.get(task, {}))
+        for task in dict.fromkeys((*counts.tasks, *before.tasks))
+    }
+    return Counts(
+        _most_over(counts.total, before.total), {task: most for task, most in tasks.items() if most}
+    )
+
+
+def _most_over(counts: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    over = {phase: max(counts.get(phase, 0), before.get(phase, 0)) for phase in OVER}
+    return {**counts, **{phase: count for phase, count in over.items() if count}}
 
 
 def moved(
