@@ -10,7 +10,10 @@ import yaml
 
 from tests.apiserver import truth
 from tests.manifests.test_manifests import FOLDER, TABLE
+from volcano.apiserver.decoding import drop_nulls
 from volcano.apiserver.seams import Strategy
+from volcano.apiserver.wellformed import well_formed
+from volcano.kube import facts
 from volcano.kube.errors import ApiError, Cause
 from volcano.kube.manifest import Manifest
 
@@ -98,6 +101,28 @@ def test_odd_objects_are_refused_or_accepted_and_nothing_else() -> None:
     refused, accepted = _fuzz(seed=1, rounds=2_000)
     assert refused > 1_000
     assert accepted > 10
+
+
+def test_a_quick_look_never_overlooks_what_a_close_look_finds() -> None:
+    random, originals, quick = Random(7), truth.given_manifests(), 0
+    for _ in range(3_000):
+        manifest = _garbled(random.choice(originals), random)
+        type_ = facts.type_of(truth.kind_of(manifest))
+        assert type_ is not None
+        if well_formed(type_.name)(manifest):
+            quick += 1
+            found = facts.inspect(type_, manifest)
+            assert (found.unknown, found.wrong) == ([], [])
+            without_nulls = copy.deepcopy(manifest)
+            drop_nulls(without_nulls)
+            assert without_nulls == manifest
+    assert quick > 300
+    assert all(
+        well_formed(type_.name)(truth.prepared(manifest))
+        for manifest in originals
+        if manifest["kind"] in ("Pod", "Node", "Service", "Deployment")
+        and (type_ := facts.type_of(truth.kind_of(manifest))) is not None
+    ), "the kinds that are written most get by with a quick look"
 
 
 @pytest.mark.slow

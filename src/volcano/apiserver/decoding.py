@@ -1,15 +1,19 @@
 """Decoding as a real server does it: nulls are absent fields, and metadata is the same for every kind."""
 
+from volcano.apiserver.wellformed import well_formed
 from volcano.kube import facts
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
 _TYPE = "meta.v1.ObjectMeta"
+_fine = well_formed(_TYPE)
 
 
 def prune_metadata(kind: Kind, manifest: Manifest) -> None:
     """Drops unknown fields; raises BadRequest when a field of the metadata has the wrong type."""
+    if _fine(manifest["metadata"]):
+        return
     type_ = facts.named(_TYPE)
     found = facts.inspect(type_, manifest["metadata"])
     if found.wrong:
@@ -21,6 +25,8 @@ def prune_metadata(kind: Kind, manifest: Manifest) -> None:
 
 def unknown_metadata(manifest: Manifest) -> list[str]:
     """The paths of the metadata's unknown fields."""
+    if _fine(manifest["metadata"]):
+        return []
     found = facts.inspect(facts.named(_TYPE), manifest["metadata"])
     return [f"metadata.{text.split(chr(34))[1]}" for text in found.unknown]
 

@@ -6,6 +6,7 @@ from volcano.apiserver import defaults, lifecycle
 from volcano.apiserver.decoding import drop_nulls
 from volcano.apiserver.validation import rules
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes, name_check_for
+from volcano.apiserver.wellformed import well_formed
 from volcano.clock import Instant
 from volcano.kube import facts, kinds
 from volcano.kube.errors import BadRequest, Cause
@@ -20,19 +21,13 @@ class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
     __slots__ = (
-        "_check",
-        "_check_create",
-        "_check_update",
-        "_default",
-        "_foreign",
-        "_name_check",
-        "_type",
-        "kind",
-    )
+        "_check", "_check_create", "_check_update", "_default", "_fine", "_foreign", "_name_check", "_type", "kind",
+    )  # fmt: skip
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._type = _type_of(kind)
+        self._fine = well_formed(self._type.name)
         self._foreign = _FOREIGN.get(kind, "")
         self._default = defaults.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
@@ -41,10 +36,12 @@ class BuiltInStrategy:
         self._name_check = name_check_for(kind)
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
-        return facts.inspect(self._type, manifest).unknown
+        return [] if self._fine(manifest) else facts.inspect(self._type, manifest).unknown
 
     def prune(self, manifest: Manifest) -> None:
         """Drops unknown fields; raises BadRequest when a field has the wrong type, as decoding would."""
+        if self._fine(manifest):
+            return
         found = facts.inspect(self._type, manifest)
         if found.wrong:
             raise BadRequest(
