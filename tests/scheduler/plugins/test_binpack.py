@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import node, pod, podgroup
@@ -118,6 +118,7 @@ def plain_score(request: Vector, room: Vector, used: Vector, weights: Vector) ->
 AMOUNTS = st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(0, 4))
 
 
+@settings(deadline=None)
 @given(asked=AMOUNTS, nodes=st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=5))
 def test_scoring_all_nodes_agrees_with_scoring_each(
     asked: tuple[int, int, int], nodes: list[tuple[tuple[int, int, int], tuple[int, int, int]]]

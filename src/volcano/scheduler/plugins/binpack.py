@@ -38,8 +38,8 @@ class Binpack(Plugin):
         room = nodes.allocatable[:, asked]
         full = nodes.used[:, asked] + task.request[asked]
 
-        share = np.divide(full, room, out=np.zeros_like(full), where=room > 0)
-        mean: Vector = share @ weights / weights.sum()
-        overflows = ((full > room) & (room > 0)).any(axis=1)
-        mean[overflows] = 0
-        return MAX_SCORE * self.weight * mean
+        there = room > 0
+        share = full / room if there.all() else np.divide(full, room, out=np.zeros_like(full), where=there)
+        mean: Vector = share @ weights
+        mean[(share > 1).any(axis=1)] = 0  # one resource overflows: the node earns nothing
+        return mean * (MAX_SCORE * self.weight / weights.sum())

@@ -37,7 +37,11 @@ class Gang(Plugin):
     # -- enough to start? ------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
-        short = max(self._members_short(job, READY), self._roles_short(job), self._sub_groups_short(job))
+        short, group = self._members_short(job, READY), job.group
+        if group.min_task_member:
+            short = max(short, self._roles_short(job))
+        if group.sub_groups:
+            short = max(short, self._sub_groups_short(job))
         return short or int(self._resources_short(job))
 
     def sub_job_short(self, sub_job: SubJob) -> int:
@@ -151,5 +155,7 @@ class Gang(Plugin):
 
 def role_minimums(job: Job) -> dict[str, int]:
     """How many tasks each role needs; nothing when the job's own minimum is too small to hold them all."""
+    if not job.group.min_task_member:
+        return {}
     minimums = {role: least for role, least in job.group.min_task_member.items() if least > 0}
     return minimums if sum(minimums.values()) <= job.min_available else {}

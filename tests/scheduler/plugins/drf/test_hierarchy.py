@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
@@ -68,6 +68,7 @@ def test_paths(hierarchy: str, weights: str, expected: tuple[list[str], list[flo
     assert parse_path("q", 7, hierarchy, weights) == expected
 
 
+@settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 5)), max_size=12))
 def test_updating_one_job_agrees_with_recomputing_everything(steps: list[tuple[int, int, int]]) -> None:
     def tree() -> Hierarchy:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import node, pod, podgroup
@@ -81,6 +81,7 @@ def test_balanced_allocation_leaves_pods_without_requests_alone() -> None:
 FRACTIONS = st.tuples(st.integers(0, 12), st.integers(0, 12))
 
 
+@settings(deadline=None)
 @given(request=FRACTIONS, nodes=st.lists(st.tuples(FRACTIONS, FRACTIONS), min_size=1, max_size=4))
 def test_scoring_all_nodes_agrees_with_scoring_each(
     request: tuple[int, int], nodes: list[tuple[tuple[int, int], tuple[int, int]]]

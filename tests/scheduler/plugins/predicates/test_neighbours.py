@@ -115,7 +115,7 @@ def check(made: Session, task: Task) -> None:
         assert found == sorted(plain(made, task, row)), (task.name, row)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(pods=PODS, steps=STEPS)
 def test_answers_agree_with_looking_at_every_pod(
     pods: list[tuple[str, str, str, int]], steps: list[Any]
@@ -136,7 +136,7 @@ def test_answers_agree_with_looking_at_every_pod(
             check(made, task)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(pods=PODS, steps=STEPS)
 def test_undoing_leaves_no_trace(pods: list[tuple[str, str, str, int]], steps: list[Any]) -> None:
     made, _, tasks = cluster(pods)

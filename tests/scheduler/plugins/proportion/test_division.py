@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.scheduler.plugins.proportion.division import Claim, divide, gather, pour
@@ -60,6 +60,7 @@ ROWS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(total=st.integers(0, 500), rows=ROWS)
 def test_pouring_in_one_go_agrees_with_pouring_in_drops(
     total: int, rows: list[tuple[float, float, float]]
@@ -67,6 +68,7 @@ def test_pouring_in_one_go_agrees_with_pouring_in_drops(
     assert poured(total, rows) == pytest.approx(poured_in_drops(total, rows), abs=1e-6)
 
 
+@settings(deadline=None)
 @given(total=st.integers(0, 500), rows=ROWS)
 def test_no_more_is_given_than_there_is_except_by_guarantee(
     total: int, rows: list[tuple[float, float, float]]

@@ -15,7 +15,6 @@ from volcano.scheduler.arguments import Argument, Arguments, Type
 from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Vote
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
-    UNLIMITED,
     Holdings,
     asked,
     how_many,
@@ -112,11 +111,10 @@ class Capacity(Plugin):
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
         if self._closed(queue) is not None:
             return 0
-        rooms = (
-            how_many(task.request, self.holdings.allocated[name], self.capability[name])
-            for name in self.tree.path(queue.name)
-        )
-        return min(count, *rooms, UNLIMITED)
+        parts = self.holdings.parts(task.shape)
+        for name in self.tree.path(queue.name):
+            count = min(count, how_many(parts, self.holdings.allocated[name], self.capability[name]))
+        return count
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
         refusal = self._closed(queue)

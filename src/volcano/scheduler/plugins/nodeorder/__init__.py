@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from volcano.model.resources import Vector
-from volcano.model.task import Task
+from volcano.model.task import Constraints, Task
 from volcano.scheduler.arguments import Argument, Arguments
 from volcano.scheduler.nodetable import NodeTable
 from volcano.scheduler.plugin import Plugin
@@ -57,6 +57,8 @@ class NodeOrder(Plugin):
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         weight, constraints = self.weight, task.shape.constraints
+        if self._indifferent(constraints):
+            return None
         answers: list[tuple[int, Vector | None]] = []
         if weight["nodeaffinity"] and constraints.preferred_nodes:
             answers.append((weight["nodeaffinity"], preferences.preferred_nodes(task, nodes, self.facts)))
@@ -74,6 +76,17 @@ class NodeOrder(Plugin):
             if answer is not None:
                 score = factor * answer if score is None else score + factor * answer
         return score
+
+    def _indifferent(self, constraints: Constraints) -> bool:
+        """Whether nothing that compares nodes has anything to say: the usual case, so it is told apart early."""
+        return not (
+            constraints.preferred_nodes
+            or constraints.preferred_near
+            or constraints.preferred_apart
+            or constraints.spread
+            or self.facts.taints.some_discourage
+            or self.neighbours.preferring
+        )
 
     # -- shared with the predicates plugin, or kept here where there is none ----------------------------------------
 

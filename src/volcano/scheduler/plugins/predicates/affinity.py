@@ -20,7 +20,8 @@ def concerned(task: Task, neighbours: Neighbours) -> bool:
     constraints = task.shape.constraints
     if constraints.required_near or constraints.required_apart:
         return True
-    return any(True for _ in neighbours.repelling.about(task, neighbours.matches))
+    repelling = neighbours.repelling
+    return bool(repelling) and any(True for _ in repelling.about(task, neighbours.matches))
 
 
 def rejections(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Iterator[Reject]:

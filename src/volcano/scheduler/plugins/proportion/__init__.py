@@ -8,7 +8,7 @@ import numpy as np
 from volcano.kube.names import ROOT_QUEUE
 from volcano.model.job import Job
 from volcano.model.queue import Queue
-from volcano.model.resources import PODS, STEP, Vector, share
+from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
 from volcano.scheduler.arguments import Arguments
 from volcano.scheduler.plugin import Hunt, Plugin, Refusal, Vote
@@ -89,11 +89,16 @@ class Proportion(Plugin):
 
     def share(self, queue: str) -> float:
         """The largest part of what a queue deserves, over all resources, that it holds."""
-        deserved = self.deserved.get(queue)
-        if deserved is None:
-            return 0.0
-        named = deserved >= STEP
-        return float(share(self.holdings.allocated[queue][named], deserved[named]).max(initial=0.0))
+        worth = self._worth.get(queue)
+        return 0.0 if worth is None else float((self.holdings.allocated[queue] * worth).max())
+
+    @cached_property
+    def _worth(self) -> dict[str, Vector]:
+        """What one unit of each resource is of what a queue deserves; nothing where it deserves nothing."""
+        return {
+            name: np.divide(1.0, amount, out=np.zeros_like(amount), where=amount >= STEP)
+            for name, amount in self.deserved.items()
+        }
 
     def job_enqueueable(self, job: Job) -> Vote | Refusal:
         queue = self.snapshot.queues[job.queue]
@@ -127,7 +132,8 @@ class Proportion(Plugin):
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
         if not queue.open:
             return 0
-        return min(count, how_many(task.request, self.holdings.allocated[queue.name], self._share_of(queue)))
+        parts = self.holdings.parts(task.shape)
+        return min(count, how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)))
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
         if not queue.open:

@@ -10,7 +10,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive
 from volcano.model.snapshot import Snapshot
-from volcano.model.task import Task
+from volcano.model.task import Shape, Task
 from volcano.scheduler.ledger import Ledger
 from volcano.scheduler.plugin import Hunt, Refusal
 from volcano.scheduler.plugins.proportion.tree import QueueTree
@@ -18,6 +18,9 @@ from volcano.scheduler.plugins.proportion.tree import QueueTree
 # Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.
 HAIR = 1e-9
 UNLIMITED = 10**9
+
+# A request as (column, amount), for arithmetic that is too small for arrays to pay.
+Parts = tuple[tuple[int, float], ...]
 
 
 class Holdings:
@@ -37,6 +40,7 @@ class Holdings:
                 add(self.inqueue, above, totals.inqueue)
                 add(self.elastic, above, totals.elastic)
         self.allocated = ledger.totals(allocated)
+        self._parts: dict[Shape, Parts] = {}
 
     def place(self, tasks: Sequence[Task]) -> None:
         """Tasks of one job and shape were placed."""
@@ -55,6 +59,14 @@ class Holdings:
         promised = positive(job.min_resources - job.gated)
         for name in (*self.tree.path(job.queue), ROOT_QUEUE):
             add(self.inqueue, name, promised)
+
+    def parts(self, shape: Shape) -> Parts:
+        """What tasks of a shape ask for, dimension by dimension; the pod itself is none."""
+        found = self._parts.get(shape)
+        if found is None:
+            columns = np.flatnonzero(asked(shape.request)).tolist()
+            found = self._parts[shape] = tuple((column, shape.request.item(column)) for column in columns)
+        return found
 
     def lineage(self, task: Task) -> tuple[str, ...]:
         """The queue of a task and its ancestors; nothing for pods that belong to no job of ours."""
@@ -79,13 +91,13 @@ def asked(request: Vector) -> Mask:
     return columns
 
 
-def how_many(request: Vector, held: Vector, limit: Vector) -> int:
-    """How many such requests still go between what is held and the limit, in the dimensions asked for."""
-    columns = asked(request)
-    if not columns.any():
-        return UNLIMITED
-    room = limit[columns] * (1 + HAIR) + HAIR - held[columns]
-    return max(0, int(min((room / request[columns]).min(), UNLIMITED)))
+def how_many(parts: Parts, held: Vector, limit: Vector) -> int:
+    """How many tasks that ask for `parts` still go between what is held and the limit."""
+    times = float(UNLIMITED)
+    for column, amount in parts:
+        most = limit.item(column)
+        times = min(times, (most + most * HAIR + HAIR - held.item(column)) / amount)
+    return max(0, int(times))
 
 
 def within(need: Vector, limit: Vector, columns: Mask) -> bool:
