@@ -13,14 +13,7 @@ from volcano.kube import facts, quantity
 
 Question = Callable[[Any], bool]
 
-_PYTHON: dict[str, type] = {
-    "string": str,
-    "bool": bool,
-    "int32": int,
-    "int64": int,
-    "Time": str,
-    "MicroTime": str,
-}
+_PYTHON: dict[str, type] = {"string": str, "bool": bool, "FieldsV1": dict}
 _SIZES = {"int32": 2**31, "int64": 2**63}
 _looks_like_time = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z").fullmatch
 _is_base64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?").fullmatch
