@@ -95,9 +95,10 @@ def _allowed(session: "Session", hunt: Hunt, found: Sequence[Bundle]) -> list[Bu
     candidates = [task for bundle in found for task in bundle.tasks]
     if not candidates:
         return []
-    permitted = {
-        task.uid for task in session.policy.victims(hunt, session.policy.victim_order(hunt, candidates))
-    }
+    # Those a gang can spare come first, so that it is they who use up what may be taken.
+    whole = {task.uid for bundle in found if bundle.whole for task in bundle.tasks}
+    ordered = sorted(session.policy.victim_order(hunt, candidates), key=lambda task: task.uid in whole)
+    permitted = {task.uid for task in session.policy.victims(hunt, ordered)}
     return [bundle for bundle in found if all(task.uid in permitted for task in bundle.tasks)]
 
 

@@ -159,38 +159,49 @@ class Hunter:
         candidates = [other for other in self._prey.on(row) if self._may_take(task, other)]
         if not candidates:
             return False
-        ordered = session.policy.victim_order(hunt, candidates)
-        surplus, rest = self._by_surplus(ordered)
+        surplus, rest = self._by_surplus(session.policy.victim_order(hunt, candidates))
         # A gang is not broken because a later tier would allow it: only in the second round, when nothing else helps.
-        victims = self._enough(hunt, ordered if hunt.breaking else surplus, row)
-        if not victims:
-            return False
-        if hunt.breaking and rest:
-            victims = [task for part in self._by_surplus(victims) for task in part]
-        for victim in victims:
-            if session.ledger.status(victim) not in EVICTABLE:
-                continue  # went with its gang
-            if not self._evict(hunt, victim):
-                continue
-            if self._fits(task, row):
-                return True
+        for victims in self._offers(hunt, surplus + rest if hunt.breaking else surplus, row):
+            with session.ledger.statement() as statement:
+                if self._evict_until_it_fits(hunt, victims, row):
+                    statement.commit()
+                    return True
         return False
 
-    def _enough(self, hunt: Hunt, candidates: Sequence[Task], row: int) -> list[Task]:
-        """Those who may be evicted on a node, if their leaving makes enough room; otherwise nobody.
-
-        The first few are asked about by themselves: usually they will do.
-        """
+    def _offers(self, hunt: Hunt, candidates: Sequence[Task], row: int) -> Iterator[list[Task]]:
+        """Sets of victims that would make enough room, to be tried in turn: usually the first few will do."""
         policy, placer, task = self._session.policy, self._session.placer, hunt.task
         few = 1
         while few < len(candidates) and not placer.fits_with(task, row, _sum(candidates[:few])):
             few += 1
-        if few < len(candidates) and placer.fits_with(task, row, _sum(candidates[:few])):
+        if few < len(candidates):
             victims = policy.victims(hunt, candidates[:few], first_tier=True)
             if len(victims) == few:
-                return victims
+                yield victims
         victims = policy.victims(hunt, candidates) if candidates else []
-        return victims if victims and placer.fits_with(task, row, _sum(victims)) else []
+        if victims and placer.fits_with(task, row, _sum(victims)):
+            yield self._only_needed(hunt, victims, row)
+
+    def _only_needed(self, hunt: Hunt, victims: list[Task], row: int) -> list[Task]:
+        """Spares those who do not stand in the way, where more than resources is in the way."""
+        table = self._session.nodes.rows([row])
+        if len(victims) < 2 or self._session.policy.reject_nodes_now(hunt.task, table) is None:
+            return victims
+        for victim in victims:
+            fewer = [other for other in victims if other is not victim]
+            with self._session.ledger.statement():  # only to see: undone at once
+                enough = self._evict_until_it_fits(hunt, fewer, row)
+            if enough:
+                victims = fewer
+        return victims
+
+    def _evict_until_it_fits(self, hunt: Hunt, victims: Sequence[Task], row: int) -> bool:
+        for victim in victims:
+            if self._session.ledger.status(victim) not in EVICTABLE:
+                continue  # went with its gang
+            if self._evict(hunt, victim) and self._fits(hunt.task, row):
+                return True
+        return False
 
     def _evict(self, hunt: Hunt, victim: Task) -> bool:
         """Evicts one task; in preemption, a gang that would fall below its minimum goes as a whole or not at all."""
@@ -243,6 +254,9 @@ class InnerHunter(Hunter):
 
     def _place_as_is(self, task: Task) -> bool:
         return False
+
+    def _by_surplus(self, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+        return list(tasks), []  # whoever leaves is replaced: the gang stays as large as it is
 
 
 def same_queue(session: "Session", queue: str) -> Prey:

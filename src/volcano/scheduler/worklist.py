@@ -24,6 +24,9 @@ class Heap:
     def __len__(self) -> int:
         return len(self._heap)
 
+    def names(self) -> list[str]:
+        return [name for _, name in self._heap]
+
     def push(self, name: str) -> None:
         heapq.heappush(self._heap, (self._key(name), name))
 
@@ -114,6 +117,10 @@ class Worklist:
     def drop(self, queue: str) -> None:
         """Nothing more for this queue in this action."""
         self._jobs[queue] = Heap(lambda uid: uid)
+
+    def waiting(self, queue: str) -> list[str]:
+        """The jobs of a queue whose turn has not come."""
+        return self._jobs[queue].names()
 
     def alone(self, queue: str) -> bool:
         """Whether nobody competes with the job whose turn it is."""

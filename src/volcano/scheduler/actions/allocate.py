@@ -22,7 +22,7 @@ def allocate(session: Session) -> None:
             if sheet := _sheet(session, job):
                 sheets.append(sheet)
     work = Worklist(session, sheets)
-    for queue, sheet in work.turns(lambda queue: _admitted(session, queue)):
+    for queue, sheet in work.turns(lambda queue: _admitted(session, queue, work)):
         job = sheet.job
         with session.attempt(job):
             with ledger.statement() as statement:
@@ -72,8 +72,17 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: rank[job.sub_job_of[task.uid]])
 
 
-def _admitted(session: Session, queue: Queue) -> bool:
-    return queue.open and not session.policy.overused(queue)
+def _admitted(session: Session, queue: Queue, work: Worklist) -> bool:
+    """Whether a queue may have more now; those who wait in one that may not are told why."""
+    if not queue.open:
+        refusal = Refusal(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
+    elif session.policy.overused(queue):
+        refusal = Refusal(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
+    else:
+        return True
+    for job in work.waiting(queue.name):
+        session.judge(refused(job, "queue", refusal))
+    return False
 
 
 def _place(session: Session, queue: Queue, sheet: Sheet, *, alone: bool) -> None:
