@@ -213,3 +213,68 @@ def test_i10_enough_sub_groups_have_to_be_whole() -> None:
 
     assert bound(["a", "b"]) == 2
     assert bound(["a", "a"]) == 0
+
+
+def test_i11_enough_groups_of_every_policy_have_to_be_whole() -> None:
+    """One master, and two groups of two workers each: five pods of two cpus need five nodes of two."""
+    policies = [
+        {
+            "name": "master",
+            "labelSelector": {"matchLabels": {"kind": "master"}},
+            "matchLabelKeys": ["part"],
+            "subGroupSize": 1,
+            "minSubGroups": 1,
+        },
+        {
+            "name": "worker",
+            "labelSelector": {"matchLabels": {"kind": "worker"}},
+            "matchLabelKeys": ["part"],
+            "subGroupSize": 2,
+            "minSubGroups": 2,
+        },
+    ]
+    members = [("master", "m"), ("worker", "x"), ("worker", "x"), ("worker", "y"), ("worker", "y")]
+
+    def bound(nodes: int) -> int:
+        result = schedule(
+            nodes=[node(f"n{i}", cpu=2) for i in range(nodes)],
+            podgroups=[podgroup("pg", min_member=5, subGroupPolicy=policies)],
+            pods=[
+                pod(f"p-{i}", 2, group="pg", labels={"kind": kind, "part": part})
+                for i, (kind, part) in enumerate(members)
+            ],
+            plugins=PLUGINS,
+        )
+        return len(result.bound())
+
+    assert bound(4) == 0
+    assert bound(5) == 5
+
+
+@pytest.mark.parametrize(
+    ("pending", "said"),
+    [pytest.param(0, False, id="J16: nobody waits"), pytest.param(1, True, id="J16: a replacement waits")],
+)
+def test_j16_pods_that_are_going_cover_the_minimum_until_they_are_gone(pending: int, said: bool) -> None:
+    result = schedule(
+        nodes=[node("n1", cpu=2)],
+        podgroups=[podgroup("pg", min_member=2, phase="Running")],
+        pods=[
+            pod("stays", group="pg", node="n1"),
+            pod("goes", group="pg", node="n1", deleting=True),
+            *(pod(f"new-{i}", 2, group="pg") for i in range(pending)),
+        ],
+        plugins=PLUGINS,
+    )
+    assert bool(result.condition("pg")) is said
+
+
+def test_b6_a_gang_that_waits_says_why() -> None:
+    result = schedule(
+        nodes=[node("n1", cpu=2)],
+        jobs=[job("busy", 2, on="n1", phase="Running"), job("waits", 2)],
+        plugins=PLUGINS,
+    )
+    assert "2/2 tasks in gang unschedulable" in result.condition("waits")
+    assert "Insufficient cpu" in result.condition("waits")
+    assert result.condition("busy") == ""

@@ -7,6 +7,8 @@ import pytest
 from tests.builders import JobManifests, job, node, pod, podgroup, queue, resources
 from tests.scenario import schedule, session
 from volcano.kube.manifest import Manifest
+from volcano.model.job import Job
+from volcano.scheduler.plugin import Plugin, Vote
 from volcano.scheduler.plugins.proportion import Proportion
 
 PREEMPTING = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
@@ -294,3 +296,40 @@ def test_a_share_that_does_not_divide_evenly_is_still_met_exactly() -> None:
 def test_jobs_of_a_queue_go_in_the_order_they_came() -> None:
     jobs = [job("young", 1, age=1), job("old", 1, age=9)]
     assert list(schedule(nodes=[node("n1", cpu=1)], jobs=jobs).bound()) == ["old-worker-0"]
+
+
+class RefuseA(Plugin):
+    """A plugin from outside that refuses the job called `pga`."""
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        return Vote.REJECT if job.name == "pga" else Vote.PERMIT
+
+
+@pytest.mark.parametrize("ages", [(1, 2), (2, 1)])
+@pytest.mark.parametrize("first", [True, False])
+def test_a5_a_job_that_another_plugin_refuses_uses_nothing_of_the_queue(
+    ages: tuple[int, int], first: bool
+) -> None:
+    refusing = f"{RefuseA.__module__}:RefuseA"
+    groups = [
+        podgroup(name, queue="q", phase="Pending", min_resources=resources(cpu=1), age=age)
+        for name, age in zip(("pga", "pgb"), ages, strict=True)
+    ]
+    result = schedule(
+        nodes=[node("n1")],
+        queues=[queue("q", capability=resources(cpu=1))],
+        podgroups=groups,
+        plugins=[refusing, "proportion"] if first else ["proportion", refusing],
+        actions=["enqueue"],
+    )
+    assert (result.phase("pga"), result.phase("pgb")) == ("Pending", "Inqueue")
+
+
+def test_f7_a_queue_no_longer_holds_what_is_gone() -> None:
+    both = [
+        job("a", 2, queue="q", on="n1", phase="Running"),
+        job("b", 1, queue="q", on="n1", phase="Running"),
+    ]
+    nodes, queues = [node("n1", cpu=8)], [queue("q")]
+    assert schedule(nodes=nodes, queues=queues, jobs=both).allocated("q")["cpu"] == "3"
+    assert schedule(nodes=nodes, queues=queues, jobs=both[:1]).allocated("q")["cpu"] == "2"
