@@ -19,6 +19,7 @@ from volcano.kube.kinds import (
     PRIORITY_CLASS,
     SERVICE,
     SERVICE_ACCOUNT,
+    STORAGE_CLASS,
     Kind,
 )
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -231,6 +232,28 @@ async def test_claims_are_limited_too() -> None:
         Forbidden, match="maximum storage usage per PersistentVolumeClaim is 1Gi, but request is 5Gi"
     ):
         await admitted(claim, rule, kind=PERSISTENT_VOLUME_CLAIM)
+
+
+@pytest.mark.parametrize(
+    ("given", "stored"),
+    [
+        pytest.param(None, "new", id="the newest default"),
+        pytest.param("", "", id="none on purpose"),
+        pytest.param("own", "own", id="its own"),
+    ],
+)
+async def test_a_claim_that_names_no_class_gets_the_default_one(given: str | None, stored: str) -> None:
+    marked = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    classes = [
+        (STORAGE_CLASS, {"metadata": {"name": name, "creationTimestamp": when, **more}})
+        for name, when, more in (("old", "2020", marked), ("new", "2021", marked), ("other", "2022", {}))
+    ]
+    spec: Manifest = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    if given is not None:
+        spec["storageClassName"] = given
+    claim = {"metadata": {"name": "c", "namespace": "default"}, "spec": spec}
+    found = await admitted(claim, *classes, kind=PERSISTENT_VOLUME_CLAIM)
+    assert found["spec"]["storageClassName"] == stored
 
 
 def service(name: str = "s", **spec: Any) -> Manifest:

@@ -92,6 +92,19 @@ async def test_of_many_that_ask_at_once_only_as_many_as_fit_get_in() -> None:
     assert len(target.lookup.all(POD, "default")) == 5
 
 
+async def test_any_kind_can_be_counted_by_its_full_name() -> None:
+    target = await server(quota({"count/leases.coordination.k8s.io": "1"}))
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "a", "namespace": "default"},
+    }
+    await create(target, LEASE, lease)
+    lease["metadata"] = {"name": "b", "namespace": "default"}
+    with pytest.raises(Forbidden, match=r"exceeded quota: q, requested: count/leases.coordination.k8s.io=1"):
+        await create(target, LEASE, lease)
+
+
 async def test_where_cpu_is_limited_every_container_must_say_what_it_wants() -> None:
     target = await server(quota({"requests.cpu": "5", "limits.cpu": "5"}))
     with pytest.raises(

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from volcano.apiserver.claimadmission import admit_claim
 from volcano.apiserver.crds import admit_crd
 from volcano.apiserver.podadmission import PodAdmission, admit_limits
 from volcano.apiserver.quota import admit_quota
@@ -17,8 +18,8 @@ _DESCRIPTIONS = {
 
 
 def before_webhooks(random: Random) -> list[Admit]:
-    """What fills in: priorities, service accounts, default limits and tolerations of pods; names of CRDs."""
-    return [PodAdmission(random), admit_crd]
+    """What fills in: priorities, service accounts, default limits and tolerations of pods; classes of claims."""
+    return [PodAdmission(random), admit_claim, admit_crd]
 
 
 def after_webhooks(addresses: str = "10.96.0.0/16") -> list[Admit]:

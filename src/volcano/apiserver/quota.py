@@ -23,6 +23,8 @@ _PLAIN = {
     kinds.RESOURCE_QUOTA, kinds.POD,
 }  # fmt: skip
 _MUST_ASK = ("cpu", "memory")
+# Kinds of which a change can ask for more.
+_GROWING = (kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM)
 COUNTED: tuple[Kind, ...] = (
     kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM, kinds.CONFIG_MAP, kinds.SECRET,
     kinds.REPLICATION_CONTROLLER, kinds.RESOURCE_QUOTA, kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.STATEFUL_SET,
@@ -146,18 +148,21 @@ async def admit_quota(
     """Admission by ResourceQuotas. It has to be the last: nothing may be awaited between it and the write,
     so that what it counted is still what is stored."""
     kind, namespace = attributes.kind, attributes.key.namespace
-    if new is None or attributes.subresource not in ("", "resize") or kind not in COUNTED:
+    if new is None or not kind.namespaced or attributes.subresource not in ("", "resize"):
+        return new
+    if old is not None and kind not in _GROWING:
         return new
     for quota in lookup.all(kinds.RESOURCE_QUOTA, namespace):
-        if kind not in limited(quota) or not in_scope(quota, kind, new):
+        hard = (quota.get("spec") or {}).get("hard") or {}
+        if not any(_is_about(name, kind) for name in hard) or not in_scope(quota, kind, new):
             continue
         if kind == kinds.POD and old is None:
             _must_ask(attributes, quota, new)
-        asked = {name: value for name, value in usage(kind, new).items() if name in quota["spec"]["hard"]}
+        asked = {name: value for name, value in usage(kind, new).items() if name in hard}
         before = usage(kind, old) if old is not None else {}
         more = {name: value - before.get(name, Decimal(0)) for name, value in asked.items()}
         if any(value > 0 for value in more.values()):
-            present = [(each, item) for each in limited(quota) for item in lookup.all(each, namespace)]
+            present = [(kind, item) for item in lookup.all(kind, namespace)]
             _judge(attributes, quota, more, used_by(quota, present))
     return new
 
