@@ -17,6 +17,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import (
     CONFIG_MAP,
+    LEASE,
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
     POD,
