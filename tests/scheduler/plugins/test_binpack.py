@@ -28,7 +28,8 @@ def scores(
     plugin = made.policy.plugins[0]
     assert isinstance(plugin, Binpack)
     task = next(t for job in made.snapshot.jobs.values() for t in job.tasks.values() if t.name == "new")
-    return plugin.score_nodes(task, made.nodes).tolist()
+    found: list[float] = plugin.score_nodes(task, made.nodes).tolist()
+    return found
 
 
 WEIGHTS = {

@@ -1,5 +1,7 @@
 """overcommit: how far the cluster may be promised."""
 
+from typing import Any
+
 import pytest
 
 from tests.builders import job, node, podgroup, resources
@@ -8,7 +10,7 @@ from volcano.kube.manifest import Manifest
 from volcano.scheduler.config import ConfigError
 
 
-def admitted(*groups: Manifest, factor: float | None = None, **more: object) -> list[str]:
+def admitted(*groups: Manifest, factor: float | None = None, **more: Any) -> list[str]:
     """The PodGroups that were let in on a cluster of ten cpus."""
     plugin = {"name": "overcommit", "arguments": {} if factor is None else {"overcommit-factor": factor}}
     result = schedule(

@@ -42,4 +42,5 @@ class Binpack(Plugin):
         share = full / room if there.all() else np.divide(full, room, out=np.zeros_like(full), where=there)
         mean: Vector = share @ weights
         mean[(share > 1).any(axis=1)] = 0  # one resource overflows: the node earns nothing
-        return mean * (MAX_SCORE * self.weight / weights.sum())
+        score: Vector = mean * (MAX_SCORE * self.weight / weights.sum())
+        return score

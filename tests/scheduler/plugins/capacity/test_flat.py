@@ -46,6 +46,12 @@ def cycle(nodes: list[Manifest], queues: list[Manifest], jobs: list[JobManifests
     return schedule(nodes=nodes, queues=queues, jobs=jobs, tiers=[TIER], actions=actions, **more)
 
 
+def with_gpus(cpu: int, memory: str, gpus: int) -> Manifest:
+    """A node with so many A100."""
+    more: dict[str, Any] = {A100: gpus}
+    return node("n1", cpu, memory, **more)
+
+
 # -- taking -----------------------------------------------------------------------------------------------------
 
 
@@ -197,7 +203,7 @@ def test_g8_nothing_is_reclaimed_beyond_the_capability() -> None:
 
 def test_g3_a_resource_that_is_deserved_and_not_held_is_reclaimed() -> None:
     result = cycle(
-        [node("n1", 20, "20Gi", **{A100: 20})],
+        [with_gpus(20, "20Gi", 20)],
         [
             queue("q5", deserved=amount(2, "2Gi", a100=10)),
             queue("q6", deserved=amount(2, "2Gi", a100=10)),

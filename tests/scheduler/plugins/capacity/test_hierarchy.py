@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, podgroup, queue, resources
 from tests.scenario import Result, schedule, session
-from tests.scheduler.plugins.capacity.test_flat import amount, runs, wants
+from tests.scheduler.plugins.capacity.test_flat import amount, runs, wants, with_gpus
 from volcano.kube.manifest import Manifest
 from volcano.scheduler.plugins.capacity import Capacity
 
@@ -126,7 +126,7 @@ def test_h8_no_queue_at_all() -> None:
     assert cycle([], [wants("w", "q", 1)]).decisions == ()
 
 
-GPUS = [node("n1", 8, "8Gi", **{"nvidia.com/a100": 4})]
+GPUS = [with_gpus(8, "8Gi", 4)]
 
 
 def test_h9_a_leaf_reclaims_what_its_parent_deserves() -> None:

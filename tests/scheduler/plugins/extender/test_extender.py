@@ -46,12 +46,18 @@ class Outside:
         return json.dumps(answer(payload) if callable(answer) else answer).encode()
 
 
-def cycle(port: Port, *verbs: str, replicas: int = 1, phase: str = "Inqueue", **arguments: Any) -> Result:
-    given = {
-        "extender.urlPrefix": URL,
-        **{f"extender.{verb}Verb": VERBS[verb] for verb in verbs},
-        **arguments,
-    }
+def cycle(
+    port: Port,
+    *verbs: str,
+    replicas: int = 1,
+    phase: str = "Inqueue",
+    ignorable: bool = False,
+    managed: list[str] | None = None,
+) -> Result:
+    given: dict[str, Any] = {"extender.urlPrefix": URL, "extender.ignorable": ignorable}
+    given |= {f"extender.{verb}Verb": VERBS[verb] for verb in verbs}
+    if managed:
+        given["extender.managedResources"] = managed
     settings = config(["gang", "predicates", {"name": "extender", "arguments": given}])
     cluster = cluster_of(
         nodes=[node("a", gpu=1), node("b", gpu=1)],
@@ -118,19 +124,19 @@ def test_it_hears_what_was_placed_and_what_was_undone() -> None:
     ],
 )
 def test_when_nobody_answers(verb: str, ignorable: bool, bound: int) -> None:
-    result = cycle(Outside(), verb, **{"extender.ignorable": ignorable})
+    result = cycle(Outside(), verb, ignorable=ignorable)
     assert len(result.bound()) == bound
 
 
 def test_who_cannot_be_greeted_is_not_asked() -> None:
     outside = Outside(fits={"status": "no", "code": 2})
     assert len(cycle(outside, "onSessionOpen", "predicate").bound()) == 1
-    assert len(cycle(outside, "onSessionOpen", "predicate", **{"extender.ignorable": True}).bound()) == 0
+    assert len(cycle(outside, "onSessionOpen", "predicate", ignorable=True).bound()) == 0
 
 
 def test_tasks_without_its_resources_are_none_of_its_business() -> None:
     outside = Outside(fits={"status": "no", "code": 2})
-    assert len(cycle(outside, "predicate", **{"extender.managedResources": ["nvidia.com/gpu"]}).bound()) == 1
+    assert len(cycle(outside, "predicate", managed=["nvidia.com/gpu"]).bound()) == 1
     assert outside.heard == []
 
 

@@ -44,7 +44,8 @@ def scores(nodes: list[Manifest], pods: list[Manifest], plugin: Any, **more: Any
     made, found, task = asked(nodes, pods, plugin, **more)
     total = found.score_nodes(task, made.nodes)
     together = found.score_nodes_together(task, made.nodes)
-    return (total if together is None else total + together).tolist()
+    found_scores: list[float] = (total if together is None else total + together).tolist()
+    return found_scores
 
 
 TWO = [node("a", cpu=4, memory="8Gi"), node("b", cpu=4, memory="8Gi")]

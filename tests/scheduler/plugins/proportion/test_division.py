@@ -11,7 +11,8 @@ from volcano.scheduler.plugins.proportion.division import Claim, divide, gather,
 def poured(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
     """Shares of one resource for rows of (weight, floor, ceiling)."""
     weights, floors, ceilings = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    return pour(np.array([total]), weights, floors[:, None], ceilings[:, None])[:, 0].tolist()
+    shares: list[float] = pour(np.array([total]), weights, floors[:, None], ceilings[:, None])[:, 0].tolist()
+    return shares
 
 
 @pytest.mark.parametrize(

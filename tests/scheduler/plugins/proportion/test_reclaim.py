@@ -128,7 +128,7 @@ def test_e1_only_preemptable_pods_go() -> None:
 
 
 # The reference's rule: any excess may be taken, and its tests ask no queue whether it may.
-REFERENCE_TIER = [
+REFERENCE_TIER: list[Any] = [
     "conformance",
     "gang",
     {"name": "proportion", "enablePreemptive": False},
