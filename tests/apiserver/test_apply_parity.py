@@ -213,6 +213,8 @@ HISTORIES: dict[str, list[Ask]] = {
             DEPLOYMENTS, deployment("x2", [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]), "me"
         ),
         applied(MAPS, config_map("x3", {}, managedFields=[]), "me"),
+        applied(DEPLOYMENTS, deployment("x4", [{"name": "c", "image": "i", "foo": 1}]), "me"),
+        applied(DEPLOYMENTS, deployment("x5", [{"image": "i"}]), "me"),
     ],
 }
 

@@ -232,6 +232,25 @@ def test_forgetting_managed_fields_in_an_update_does_not_lose_them() -> None:
     assert owned(new, "me") == {"f:data": {"f:a": {}}}
 
 
+@pytest.mark.parametrize(
+    "fields", [{"f:data": 1}, {"data": {}}, [], "x", {"k:{": {}}, {"f:data": {"f:a": {"f:b": []}}}]
+)
+def test_malformed_ownership_in_an_update_is_passed_over(fields: Any) -> None:
+    live = applied(CONFIG_MAP, None, config_map(a="1"), "me")
+    new = copy.deepcopy(live)
+    new["metadata"]["managedFields"][0]["fieldsV1"] = fields
+    apply.track_update(CONFIG_MAP, live, new, "editor", LATER)
+    assert owned(new, "me") == {"f:data": {"f:a": {}}}
+
+
+def test_an_element_without_its_key_stops_no_write_but_nobody_can_apply() -> None:
+    live = widget(parts=[{"color": "red"}])
+    apply.track_update(WIDGET, None, live, "creator", NOW)
+    assert "managedFields" not in live["metadata"]
+    with pytest.raises(BadRequest, match='omits key field "name"'):
+        applied(WIDGET, live, widget(size=1), "me")
+
+
 def test_status_is_owned_only_through_its_subresource() -> None:
     new = widget(size=1) | {"status": {"phase": "Ready"}}
     apply.track_update(WIDGET, None, new, "creator", NOW)
@@ -283,6 +302,7 @@ def test_crd_lists_follow_their_schema() -> None:
     ("manifest", "says"),
     [
         (widget(nonsense=1), r".spec.nonsense: field not declared in schema"),
+        (widget(parts=[{"name": "a", "x": 1}]), r'.spec.parts\[name="a"\].x: field not declared in schema'),
         (
             widget(parts=[{"name": "a"}, {"name": "a"}]),
             r'.spec.parts: duplicate entries for key \[name="a"\]',

@@ -52,20 +52,24 @@ def track_update(
     """Notes in `new` that the fields which differ from `old` (None on create) are now the manager's.
 
     A request may itself replace managedFields, or reset them with an empty list; if it says nothing, those of `old`
-    go on. Objects whose fields nobody tracked stay untracked until somebody applies.
+    go on. Objects whose fields nobody tracked stay untracked until somebody applies; so does one whose lists cannot
+    be told apart by their keys, since tracking must not stop a write.
     """
     metadata = new["metadata"]
     write = Write(manager, now_timestamp, subresource, api_version or new["apiVersion"])
     entries = _starting_entries(metadata.pop("managedFields", None), old, subresource)
-    if old is None and not entries:
-        fields = _created(schema, new, subresource)
-        holding = {write.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
-    elif not entries:
+    if old is not None and not entries:
         return
-    else:
-        holding = _updated(schema, old or {}, new, decode(entries), write)
-    if holding:
-        metadata["managedFields"] = encode(holding)
+    try:
+        holdings = (
+            _updated(schema, old or {}, new, decode(entries), write)
+            if entries
+            else _first(_created(schema, new, subresource), write)
+        )
+    except (ValueError, RecursionError):
+        return
+    if holdings:
+        metadata["managedFields"] = encode(holdings)
 
 
 def apply_patch(
@@ -86,11 +90,13 @@ def apply_patch(
     applied = _checked(schema, applied, write)
     before = _without_managed(live) if live is not None else {}
     holdings = decode((live or {}).get("metadata", {}).get("managedFields") or ())
-    if live is not None and not holdings:
-        first = replace(write, manager=BEFORE_FIRST_APPLY)
-        fields = _created(schema, before, subresource)
-        holdings = {first.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
-    merged, kept = _applied(schema, before, applied, holdings, write, force=force)
+    try:
+        if live is not None and not holdings:
+            first = replace(write, manager=BEFORE_FIRST_APPLY)
+            holdings = _first(_created(schema, before, subresource), first)
+        merged, kept = _applied(schema, before, applied, holdings, write, force=force)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"failed to create typed live object ({_describe(before)}): {error}") from None
     if merged != before:
         kept = _stamped(kept, write)
     result: Manifest = merging.tidied(schema.shape, merged)
@@ -113,11 +119,10 @@ def _checked(schema: Schema, applied: Manifest, write: Write) -> Manifest:
     if (applied.get("metadata") or {}).get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     applied = _without_nulls(applied)
-    problems = merging.undeclared(schema.shape, applied)
     try:
-        problems += merging.duplicates(schema.shape, applied)
+        problems = merging.undeclared(schema.shape, applied) + merging.duplicates(schema.shape, applied)
     except ValueError as error:
-        problems.append(str(error))
+        problems = [str(error)]
     if problems:
         raise BadRequest(f"failed to create typed patch object ({_describe(applied)}): {'; '.join(problems)}")
     return applied
@@ -246,6 +251,11 @@ def _taken_over(holdings: Holdings, change: Comparison, me: Owner | None) -> Hol
     return rest
 
 
+def _first(fields: FieldSet, write: Write) -> Holdings:
+    """Everything is the writer's."""
+    return {write.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
+
+
 def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
     """The fields of an object that was not there before."""
     skipped = _TYPE if subresource else _TYPE | schema.ignored
@@ -276,7 +286,16 @@ def _starting_entries(given: Any, old: Manifest | None, subresource: str) -> lis
         return had
     if not any(given):
         return []  # an empty list, or one empty entry, resets
-    return given if decode(given) else had
+    return given if decode(given) and _well_formed(given) else had
+
+
+def _well_formed(entries: list[Any]) -> bool:
+    try:
+        for entry in entries:
+            fieldset.check(entry["fieldsV1"])
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _without_managed(manifest: Manifest) -> Manifest:

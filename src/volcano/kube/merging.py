@@ -319,7 +319,7 @@ def with_named_parents(shape: Shape, fields: FieldSet) -> FieldSet:
 
 
 def undeclared(shape: Shape, value: Any, path: str = "") -> list[str]:
-    """The paths of fields the shape does not know."""
+    """Complaints about fields the shape does not know. Raises ValueError when a list's element lacks a key."""
     shape = effective(shape, value)
     if shape.form is Form.MAP:
         found = []
@@ -330,12 +330,13 @@ def undeclared(shape: Shape, value: Any, path: str = "") -> list[str]:
             else:
                 found += undeclared(inner, child, f"{path}.{key}")
         return found
-    if shape.form is Form.WHOLE or shape.element is None:
+    if shape.form is not Form.KEYED:
         return []
+    assert shape.element is not None
     return [
         text
-        for index, child in enumerate(value)
-        for text in undeclared(shape.element, child, f"{path}[{index}]")
+        for child in value
+        for text in undeclared(shape.element, child, path + path_element(shape.label(child)))
     ]
 
 

@@ -155,15 +155,21 @@ def _contained(about: Field, element: Shape) -> Shape:
         case "list", "set":
             return Shape(Form.SET, element=WHOLE)
         case "list", "map":
-            defaults = facts.named(about.type).fields
-            return Shape(
-                Form.KEYED, element=element, keys=_keys(about.keys, lambda key: defaults[key].default)
-            )
+            known = facts.named(about.type).fields
+            keys = _keys(about.keys, lambda key: _key_default(known[key]))
+            return Shape(Form.KEYED, element=element, keys=keys)
         case "list", _:
             return WHOLE
         case "map", _:
             return Shape(Form.MAP, element=element)
     return element
+
+
+def _key_default(about: Field) -> Any:
+    """What a key is when it is not written: its default, or the zero that Go always shows."""
+    if about.default is not None or about.pointer or about.omit_empty:
+        return about.default
+    return {"string": "", "int32": 0, "int64": 0}.get(about.type)
 
 
 # Free-form values inside built-in types.
