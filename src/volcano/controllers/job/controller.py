@@ -13,7 +13,7 @@ from volcano.controllers.job.ownership import delete, owning_job
 from volcano.controllers.job.phases import TEARDOWNS
 from volcano.controllers.job.plugins.keys import generate_key_pair
 from volcano.controllers.job.plugins.plugin import KeySource
-from volcano.controllers.job.podgroup import phase_of
+from volcano.controllers.job.podgroup import phase_of, says_the_same
 from volcano.controllers.job.policies import Trigger, most_severe, resolve, triggers
 from volcano.controllers.job.reconcile import Operations, Request, reconcile
 from volcano.controllers.job.roster import member_of
@@ -22,7 +22,7 @@ from volcano.controllers.job.targets import join_targets
 from volcano.controllers.job.terms import LIVE, Action, Happening, Phase, action_named
 from volcano.controllers.job.ttl import clean_up, seconds_left
 from volcano.kube import duration
-from volcano.kube.client import Event
+from volcano.kube.client import Event, EventType
 from volcano.kube.errors import BadRequest, Invalid
 from volcano.kube.kinds import (
     COMMAND,
@@ -40,7 +40,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch, Together, refused
+from volcano.kube.operations import Create, Delete, Operation, Patch, refused
 from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
 from volcano.metrics import CollectorRegistry
 
@@ -107,36 +107,56 @@ class JobController(Reconciler):
         return [*(Key(key.namespace, name) for name in names), *(key_of(job) for job in waiting)]
 
     def handle(self, event: Event) -> None:
-        if event.kind is POD:
-            key = key_of(event.object)
-            before = self.index.get(POD, key)
+        if event.kind is EVENT:
+            return  # the answers to our own; nobody asks for them
+        if event.kind is not POD and not self._is_noise(event):
             super().handle(event)
-            after = self.index.get(POD, key)
-            if before is not after:
-                self._count_pod(before, after)
-        elif event.kind is QUEUE and self._says_nothing_new(event):
-            self.index.apply(event)
-        elif event.kind is not EVENT:  # the answers to our own events: nobody asks for them
-            super().handle(event)
+            return
+        before = self.index.get(event.kind, key_of(event.object))
+        if self.index.apply(event) and event.kind is POD:
+            after = self.index.get(POD, key_of(event.object))
+            if self._count_pod(before, after):
+                for manifest in filter(None, (before, after)):
+                    for key in self.keys(Event(event.type, POD, manifest)):
+                        self.enqueue(key)
 
-    def _says_nothing_new(self, event: Event) -> bool:
-        """Queues change all the time; jobs care whether they exist and whether they forward."""
-        known = self.index.get(QUEUE, key_of(event.object))
-        return known is not None and event.type != "DELETED" and _forwards(known) == _forwards(event.object)
+    def _is_noise(self, event: Event) -> bool:
+        """Queues and PodGroups change all the time, mostly in ways that no job cares about."""
+        watched = event.kind is QUEUE or event.kind is POD_GROUP
+        if not watched or event.type is EventType.DELETED:
+            return False
+        known = self.index.get(event.kind, key_of(event.object))
+        if known is None or uid_of(known) != uid_of(event.object):
+            return False
+        if event.kind is QUEUE:
+            return _forwards(known) == _forwards(event.object)
+        return says_the_same(known, event.object)
 
-    def _count_pod(self, before: Manifest | None, after: Manifest | None) -> None:
-        """Keeps the rosters; a pod that went without our doing is remembered until it is answered for."""
+    def _count_pod(self, before: Manifest | None, after: Manifest | None) -> bool:
+        """Keeps the rosters; says whether the pod's job should be looked at."""
         if before is not None and (after is None or uid_of(before) != uid_of(after)):
-            owner = owning_job(before)
-            memory = self._memories.get(owner[1]) if owner else None
-            member = memory.roster.remove(before["metadata"]["name"]) if memory else None
-            if memory is not None and member is not None:
-                if memory.blueprint is not None and not member.marked:
-                    memory.roster.lost[member.uid] = member
-                elif memory.blueprint is None and memory.roster.is_empty():
-                    del self._memories[cast(tuple[str, str], owner)[1]]
-        if after is not None and (owner := owning_job(after)) is not None:
-            self._memories.setdefault(owner[1], Memory()).roster.put(member_of(after))
+            self._lose_pod(before)
+        if after is None or (owner := owning_job(after)) is None:
+            return True
+        roster = self._memories.setdefault(owner[1], Memory()).roster
+        member = member_of(after)
+        if roster.members.get(member.name) == member:
+            return False
+        roster.put(member)
+        return True
+
+    def _lose_pod(self, pod: Manifest) -> None:
+        """A pod is gone; without our doing, it is remembered until it is answered for."""
+        owner = owning_job(pod)
+        memory = self._memories.get(owner[1]) if owner else None
+        if owner is None or memory is None:
+            return
+        member = memory.roster.remove(pod["metadata"]["name"])
+        if memory.blueprint is None:
+            if memory.roster.is_empty():
+                del self._memories[owner[1]]
+        elif member is not None and not member.marked:
+            memory.roster.lost[member.uid] = member
 
     # --- one look at one job
 
@@ -157,7 +177,7 @@ class JobController(Reconciler):
         if seen is None:
             return self._unreadable(manifest, memory, now)
         plan = self._decide(seen, memory, commands, now)
-        return Plan(_unsaid(plan.operations, memory), plan.again_after)
+        return Plan(memory.unsaid(plan.operations, now), plan.again_after)
 
     def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
         left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None
@@ -222,7 +242,7 @@ class JobController(Reconciler):
             operations.insert(
                 0, Patch(JOB, key_of(manifest), {"status": {"state": state}}, subresource="status")
             )
-        return Plan(_unsaid(operations, memory))
+        return Plan(memory.unsaid(operations, now))
 
     def _forget_others(self, key: Key, uid: str) -> None:
         """Drops what is remembered of a job that is gone, or was replaced by one of the same name."""
@@ -315,18 +335,6 @@ def _cause(chosen: Sequence[Trigger]) -> str:
     about = f" of pod {first.pod}" if first.pod else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
     return f"{first.event}{about}{more}"
-
-
-def _unsaid(operations: Iterable[Operation | Together], memory: Memory) -> Operations:
-    """Leaves out events that were recorded before."""
-    fresh: Operations = []
-    for operation in operations:
-        if isinstance(operation, Create) and operation.kind is EVENT:
-            if operation.key.name in memory.said:
-                continue
-            memory.said.add(operation.key.name)
-        fresh.append(operation)
-    return fresh
 
 
 def _refusal(done: Done) -> tuple[str, str] | None:

@@ -1,13 +1,20 @@
 """What the controller remembers of one job between looks; all of it can be lost without harm."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from volcano.clock import Instant
 from volcano.controllers.job.observe import Blueprint
 from volcano.controllers.job.roster import Roster
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.timers import Timers
+from volcano.kube.kinds import EVENT
+from volcano.kube.operations import Create, Operation, Together
 
 Round = tuple[int, int]
+
+# Warnings of one kind about one job come no more often than this, in seconds.
+QUIET = 10.0
 
 
 def round_of(status: Status) -> Round:
@@ -25,6 +32,7 @@ class Memory:
     # Occurrences (lost pods, commands) that a tear-down was asked for, and the round in which it was.
     acted: dict[str, Round] = field(default_factory=dict)
     said: set[str] = field(default_factory=set)  # names of events
+    warned: dict[str, float] = field(default_factory=dict)  # when, by reason
     refusal: tuple[str, str] | None = None  # reason and message of the last write that was refused
     refusals: int = 0  # in a row, of a kind that does not pass by itself
 
@@ -32,3 +40,23 @@ class Memory:
         """Whether the tear-down that this occurrence asked for has been written down."""
         at = self.acted.get(occurrence)
         return at is not None and at != round_of(status)
+
+    def unsaid(self, operations: Iterable[Operation | Together], now: Instant) -> list[Operation | Together]:
+        """Leaves out events that were recorded before, and warnings that follow one of their kind too soon."""
+        return [
+            operation
+            for operation in operations
+            if not (isinstance(operation, Create) and operation.kind is EVENT)
+            or self._is_news(operation, now)
+        ]
+
+    def _is_news(self, event: Create, now: Instant) -> bool:
+        name, reason = event.key.name, event.manifest["reason"]
+        if name in self.said:
+            return False
+        if event.manifest["type"] == "Warning":
+            if now.monotonic - self.warned.get(reason, float("-inf")) < QUIET:
+                return False
+            self.warned[reason] = now.monotonic
+        self.said.add(name)
+        return True

@@ -26,22 +26,22 @@ class JobMetrics:
             buckets=[_SHORTEST * ratio**step for step in range(_BUCKETS)],
             registry=registry,
         )
-        self._queues: dict[Key, set[str]] = {}
+        self._series: dict[Key, set[tuple[Counter, str]]] = {}
 
     def completed(self, job: Key, queue: str) -> None:
-        self._queues.setdefault(job, set()).add(queue)
-        self._completed.labels(str(job), queue).inc()
+        self._count(self._completed, job, queue)
 
     def failed(self, job: Key, queue: str) -> None:
-        self._queues.setdefault(job, set()).add(queue)
-        self._failed.labels(str(job), queue).inc()
+        self._count(self._failed, job, queue)
 
     def pod_made(self, milliseconds: float) -> None:
         self._latency.observe(milliseconds)
 
     def forget(self, job: Key) -> None:
         """Removes a deleted job's series."""
-        for queue in self._queues.pop(job, ()):
-            for counter in (self._completed, self._failed):
-                if (str(job), queue) in counter._metrics:
-                    counter.remove(str(job), queue)
+        for counter, queue in self._series.pop(job, ()):
+            counter.remove(str(job), queue)
+
+    def _count(self, counter: Counter, job: Key, queue: str) -> None:
+        self._series.setdefault(job, set()).add((counter, queue))
+        counter.labels(str(job), queue).inc()

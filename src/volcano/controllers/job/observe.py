@@ -13,7 +13,7 @@ from volcano.controllers.job.resources import min_resources
 from volcano.controllers.job.roster import Member, Roster
 from volcano.controllers.job.spec import Job, SpecError, Task, parse_job
 from volcano.controllers.job.status import Status, parse_status
-from volcano.controllers.job.terms import STOPPED, STOPPING
+from volcano.controllers.job.terms import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
 from volcano.kube.index import Index
 from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
@@ -127,12 +127,9 @@ def _with_pods(index: Index, seen: Observed) -> Observed:
     blockers: list[Manifest] = []
     surplus: list[Member] = list(roster.marked.values())
     for task in job.tasks:
-        if roster.is_complete(task.name, task.replicas):
-            continue
-        surplus += [
-            member for member in roster.within(task.name, "Pending", "Running", "Succeeded", "Failed", "Unknown")
-            if member.ordinal >= task.replicas and not member.marked
-        ]  # fmt: skip
+        if roster.has_more_than(task.name, task.replicas):
+            members = roster.within(task.name, *POD_PHASES)
+            surplus += [m for m in members if m.ordinal >= task.replicas and not m.marked]
         if may_start(job, task, roster):
             absent = _absent(index, job, task, roster, blockers)
             if absent:
@@ -145,11 +142,8 @@ def _with_pods(index: Index, seen: Observed) -> Observed:
 
 def _absent(index: Index, job: Job, task: Task, roster: Roster, blockers: list[Manifest]) -> tuple[int, ...]:
     absent = []
-    for ordinal in range(task.replicas):
-        name = pod_name(job, task, ordinal)
-        if name in roster.members:
-            continue
-        holder = index.get(POD, Key(job.namespace, name))
+    for ordinal in roster.missing(task.name, task.replicas):
+        holder = index.get(POD, Key(job.namespace, pod_name(job, task, ordinal)))
         if holder is None:
             absent.append(ordinal)
         else:

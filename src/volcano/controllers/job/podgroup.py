@@ -82,6 +82,22 @@ def trouble(group: Manifest | None) -> Mapping[str, Any] | None:
     return None if newest is None or newest.get("type") == "Scheduled" else newest
 
 
+def says_the_same(before: Manifest, after: Manifest) -> bool:
+    """Whether nothing a job cares about differs: the scheduler keeps counts and times of its own in a PodGroup."""
+    return (
+        phase_of(before) == phase_of(after)
+        and is_deleting(before) == is_deleting(after)
+        and before.get("spec") == after.get("spec")
+        and labels_of(before) == labels_of(after)
+        and annotations_of(before) == annotations_of(after)
+        and _words(trouble(before)) == _words(trouble(after))
+    )
+
+
+def _words(condition: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    return () if condition is None else (condition.get("type"), condition.get("message"))
+
+
 def _spec_changes(spec: Mapping[str, Any], job: Job, min_resources: Mapping[str, str]) -> Manifest:
     changes: Manifest = {}
     if (spec.get("priorityClassName") or "") != job.priority_class:

@@ -70,7 +70,7 @@ class Roster:
         self._states: defaultdict[tuple[str, str], dict[str, Member]] = defaultdict(dict)
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._ready: defaultdict[str, int] = defaultdict(int)
-        self._ordinals: defaultdict[str, int] = defaultdict(int)  # their sum
+        self._ordinals: defaultdict[str, set[int]] = defaultdict(set)
 
     def put(self, member: Member) -> None:
         """Takes in a pod, or its newer state."""
@@ -118,9 +118,17 @@ class Roster:
         """How many pods a task has, those being deleted included."""
         return sum(self.count(task, state) for state in (*POD_PHASES, TERMINATING))
 
-    def is_complete(self, task: str, replicas: int) -> bool:
-        """Whether the task has exactly the pods 0 to replicas - 1: no other set of that size has their sum."""
-        return self.size(task) == replicas and self._ordinals[task] == replicas * (replicas - 1) // 2
+    def missing(self, task: str, replicas: int) -> list[int]:
+        """Which of the pods 0 to replicas - 1 a task does not have."""
+        present = self._ordinals[task]
+        if len(present) == replicas and not self.has_more_than(task, replicas):
+            return []
+        return sorted(set(range(replicas)) - present)
+
+    def has_more_than(self, task: str, replicas: int) -> bool:
+        """Whether a task has pods numbered beyond its replicas."""
+        present = self._ordinals[task]
+        return bool(present) and max(present) >= replicas
 
     def restarts(self, task: str) -> int:
         """How often containers were restarted in the task's pods that have not ended."""
@@ -144,7 +152,10 @@ class Roster:
     def _count(self, member: Member, sign: int) -> None:
         self._restarts[member.task] += sign * member.restarts
         self._ready[member.task] += sign * member.ready
-        self._ordinals[member.task] += sign * member.ordinal
+        if sign > 0:
+            self._ordinals[member.task].add(member.ordinal)
+        else:
+            self._ordinals[member.task].discard(member.ordinal)
 
 
 def _integer(text: str | None) -> int:
