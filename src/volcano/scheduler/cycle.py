@@ -24,4 +24,6 @@ def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = N
     decided = tuple(decisions(session))
     memory = session.close()
     timings["total"] = watch() - started
-    return Outcome(decided, dict(session.verdicts), memory, dict(session.faults), timings)
+    return Outcome(
+        decided, dict(session.verdicts), memory, dict(session.faults), timings, session.readings()
+    )

@@ -5,6 +5,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from volcano.metrics import CollectorRegistry
 from volcano.model.decisions import Bind, Evict
 from volcano.model.snapshot import Snapshot
+from volcano.scheduler.readings import Dials
 from volcano.scheduler.session import Outcome
 
 NAMESPACE = "volcano"
@@ -55,6 +56,7 @@ class Gauges:
             )
         }
         self._known_jobs: set[str] = set()
+        self._dials = Dials(NAMESPACE, self.registry)
 
     def cycle(self, outcome: Outcome, snapshot: Snapshot) -> None:
         """Takes in what one cycle came to."""
@@ -75,6 +77,7 @@ class Gauges:
         self._attempts.labels("unschedulable").inc(len(outcome.verdicts))
         self._jobs(outcome, snapshot)
         self._queue_totals(snapshot)
+        self._dials.show(outcome.readings, snapshot)
 
     def bound(self, decision: Bind) -> None:
         """A binding was written."""

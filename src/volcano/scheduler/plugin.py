@@ -16,6 +16,7 @@ from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.arguments import Argument, Arguments
 from volcano.scheduler.nodetable import NodeTable
+from volcano.scheduler.readings import Reading
 
 if TYPE_CHECKING:
     from volcano.scheduler.session import Session
@@ -122,6 +123,10 @@ class Plugin:
 
     def close(self) -> None:
         """Called once, after the last action; metrics are set here."""
+
+    def measure(self) -> Iterable[Reading]:
+        """What people may want to see of this cycle; only what was computed anyway."""
+        return ()
 
     def remember(self) -> Any:
         """What this plugin wants to find in `snapshot.memory[name]` in the next cycle; None for nothing."""

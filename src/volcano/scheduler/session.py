@@ -18,6 +18,7 @@ from volcano.scheduler.ledger import Ledger
 from volcano.scheduler.nodetable import Columns, NodeTable
 from volcano.scheduler.placement import Placer
 from volcano.scheduler.policy import Policy
+from volcano.scheduler.readings import Reading
 
 log = Log("session")
 
@@ -31,6 +32,7 @@ class Outcome:
     memory: Mapping[str, Any] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
     timings: Mapping[str, float] = field(default_factory=dict)
+    readings: tuple[Reading, ...] = ()  # what plugins measured
 
 
 class Session:
@@ -110,6 +112,10 @@ class Session:
         self.faults[job.uid] = reason
         self.judge(Verdict(job.uid, "fault", f"the scheduler failed on this job: {reason}"))
         log.error("job set aside", job=job.uid, error=error)
+
+    def readings(self) -> tuple[Reading, ...]:
+        """What plugins measured in this cycle."""
+        return tuple(reading for plugin in self.policy.plugins for reading in plugin.measure())
 
     def close(self) -> dict[str, Any]:
         """Ends the cycle; returns what plugins want to remember."""

@@ -24,7 +24,8 @@ from volcano.scheduler.plugins.proportion.shares import (
     tolerances,
     within,
 )
-from volcano.scheduler.plugins.proportion.tree import guarantees, plant, real_capabilities
+from volcano.scheduler.plugins.proportion.tree import capability, guarantees, plant, real_capabilities
+from volcano.scheduler.readings import Reading, amounts
 
 ENDED = "queue resource quota insufficient"
 
@@ -144,6 +145,18 @@ class Capacity(Plugin):
 
     def job_enqueued(self, job: Job) -> None:
         self.holdings.admit(job)
+
+    def measure(self) -> Iterator[Reading]:
+        """What each queue deserves and may have, and how far it is; nothing in a cycle that asked for none of it."""
+        if "deserved" not in self.__dict__:
+            return
+        for name in self.tree.parent:
+            queue, share = self.snapshot.queues[name], self.share(name)
+            yield Reading("queue_share", (name,), share)
+            yield Reading("queue_overused", (name,), float(share > 1))
+            yield from amounts("deserved", name, self.deserved[name].amount, self.resources)
+            yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
+            yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
     # -- who may reclaim, and from whom ----------------------------------------------------------------------
 

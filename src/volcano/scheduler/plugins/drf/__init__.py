@@ -1,6 +1,6 @@
 """drf: jobs that hold the smallest part of any resource go first, whatever resource that is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -12,6 +12,7 @@ from volcano.model.task import Task
 from volcano.scheduler.arguments import Arguments
 from volcano.scheduler.plugin import ABSTAIN, Abstain, Hunt, Plugin
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
+from volcano.scheduler.readings import Reading
 
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
@@ -51,6 +52,13 @@ class Drf(Plugin):
             if self.share(left) >= taker - SAME_SHARE:
                 victims.append(task)
         return victims
+
+    def measure(self) -> Iterator[Reading]:
+        """The shares of the jobs this cycle looked at."""
+        for uid in self.ledger.touched_jobs:
+            job = self.snapshot.jobs.get(uid)
+            if job is not None:
+                yield Reading("job_share", (job.namespace, job.name), self.share(self.ledger.allocated(job)))
 
     # -- the hierarchy ---------------------------------------------------------------------------------------
 

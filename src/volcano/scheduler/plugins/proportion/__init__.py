@@ -1,6 +1,6 @@
 """proportion: queues share the cluster by weight, borrow what others leave, and give it back."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -23,7 +23,8 @@ from volcano.scheduler.plugins.proportion.shares import (
     tolerances,
     within,
 )
-from volcano.scheduler.plugins.proportion.tree import guarantees, plant, real_capabilities
+from volcano.scheduler.plugins.proportion.tree import capability, guarantees, plant, real_capabilities
+from volcano.scheduler.readings import Reading, amounts
 
 OWN = "/own"  # the jobs of a queue that also has children stand beside the children under this name
 
@@ -155,6 +156,19 @@ class Proportion(Plugin):
     def _share_of(self, queue: Queue) -> Vector:
         deserved = self.deserved.get(queue.name)
         return self.resources.zeros() if deserved is None else deserved
+
+    def measure(self) -> Iterator[Reading]:
+        """What each queue deserves and may have, and how far it is; nothing in a cycle that asked for none of it."""
+        if "deserved" not in self.__dict__:
+            return
+        for name, queue in self.snapshot.queues.items():
+            if name not in self.deserved or not self.tree.parent.get(name):
+                continue
+            yield Reading("queue_share", (name,), self.share(name))
+            yield Reading("queue_overused", (name,), float(self.overused(queue)))
+            yield from amounts("deserved", name, self.deserved[name], self.resources)
+            yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
+            yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
     # -- who gives back --------------------------------------------------------------------------------------
 

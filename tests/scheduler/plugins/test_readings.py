@@ -1,0 +1,54 @@
+"""What plugins measure is shown under Volcano's names."""
+
+from tests.builders import job, node, queue, resources
+from tests.scenario import schedule
+from volcano.metrics import CollectorRegistry, render
+from volcano.scheduler.readings import METRICS, Dials
+
+
+def test_shares_and_limits_of_queues_are_shown() -> None:
+    result = schedule(
+        nodes=[node("n1", cpu=10, memory="10Gi", gpu=2)],
+        queues=[queue("a", capability=resources(cpu=8)), queue("b")],
+        jobs=[job("j", 4, min_available=0, queue="a"), job("k", 1, queue="b")],
+    )
+    registry = CollectorRegistry()
+    dials = Dials("volcano", registry)
+    dials.show(result.outcome.readings, result.snapshot)
+    text = render(registry).decode()
+    for line in (
+        'volcano_queue_deserved_milli_cpu{queue_name="a"} 4000.0',
+        'volcano_queue_capacity_milli_cpu{queue_name="a"} 8000.0',
+        'volcano_queue_real_capacity_milli_cpu{queue_name="b"} 10000.0',
+        'volcano_queue_real_capacity_scalar_resources{queue_name="a",resource="nvidia.com/gpu"} 2000.0',
+        'volcano_queue_share{queue_name="a"} 1.0',
+        'volcano_queue_overused{queue_name="a"} 1.0',
+        'volcano_job_share{job_id="j",job_ns="default"} 0.4',
+    ):
+        assert line in text, line
+    assert 'volcano_queue_capacity_milli_cpu{queue_name="b"}' not in text, "unlimited"
+
+
+def test_what_is_gone_is_no_longer_shown() -> None:
+    nodes = [node("n1", cpu=10)]
+    registry = CollectorRegistry()
+    dials = Dials("volcano", registry)
+    for queues, jobs in (
+        ([queue("a"), queue("b")], [job("j", 1, queue="a"), job("k", 1, queue="b")]),
+        ([queue("b")], [job("k", 1, queue="b")]),
+    ):
+        result = schedule(nodes=nodes, queues=queues, jobs=jobs)
+        dials.show(result.outcome.readings, result.snapshot)
+    text = render(registry).decode()
+    assert 'queue_name="b"' in text
+    assert 'queue_name="a"' not in text
+    assert 'job_id="j"' not in text
+
+
+def test_a_cycle_with_nothing_to_decide_measures_nothing() -> None:
+    result = schedule(nodes=[node("n1")], jobs=[job("j", 1, on="n1", phase="Running")])
+    assert not [reading for reading in result.outcome.readings if reading.metric.startswith("queue_")]
+
+
+def test_every_metric_has_labels() -> None:
+    assert all(METRICS.values())
