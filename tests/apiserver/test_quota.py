@@ -187,6 +187,10 @@ def test_an_update_counts_only_what_it_adds() -> None:
         }
         await create(target, PERSISTENT_VOLUME_CLAIM, claim)
         key = key_of(claim)
+        bound = target.lookup.find(PERSISTENT_VOLUME_CLAIM, key)
+        assert bound is not None
+        bound["status"]["phase"] = "Bound"
+        await target.update(Attributes("update", PERSISTENT_VOLUME_CLAIM, key, subresource="status"), bound)
         for size, fits in (("3Gi", True), ("4Gi", False)):
             changed = target.lookup.find(PERSISTENT_VOLUME_CLAIM, key)
             assert changed is not None

@@ -67,7 +67,9 @@ class Expression:
         unknown += sorted(set(self._program.variables()) - bound - _NAMESPACES - _TYPE_NAMES)
         if unknown:
             raise BadRule(f"compilation failed: undeclared reference to '{unknown[0]}' (in container '')")
-        self._functions = {name: FUNCTIONS[name] for name in FUNCTIONS if name in wanted or "." in name}
+        self._functions = {
+            name: function for name, function in FUNCTIONS.items() if name.rpartition(".")[2] in wanted
+        }
 
     def __call__(self, variables: Mapping[str, Any]) -> Any:
         """The value; raises whatever the engine raises when there is none."""

@@ -171,26 +171,37 @@ def pod_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
             yield field.invalid(
                 "spec.activeDeadlineSeconds", deadline, "must be less than or equal to previous value"
             )
-    if any(
-        toleration not in (after.get("tolerations") or ()) for toleration in before.get("tolerations") or ()
-    ):
-        yield field.forbidden(
-            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
-        )
-    gates = [gate["name"] for gate in before.get("schedulingGates") or ()]
-    for where, gate in field.items(after, "schedulingGates", "spec"):
-        name = gate.get("name")
-        if name not in gates:
-            yield field.forbidden(where, f"only deletion is allowed, but found new scheduling gate '{name}'")
+    kept = [_without_patience(toleration) for toleration in after.get("tolerations") or ()]
+    if any(_without_patience(toleration) not in kept for toleration in before.get("tolerations") or ()):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        yield field.forbidden("spec.tolerations", text)
+    yield from _new_gates(after, before)
+    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and after.get(
+        "terminationGracePeriodSeconds"
+    ) == 1:
+        before = {**before, "terminationGracePeriodSeconds": 1}
     keep = ("image", "resources") if subresource == "resize" else ("image",)
     gated = bool(before.get("schedulingGates"))
     if _fixed(after, keep, gated=gated) != _fixed(before, keep, gated=gated):
         yield field.forbidden("spec", _CHANGEABLE)
 
 
+def _without_patience(toleration: Manifest) -> Manifest:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _new_gates(after: Manifest, before: Manifest) -> Causes:
+    present = [gate["name"] for gate in before.get("schedulingGates") or ()]
+    for where, gate in field.items(after, "schedulingGates", "spec"):
+        name = gate.get("name")
+        if name not in present:
+            text = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            yield field.forbidden(f"{where}.name", text)
+
+
 def _fixed(spec: Manifest, keep: tuple[str, ...], *, gated: bool) -> Manifest:
     """A pod spec without what an update may change; pods that are held back may still be steered."""
-    loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds")
+    loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
     steering = ("nodeSelector", "affinity") if gated else ()
     fixed = {
         name: value for name, value in spec.items() if name not in loose + steering and value not in ([], {})

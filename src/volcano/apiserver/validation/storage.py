@@ -1,6 +1,7 @@
 """What volumes, claims, storage classes and CSI drivers must look like."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from volcano.apiserver.validation import field
@@ -100,7 +101,8 @@ def claim_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
     """Complaints about what may not change in a claim: nearly all of its spec."""
     if subresource == "status":
         return
-    after, before = _fixed_claim(new["spec"]), _fixed_claim(old["spec"])
+    bound = (old.get("status") or {}).get("phase") == "Bound"
+    after, before = _fixed_claim(new["spec"], bound=bound), _fixed_claim(old["spec"], bound=bound)
     for name in ("volumeName", "storageClassName"):  # may be filled in once
         if not before.get(name):
             after.pop(name, None)
@@ -110,16 +112,19 @@ def claim_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         )
-    asked, had = _storage(new), _storage(old)
-    if asked < had:
-        yield field.forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    if bound and _storage(new["spec"]) < _storage(old["spec"]):
+        text = "field can not be less than status.capacity"
+        yield field.forbidden("spec.resources.requests.storage", text)
 
 
-def _storage(claim_: Manifest) -> Any:
-    return quantity.parse(((claim_["spec"].get("resources") or {}).get("requests") or {}).get("storage") or 0)
+def _storage(spec: Manifest) -> Decimal:
+    return quantity.parse(((spec.get("resources") or {}).get("requests") or {}).get("storage") or 0)
 
 
-def _fixed_claim(spec: Manifest) -> Manifest:
+def _fixed_claim(spec: Manifest, *, bound: bool) -> Manifest:
+    """A claim's spec without what may change: once it is bound, what it asks for."""
+    if not bound:
+        return dict(spec)
     fixed = {
         name: value for name, value in spec.items() if name not in ("resources", "volumeAttributesClassName")
     }
@@ -133,7 +138,7 @@ def volume_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
         yield field.forbidden(
             "spec.persistentvolumesource", "spec.persistentvolumesource is immutable after creation"
         )
-    yield from field.immutable("spec.volumeMode", after.get("volumeMode"), before.get("volumeMode"))
+    yield from field.immutable("volumeMode", after.get("volumeMode"), before.get("volumeMode"))
 
 
 def storage_class(manifest: Manifest) -> Causes:
@@ -154,10 +159,7 @@ def storage_class(manifest: Manifest) -> Causes:
 
 def storage_class_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
     for name in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-        if name == "parameters" and (new.get(name) or {}) != (old.get(name) or {}):
-            yield field.forbidden(name, "updates to parameters are forbidden.")
-        elif name != "parameters":
-            yield from field.immutable(name, new.get(name), old.get(name))
+        yield from field.immutable(name, new.get(name), old.get(name))
 
 
 def csi_driver(manifest: Manifest) -> Causes:
