@@ -26,7 +26,7 @@ CAPACITY_TIERS = (
     ("priority", "gang", "conformance"),
     ("drf", "predicates", "capacity", "nodeorder", "binpack"),
 )
-relaxed = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+relaxed = settings(deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
 
 
 def cycle(world: World, **options: Any) -> Result:
@@ -39,7 +39,7 @@ def test_no_node_is_given_more_than_it_has(world: World) -> None:
     result = cycle(world)
     snapshot = result.snapshot
     used = snapshot.used.copy()
-    tasks = {task.uid: task for job in snapshot.jobs.values() for task in job.tasks.values()}
+    tasks = {task.uid: task for gang in snapshot.jobs.values() for task in gang.tasks.values()}
     for decision in result.decisions:
         if isinstance(decision, Bind):
             used[snapshot.row_of[decision.node]] += tasks[decision.task].request
@@ -52,10 +52,10 @@ def test_a_gang_starts_whole_or_not_at_all(world: World) -> None:
     result = cycle(world)
     bound = Counter(d.job for d in result.decisions if isinstance(d, Bind))
     for uid, many in bound.items():
-        job = result.snapshot.jobs[uid]
-        ready = sum(job.count(status) for status in READY)
-        left = sum(1 for task in job.by_status.get(Status.PENDING, ()) if task.best_effort)
-        assert many + ready + left >= job.min_available
+        gang = result.snapshot.jobs[uid]
+        ready = sum(gang.count(status) for status in READY)
+        left = sum(1 for task in gang.by_status.get(Status.PENDING, ()) if task.best_effort)
+        assert many + ready + left >= gang.min_available
 
 
 @relaxed
@@ -68,10 +68,10 @@ def test_no_queue_grows_past_its_capability(world: World, tiers: Any) -> None:
     asked: dict[str, Any] = defaultdict(index.zeros)
     for decision in result.decisions:
         if isinstance(decision, Bind):
-            job = snapshot.jobs[decision.job]
-            request = job.tasks[decision.task].request
-            grown[job.queue] += request
-            asked[job.queue] += request
+            gang = snapshot.jobs[decision.job]
+            request = gang.tasks[decision.task].request
+            grown[gang.queue] += request
+            asked[gang.queue] += request
     for name, queue in snapshot.queues.items():
         limit = index.vector(queue.capability, missing=np.inf)
         over = (grown[name] > limit + STEP) & (asked[name] > 0)
@@ -89,13 +89,13 @@ def test_what_is_guaranteed_is_never_reclaimed_and_who_forbids_it_is_left_alone(
     hit = set()
     for decision in result.decisions:
         if isinstance(decision, Evict):
-            job = snapshot.jobs[decision.job]
-            task = job.tasks[decision.task]
+            gang = snapshot.jobs[decision.job]
+            task = gang.tasks[decision.task]
             assert task.preemptable
-            left[job.queue] -= task.request
+            left[gang.queue] -= task.request
             if decision.reason == "reclaim":
-                hit.add(job.queue)
-                assert snapshot.queues[job.queue].reclaimable
+                hit.add(gang.queue)
+                assert snapshot.queues[gang.queue].reclaimable
     for name in hit:
         promised = snapshot.resources.vector(snapshot.queues[name].guarantee)
         held = snapshot.totals[name].allocated
@@ -121,15 +121,15 @@ def state(ledger: Ledger) -> Any:
 def test_an_undo_restores_everything(world: World, data: st.DataObject) -> None:
     session = Session(cluster_of(**world.parts()).snapshot(START, 1), config(actions=EVERYTHING))
     ledger = session.ledger
-    for job in session.snapshot.jobs.values():
-        ledger.tally(job)
+    for member in session.snapshot.jobs.values():
+        ledger.tally(member)
         for queue in session.snapshot.queues.values():
             session.policy.queue_order(queue)
     before = state(ledger)
     orders = {name: session.policy.queue_order(queue) for name, queue in session.snapshot.queues.items()}
     with ledger.statement():
-        for job in session.snapshot.jobs.values():
-            for task in job.tasks.values():
+        for member in session.snapshot.jobs.values():
+            for task in member.tasks.values():
                 if task.status is Status.PENDING and data.draw(st.booleans()):
                     row = data.draw(st.integers(0, len(session.nodes) - 1))
                     place = ledger.allocate if data.draw(st.booleans()) else ledger.pipeline
@@ -204,7 +204,7 @@ def test_a_cluster_without_nodes_says_so() -> None:
 
 
 class Kubelet:
-    """Lets decisions come true: bound pods run, evicted pods go and come back pending, as a controller would have it."""
+    """Lets decisions come true: bound pods run, evicted pods go and come back pending, as with a controller."""
 
     def __init__(self, world: World) -> None:
         self.cluster = cluster_of(**world.parts())
@@ -242,7 +242,7 @@ class Kubelet:
         self.cluster.apply(event(manifest, self.cluster, EventType.MODIFIED))
 
 
-@settings(relaxed, max_examples=80)
+@settings(relaxed, max_examples=40)
 @given(worlds(), st.sampled_from((DEFAULT_TIERS, CAPACITY_TIERS)))
 def test_without_change_from_outside_decisions_cease(world: World, tiers: Any) -> None:
     kubelet, settings_ = Kubelet(copy.deepcopy(world)), config(tiers=tiers, actions=EVERYTHING)
