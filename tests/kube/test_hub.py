@@ -8,9 +8,10 @@ import pytest
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
-from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Query
-from volcano.kube.hub import Hub
+from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Options, Query
+from volcano.kube.hub import Hub, SharedDecoder
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
+from volcano.kube.manifest import Key
 from volcano.kube.reconciler import Watch
 
 WATCH = Watch(CONFIG_MAP)
@@ -95,6 +96,46 @@ async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None
         await settle()
         assert said(everything) == ["ADDED before"]
         assert elsewhere == []
+
+
+async def test_an_object_seen_through_several_watches_is_still_one(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    everything: list[Event] = []
+    here: list[Event] = []
+    with (
+        hub.subscription(WATCH, everything.append),
+        hub.subscription(Watch(CONFIG_MAP, namespace="default"), here.append),
+    ):
+        await settle()
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(everything) == said(here) == ["ADDED before", "ADDED after"]
+        assert all(one.object is other.object for one, other in zip(everything, here, strict=True))
+        assert "managedFields" not in here[1].object["metadata"]
+
+
+async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    told: list[Event] = []
+    await client.patch(
+        CONFIG_MAP, Key("default", "before"), {"data": {"a": "1"}}, options=Options(field_manager="a")
+    )
+    with hub.subscription(WATCH, told.append):
+        await settle()
+    changed = {**told[0].object, "data": {**told[0].object["data"], "b": "1"}}
+    after = await client.update(CONFIG_MAP, changed, options=Options(field_manager="b"))
+    assert [entry["manager"] for entry in after["metadata"]["managedFields"]] == ["a", "b"]
+
+
+def test_only_so_many_manifests_are_remembered() -> None:
+    decode = SharedDecoder(remembered=2)
+    data = [orjson.dumps({"metadata": {"name": str(n)}}) for n in range(3)]
+    first = decode(data[0])
+    decode(data[1])
+    assert decode(data[0]) is first
+    decode(data[2])
+    assert decode(data[0]) is not first
+    assert decode(data[0]) == first
 
 
 async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -> None:

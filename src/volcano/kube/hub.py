@@ -1,27 +1,36 @@
 """One mirror for many readers: brains in one process that watch the same objects are told by one watch."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import orjson
+
 from volcano.clock import Clock
-from volcano.kube.client import Client, Event, EventType
+from volcano.kube.client import Client, Decode, Event, EventType
+from volcano.kube.manifest import Manifest
 from volcano.kube.mirror import Mirror
 from volcano.kube.reconciler import Watch
 
 Sink = Callable[[Event], None]
 
+# Watchers of one process hear of a change within a few turns of the loop; more need not be remembered.
+REMEMBERED = 2048
+
 
 class Hub:
     """Shares mirrors among subscribers, and so the manifests: nobody may change what he is told of.
 
-    A mirror runs while somebody subscribes to it. Whoever comes late is told first of everything there is.
+    A mirror runs while somebody subscribes to it. Whoever comes late is told first of everything there is. Manifests
+    come without `managedFields`, which are half of an object; servers keep them when an update leaves them out.
     """
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._shared: dict[Watch, _Shared] = {}
+        self._decode = SharedDecoder()
 
     @contextmanager
     def subscription(self, watch: Watch, sink: Sink) -> Iterator[Mirror]:
@@ -31,7 +40,7 @@ class Hub:
         """
         shared = self._shared.get(watch)
         if shared is None or shared.task.done():
-            shared = self._shared[watch] = _Shared(self._client, watch, self._clock)
+            shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self._decode)
         shared.add(sink)
         try:
             yield shared.mirror
@@ -50,10 +59,10 @@ class Hub:
 class _Shared:
     """A mirror at work and whom it tells."""
 
-    def __init__(self, client: Client, watch: Watch, clock: Clock) -> None:
+    def __init__(self, client: Client, watch: Watch, clock: Clock, decode: Decode) -> None:
         self.sinks: list[Sink] = []
         self._watch = watch
-        self.mirror = Mirror(client, watch, self._tell, clock)
+        self.mirror = Mirror(client, watch, self._tell, clock, decode=decode)
         self.task = asyncio.create_task(self.mirror.run(), name=f"mirror of {watch.kind}")
 
     def add(self, sink: Sink) -> None:
@@ -64,3 +73,25 @@ class _Shared:
     def _tell(self, event: Event) -> None:
         for sink in list(self.sinks):
             sink(event)
+
+
+class SharedDecoder:
+    """Hands the same manifest to everybody who asks about the same bytes, within or across mirrors.
+
+    An in-process server tells its watchers of a change with one and the same bytes object, whose hash Python keeps:
+    finding it again costs nothing.
+    """
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        self._remembered = remembered
+        self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
+
+    def __call__(self, data: bytes) -> Manifest:
+        manifest = self._manifests.get(data)
+        if manifest is None:
+            manifest = orjson.loads(data)
+            manifest["metadata"].pop("managedFields", None)
+            self._manifests[data] = manifest
+            if len(self._manifests) > self._remembered:
+                self._manifests.popitem(last=False)
+        return manifest
