@@ -1,0 +1,201 @@
+"""Counting: rosters, metrics, and which changes are worth a look."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.controllers.fake_cluster import FakeCluster
+from tests.controllers.job.world import CountedKeys, change, job, policy, running, submit, task, world
+from volcano.controllers.job.controller import JobController
+from volcano.controllers.job.roster import Member, Roster, member_of
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import JOB, POD, POD_GROUP
+from volcano.kube.manifest import Key
+from volcano.kube.operations import Create
+from volcano.metrics import CollectorRegistry
+
+STATES = ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Terminating")
+
+
+def member(task_name: str, ordinal: int, state: str, restarts: int) -> Member:
+    name = f"j-{task_name}-{ordinal}"
+    ready = state == "Succeeded"
+    return Member(name, name, task_name, ordinal, 0, 0, state, False, False, 0, restarts, ready, "", 0.0)
+
+
+members = st.builds(
+    member, st.sampled_from("ab"), st.integers(0, 3), st.sampled_from(STATES), st.integers(0, 2)
+)
+changes = st.lists(st.tuples(st.booleans(), members), max_size=30)
+
+
+@given(changes, st.integers(0, 4))
+def test_a_roster_counts_what_counting_afresh_would(
+    happened: list[tuple[bool, Member]], replicas: int
+) -> None:
+    roster = Roster()
+    expected: dict[str, Member] = {}
+    for arrives, who in happened:
+        if arrives:
+            roster.put(who)
+            expected[who.name] = who
+        else:
+            assert roster.remove(who.name) == expected.pop(who.name, None)
+    counted = Counter((who.task, who.state) for who in expected.values())
+    for task_name in "ab":
+        own = [who for who in expected.values() if who.task == task_name]
+        assert {state: roster.count(task_name, state) for state in STATES} == {
+            state: counted[task_name, state] for state in STATES
+        }
+        assert roster.restarts(task_name) == sum(who.restarts for who in own)
+        assert roster.ready(task_name) == sum(who.ready for who in own)
+        assert roster.missing(task_name, replicas) == sorted(
+            set(range(replicas)) - {who.ordinal for who in own}
+        )
+        assert roster.has_more_than(task_name, replicas) == any(who.ordinal >= replicas for who in own)
+        assert sorted(roster.within(task_name, *STATES)) == sorted(own)
+    assert roster.alive() == sum(not who.is_over() for who in expected.values())
+
+
+@pytest.mark.parametrize(
+    ("status", "deleting", "state", "exit_code", "ready"),
+    [
+        ({}, False, "Pending", 0, False),
+        (
+            {"phase": "Running", "containerStatuses": [{"ready": True}, {"ready": False}]},
+            False,
+            "Running",
+            0,
+            False,
+        ),
+        ({"phase": "Running", "containerStatuses": [{"ready": True}]}, False, "Running", 0, True),
+        ({"phase": "Running"}, True, "Terminating", 0, False),
+        ({"phase": "Odd"}, False, "Unknown", 0, False),
+        ({"phase": "Succeeded"}, False, "Succeeded", 0, True),
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": [
+                    {"state": {"terminated": {"exitCode": 3}}},
+                    {"state": {"terminated": {"exitCode": 4}}},
+                ],
+            },
+            False,
+            "Failed",
+            3,
+            False,
+        ),
+    ],
+)
+def test_what_a_pod_says_of_itself(
+    status: Any, deleting: bool, state: str, exit_code: int, ready: bool
+) -> None:
+    metadata: dict[str, Any] = {"name": "j-a-7", "uid": "u", "annotations": {"volcano.sh/task-spec": "a"}}
+    if deleting:
+        metadata["deletionTimestamp"] = "2027-01-15T08:00:00Z"
+    found = member_of({"metadata": metadata, "status": status})
+    assert (found.task, found.ordinal) == ("a", 7)
+    assert (found.state, found.exit_code, found.ready) == (state, exit_code, ready)
+
+
+def measured() -> tuple[FakeCluster, CollectorRegistry]:
+    registry = CollectorRegistry()
+    cluster = FakeCluster()
+    cluster.start(JobController(keys=CountedKeys(), registry=registry))
+    return cluster, registry
+
+
+def test_jobs_are_counted_by_how_they_ended_until_they_are_deleted() -> None:
+    cluster, registry = measured()
+    submit(cluster, job())
+    submit(cluster, job("k"))
+    cluster.settle()
+    cluster.finish("j-main-0", "j-main-1")
+    cluster.finish("k-main-0", "k-main-1", phase="Failed", exit_code=1)
+    cluster.settle()
+
+    def value(name: str, of: str) -> float | None:
+        return registry.get_sample_value(name, {"job_name": f"default/{of}", "queue_name": "default"})
+
+    assert value("volcano_job_completed_phase_count", "j") == 1
+    assert value("volcano_job_failed_phase_count", "k") == 1
+    assert value("volcano_job_completed_phase_count", "k") is None
+    cluster.delete_job("j")
+    cluster.run()
+    assert value("volcano_job_completed_phase_count", "j") is None
+
+
+def test_the_time_until_a_pod_is_made_is_measured() -> None:
+    cluster, registry = measured()
+    submit(cluster, job())
+    cluster.clock.advance(3)
+    cluster.admit()
+    name = "volcano_controller_job_to_pod_creation_latency_milliseconds"
+    assert registry.get_sample_value(f"{name}_count") == 2
+    assert registry.get_sample_value(f"{name}_sum") == 6000
+
+
+def is_at_rest(cluster: FakeCluster) -> bool:
+    cluster._deliver()
+    return cluster.brains[0].next_due() is None
+
+
+def test_changes_that_no_job_cares_about_wake_nobody() -> None:
+    cluster = running(job())
+    group = cluster.group("j")
+    assert group is not None
+    key = Key("default", group["metadata"]["name"])
+    cluster.change(
+        POD_GROUP, key, {"status": {"running": 2, "conditions": [{"type": "Scheduled", "status": "True"}]}}
+    )
+    assert is_at_rest(cluster)
+    cluster.change(POD, Key("default", "j-main-0"), {"status": {"podIP": "10.0.0.7"}}, subresource="status")
+    assert is_at_rest(cluster)
+    cluster.change(POD_GROUP, key, {"status": {"phase": "Unknown"}})
+    assert not is_at_rest(cluster)
+
+
+def test_warnings_of_one_kind_do_not_flood() -> None:
+    cluster = world()
+    submit(cluster, job(tasks=[task(replicas=4)]))
+    count = iter(range(1000))
+
+    def refuse(operation: object) -> Forbidden | None:
+        return (
+            Forbidden(f"no, {next(count)}")
+            if isinstance(operation, Create) and operation.kind == POD
+            else None
+        )
+
+    cluster.refuse = refuse
+    cluster.admit()
+    cluster.advance(5)
+    assert len(cluster.events("FailedCreate")) == 1
+    cluster.advance(60)
+    assert 2 <= len(cluster.events("FailedCreate")) <= 7
+
+
+def test_nothing_is_remembered_of_jobs_that_are_gone() -> None:
+    cluster = running(job(policies=[policy("PodFailed", "RestartJob", timeout="10s")]))
+    brain = cluster.brains[0]
+    assert isinstance(brain, JobController)
+    cluster.delete_job("j")
+    cluster.run()
+    cluster.reap()
+    assert (brain._memories, brain._uids) == ({}, {})
+
+
+def test_a_spec_is_worked_out_again_only_when_it_changes() -> None:
+    cluster = running(job())
+    brain = cluster.brains[0]
+    assert isinstance(brain, JobController)
+    (memory,) = brain._memories.values()
+    drawn = memory.blueprint
+    cluster.finish("j-main-0")
+    assert memory.blueprint is drawn
+    change(cluster, {"spec": {"minAvailable": 1}})
+    assert memory.blueprint is not drawn
+    assert cluster.get(JOB, Key("default", "j"))["status"]["minAvailable"] == 1
