@@ -245,3 +245,11 @@ async def test_refused_requests_are_recorded_too(server: TestServer) -> None:
     await server.get(MAPS, token="wrong")
     (event,) = map(json.loads, server.audit)
     assert (event["responseStatus"]["code"], event["user"]) == (401, {})
+
+
+async def test_of_a_watch_the_beginning_is_recorded(server: TestServer) -> None:
+    server.audit.clear()
+    stream = await server.stream(f"{MAPS}?watch=true")
+    (event,) = map(json.loads, server.audit)
+    assert (event["verb"], event["stage"]) == ("watch", "ResponseStarted")
+    await stream.chunks.aclose()  # type: ignore[attr-defined]

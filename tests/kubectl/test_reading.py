@@ -2,10 +2,14 @@
 
 import json
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
 from tests.kubectl.conftest import Kubectl
+from tests.kubectl.serving import Serving
+from volcano.net.tls import issue
 
 POD = """
 apiVersion: v1
@@ -95,6 +99,20 @@ def test_rights(kubectl: Kubectl) -> None:
         'Error from server (Forbidden): secrets is forbidden: User "joe" cannot list resource "secrets" '
         'in API group "" in the namespace "default"\n'
     )
+
+
+def test_a_client_certificate_says_who_one_is(kubectl: Kubectl, serving: Serving, tmp_path: Path) -> None:
+    credential = issue(serving.authority, "ann", now=time.time(), organizations=["ops"], client=True)
+    certificate, key, authority = (tmp_path / name for name in ("ann.crt", "ann.key", "ca.crt"))
+    certificate.write_bytes(credential.cert_pem)
+    key.write_bytes(credential.key_pem)
+    authority.write_bytes(serving.authority.cert_pem)
+    shown = kubectl(
+        "auth", "whoami", f"--server={serving.url}", f"--certificate-authority={authority}",
+        f"--client-certificate={certificate}", f"--client-key={key}", KUBECONFIG="/dev/null",
+    )  # fmt: skip
+    assert "ann" in shown
+    assert "ops" in shown
 
 
 def test_logs(kubectl: Kubectl) -> None:

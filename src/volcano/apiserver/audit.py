@@ -35,14 +35,17 @@ class Audit:
         code: int,
         received: Instant,
         answered: Instant,
+        *,
+        streaming: bool = False,
     ) -> None:
-        """Writes the line of one request. `user` is whom the request acts as, `real_user` who sent it."""
+        """Writes the line of one request. `user` is whom the request acts as, `real_user` who sent it. Of a stream
+        only the beginning is known yet."""
         event: Manifest = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
             "level": "Metadata",
             "auditID": self._new_id(),
-            "stage": "ResponseComplete",
+            "stage": "ResponseStarted" if streaming else "ResponseComplete",
             "requestURI": request.target or request.path,
             "verb": route.verb,
             "user": user_info(real_user) if real_user else {},

@@ -157,7 +157,8 @@ class ApiServer:
         seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
         self.metrics.answered(labels, code, seconds, dry_run="dryRun" in request.query)
         if self._audit is not None:
-            self._audit.record(request, asked, who.acting, who.real, code, received, now)
+            streaming = not isinstance(answer, Response)
+            self._audit.record(request, asked, who.acting, who.real, code, received, now, streaming=streaming)
         if isinstance(answer, Stream):
             answer.chunks = self._counted(answer.chunks, labels)
         return answer
