@@ -11,7 +11,6 @@ from volcano.clock import VirtualClock
 from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Options, Query
 from volcano.kube.hub import Hub, SharedDecoder
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
-from volcano.kube.manifest import Key
 from volcano.kube.reconciler import Watch
 
 WATCH = Watch(CONFIG_MAP)
@@ -117,14 +116,15 @@ async def test_an_object_seen_through_several_watches_is_still_one(client: Count
 async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> None:
     hub = Hub(client, VirtualClock())
     told: list[Event] = []
-    await client.patch(
-        CONFIG_MAP, Key("default", "before"), {"data": {"a": "1"}}, options=Options(field_manager="a")
-    )
-    with hub.subscription(WATCH, told.append):
+    await client.create(CONFIG_MAP, config_map("owned", a="1"), options=Options(field_manager="a"))
+    with hub.subscription(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
         await settle()
-    changed = {**told[0].object, "data": {**told[0].object["data"], "b": "1"}}
+    changed = {**told[0].object, "data": {"a": "1", "b": "1"}}
     after = await client.update(CONFIG_MAP, changed, options=Options(field_manager="b"))
     assert [entry["manager"] for entry in after["metadata"]["managedFields"]] == ["a", "b"]
+    changed = {**told[0].object, "metadata": {"namespace": "default", "name": "owned"}}
+    after = await client.update(CONFIG_MAP, changed)
+    assert "a" in [entry["manager"] for entry in after["metadata"]["managedFields"]]
 
 
 def test_only_so_many_manifests_are_remembered() -> None:
