@@ -54,6 +54,9 @@ class PodGroupController(Reconciler):
         wanted = _group_name(pod)
         return (Key(pod["metadata"]["namespace"], wanted),) if group in ("", wanted) else ()
 
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or bool(self._group_of(event.object))
+
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == POD:
             return self._group_of(event.object)

@@ -16,6 +16,7 @@ from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
+from volcano.kube.hub import Hub
 from volcano.kube.reconciler import Brain
 from volcano.kube.runner import Runner
 from volcano.metrics import CollectorRegistry
@@ -127,10 +128,11 @@ async def _run(arguments: argparse.Namespace) -> None:
         await process.serve(arguments, stack, health, registry)
 
         async def work() -> None:
+            hub = Hub(client, clock)
             async with asyncio.TaskGroup() as group:
                 for brain in brains:
                     ready = _marker(waiting, brain.name)
-                    group.create_task(Runner(brain, client, clock, on_ready=ready).run())
+                    group.create_task(Runner(brain, client, clock, on_ready=ready, hub=hub).run())
 
         await process.lead_or_run(arguments, client, clock, work)
 

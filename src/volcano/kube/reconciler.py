@@ -149,8 +149,12 @@ class Reconciler(ABC):
     def written(self, operation: Operation, result: Manifest) -> None:  # noqa: B027 - optional
         """Hears of one successful write, beyond the index having taken it in."""
 
+    def wants(self, event: Event) -> bool:
+        """Whether an object is of any concern. Cheap: it spares the index what is of none, such as others' pods."""
+        return True
+
     def handle(self, event: Event) -> None:
-        if event.type is EventType.BOOKMARK:
+        if event.type is EventType.BOOKMARK or not self.wants(event):
             return
         known = self.index.get(event.kind, key_of(event.object))
         if not self.index.apply(event):

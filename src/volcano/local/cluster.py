@@ -27,6 +27,7 @@ from volcano.apiserver.store import Store
 from volcano.clock import Clock, SystemClock
 from volcano.kube.client import Client
 from volcano.kube.errors import AlreadyExists
+from volcano.kube.hub import Hub
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
@@ -77,6 +78,7 @@ class LocalCluster:
         self.registry: Registry
         self.client: Client
         self.scheduler: Scheduler
+        self._hub: Hub
         self.logs = ComponentLogs()
         self._random = random.Random(secrets.randbits(64))
         self._stack = AsyncExitStack()
@@ -104,6 +106,7 @@ class LocalCluster:
         )  # fmt: skip
         table.follow(self.registry.store, served_by_crd)
         self.client = DirectClient(self.registry)
+        self._hub = Hub(self.client, self.clock)
         credentials = self._credentials()
         server = self._api_server(credentials)
         await server.start()
@@ -215,7 +218,9 @@ class LocalCluster:
             self._supervise(parts.KUBERNETES, janitor.name, janitor.run)
 
     def _runner_of(self, brain: Brain) -> Callable[[], Awaitable[None]]:
-        runner = Runner(brain, self.client, self.clock, on_ready=lambda: self._mark(brain.name))
+        runner = Runner(
+            brain, self.client, self.clock, on_ready=lambda: self._mark(brain.name), hub=self._hub
+        )
         return runner.run
 
     async def _run_scheduler(self) -> None:

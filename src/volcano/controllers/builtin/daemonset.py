@@ -8,6 +8,7 @@ from volcano.controllers.builtin.pods import (
     available_at,
     fingerprint,
     is_over,
+    is_pod_of,
     is_ready,
     pod_from_template,
     scaled,
@@ -45,6 +46,9 @@ class DaemonSetController(Reconciler):
         super().__init__()
         self.index.by_controller(POD)
         self._shapes: dict[Key, object] = {}
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, DAEMON_SET)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == DAEMON_SET:

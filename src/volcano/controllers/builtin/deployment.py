@@ -3,7 +3,14 @@
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.builtin.pods import fingerprint, is_over, scaled, with_condition, would_change
+from volcano.controllers.builtin.pods import (
+    fingerprint,
+    is_over,
+    is_pod_of,
+    scaled,
+    with_condition,
+    would_change,
+)
 from volcano.kube.client import Event
 from volcano.kube.kinds import DEPLOYMENT, POD, REPLICA_SET
 from volcano.kube.manifest import (
@@ -33,6 +40,9 @@ class DeploymentController(Reconciler):
         super().__init__()
         self.index.by_controller(REPLICA_SET)
         self.index.by_controller(POD)
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, REPLICA_SET)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object

@@ -4,7 +4,14 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.builtin.pods import is_active, is_ready, phase, pod_from_template, would_change
+from volcano.controllers.builtin.pods import (
+    is_active,
+    is_pod_of,
+    is_ready,
+    phase,
+    pod_from_template,
+    would_change,
+)
 from volcano.kube.client import Event, Options
 from volcano.kube.kinds import BATCH_JOB, POD
 from volcano.kube.manifest import (
@@ -47,6 +54,9 @@ class JobController(Reconciler):
     def __init__(self) -> None:
         super().__init__()
         self.index.by_controller(POD)
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, BATCH_JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == BATCH_JOB:

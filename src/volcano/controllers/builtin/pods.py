@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.kube.kinds import POD
+from volcano.kube.kinds import POD, Kind
 from volcano.kube.manifest import (
     Manifest,
     condition_of,
@@ -116,6 +116,12 @@ def is_orphan(manifest: Manifest) -> bool:
 def is_controlled_by(manifest: Manifest, owner: Manifest) -> bool:
     reference = controller_of(manifest)
     return reference is not None and reference["uid"] == uid_of(owner)
+
+
+def is_pod_of(pod: Manifest, kind: Kind) -> bool:
+    """Whether a pod is managed by an object of a kind."""
+    owner = controller_of(pod)
+    return owner is not None and owner["kind"] == kind.kind and owner["apiVersion"] == kind.api_version
 
 
 def claims(owner: Manifest, pod: Manifest) -> bool:

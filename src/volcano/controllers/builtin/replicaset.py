@@ -9,6 +9,7 @@ from volcano.controllers.builtin.pods import (
     count_available,
     is_active,
     is_orphan,
+    is_pod_of,
     is_ready,
     pod_from_template,
     selector_of,
@@ -43,6 +44,9 @@ class ReplicaSetController(Reconciler):
         self.index.by_controller(POD)
         self.index.facet(POD, "orphan", lambda pod: (pod["metadata"]["namespace"],) if is_orphan(pod) else ())
         self.index.facet(REPLICA_SET, "namespace", lambda owner: (owner["metadata"]["namespace"],))
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, REPLICA_SET) or is_orphan(event.object)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object

@@ -7,6 +7,7 @@ from volcano.controllers.builtin.pods import (
     available_at,
     fingerprint,
     is_over,
+    is_pod_of,
     is_ready,
     pod_from_template,
     scaled,
@@ -42,6 +43,9 @@ class StatefulSetController(Reconciler):
         super().__init__()
         self.index.by_controller(POD)
         self.index.by_controller(CONTROLLER_REVISION)
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, STATEFUL_SET)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == STATEFUL_SET:

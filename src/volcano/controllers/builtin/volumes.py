@@ -33,6 +33,9 @@ class VolumeController(Reconciler):
             PERSISTENT_VOLUME_CLAIM, "unbound", lambda c: () if c["spec"].get("volumeName") else (True,)
         )
 
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or bool(_claims_of(event.object))
+
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
         if event.kind == PERSISTENT_VOLUME_CLAIM:
@@ -159,7 +162,7 @@ class VolumeController(Reconciler):
         }
 
 
-def _claims_of(pod: Manifest) -> Iterable[Hashable]:
+def _claims_of(pod: Manifest) -> list[Key]:
     namespace = pod["metadata"]["namespace"]
     return [
         Key(namespace, volume["persistentVolumeClaim"]["claimName"])
