@@ -193,3 +193,52 @@ def test_a_restarted_controller_changes_nothing_about_a_job_that_needs_nothing()
     cluster.settle()
     assert cluster.log[written:] == []
     assert phases_of(cluster) == ["Pending", "Running"]
+
+
+def test_a_pod_deleted_while_no_controller_runs_is_noticed() -> None:
+    cluster = running(job(tasks=[task(replicas=3)], policies=[policy("PodEvicted", "RestartJob")]))
+    cluster.kill()
+    cluster.remove(POD, Key("default", "j-main-1"), now=True)
+    cluster.start(controller())
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.job("j")["status"]["retryCount"]) == ("Running", 1)
+
+
+def test_pods_that_a_scaled_down_job_lost_while_no_controller_ran_are_not_missed() -> None:
+    cluster = running(job(tasks=[task(replicas=3)], policies=[policy("PodEvicted", "RestartJob")]))
+    cluster.kill()
+    cluster.change(JOB, Key("default", "j"), {"spec": {"tasks": [task(replicas=1)], "minAvailable": 1}})
+    cluster.remove(POD, Key("default", "j-main-2"), now=True)
+    cluster.start(controller())
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.pod_names()) == ("Running", ["j-main-0"])
+    assert "retryCount" not in cluster.job("j")["status"]
+
+
+def test_a_deletion_under_way_when_the_controller_starts_is_noticed() -> None:
+    cluster = running(job(policies=[policy("PodEvicted", "AbortJob")]))
+    cluster.remove(POD, Key("default", "j-main-1"))
+    cluster.kill()
+    cluster.start(controller())
+    cluster.run()
+    assert cluster.phase("j") == "Running"
+    cluster.reap()
+    assert cluster.phase("j") == "Aborting"
+
+
+def test_the_version_grows_once_for_each_tear_down() -> None:
+    cluster = running(job())
+    command(cluster, "AbortJob")
+    cluster.settle()
+    cluster.advance(1000)
+    assert cluster.job("j")["status"]["version"] == 1
+
+
+def test_very_many_pods_that_fail_at_once_are_restarted_in_turns() -> None:
+    many = [task(replicas=80)]
+    cluster = running(job(tasks=many, minAvailable=1, policies=[policy("PodFailed", "RestartPod")]))
+    for index in range(80):
+        cluster.set_pod(f"j-main-{index}", "Failed", exit_code=1)
+    cluster.settle()
+    assert {pod["status"]["phase"] for pod in cluster.pods()} == {"Running"}
+    assert cluster.job("j")["status"]["retryCount"] <= 2

@@ -180,7 +180,7 @@ def after(
     return cluster.phase("j"), status.get("retryCount", 0), status.get("version", 0), cluster.pod_names()
 
 
-# What the API server shows for as long as it takes, so that a crash cannot hide it.
+# What the API server shows for as long as it takes, or shows by what is missing, so that a crash cannot hide it.
 lasting = st.lists(
     st.tuples(
         st.sampled_from(["fail", "succeed", "unknown", "abort", "resume", "restart"]), st.integers(0, 5)
@@ -192,7 +192,7 @@ lasting = st.lists(
 
 @pytest.mark.slow
 @settings(QUICK, max_examples=2000)
-@given(jobs(), lasting, st.integers(1, 8))
+@given(jobs(), lasting, st.integers(0, 8))
 def test_no_crash_in_many_lives_changes_the_end_or_what_it_cost(
     manifest: Manifest, happenings: list[tuple[str, int]], crash_at: int
 ) -> None:
@@ -200,7 +200,7 @@ def test_no_crash_in_many_lives_changes_the_end_or_what_it_cost(
 
 
 @settings(QUICK, max_examples=60)
-@given(jobs(), lasting, st.integers(1, 6))
+@given(jobs(), lasting, st.integers(0, 6))
 def test_a_crash_changes_neither_the_end_nor_what_it_cost(
     manifest: Manifest, happenings: list[tuple[str, int]], crash_at: int
 ) -> None:

@@ -6,6 +6,7 @@ from typing import cast
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.job import events
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, patience_left, target_of
+from volcano.controllers.job.losses import notice_losses, settle_losses
 from volcano.controllers.job.memory import Memory, round_of
 from volcano.controllers.job.metrics import JobMetrics
 from volcano.controllers.job.observe import Observed, draw, observe
@@ -14,12 +15,12 @@ from volcano.controllers.job.phases import TEARDOWNS
 from volcano.controllers.job.plugins.keys import generate_key_pair
 from volcano.controllers.job.plugins.plugin import KeySource
 from volcano.controllers.job.podgroup import phase_of, says_the_same
-from volcano.controllers.job.policies import Trigger, most_severe, resolve, triggers
+from volcano.controllers.job.policies import Trigger, most_severe, triggers
 from volcano.controllers.job.reconcile import Operations, Request, reconcile
 from volcano.controllers.job.roster import member_of
 from volcano.controllers.job.status import parse_status
 from volcano.controllers.job.targets import join_targets
-from volcano.controllers.job.terms import LIVE, Action, Happening, Phase, action_named
+from volcano.controllers.job.terms import Action, Happening, Phase, action_named
 from volcano.controllers.job.ttl import clean_up, seconds_left
 from volcano.kube import duration
 from volcano.kube.client import Event, EventType
@@ -171,11 +172,14 @@ class JobController(Reconciler):
             return Plan([delete(COMMAND, command) for command in commands])
         memory = self._memories.setdefault(uid_of(manifest), Memory())
         self._uids[key] = uid_of(manifest)
+        is_first_look = memory.blueprint is None
         if memory.blueprint is None or not memory.blueprint.fits(manifest):
             memory.blueprint = draw(manifest, self._scheduler_name, self._keys)
         seen = observe(self.index, manifest, memory.blueprint, memory.roster)
         if seen is None:
             return self._unreadable(manifest, memory, now)
+        if is_first_look:
+            notice_losses(seen)
         plan = self._decide(seen, memory, commands, now)
         return Plan(memory.unsaid(plan.operations, now), plan.again_after)
 
@@ -205,7 +209,7 @@ class JobController(Reconciler):
         if 0 <= self._max_refusals < memory.refusals:
             cause = "the retry limit was reached: the server keeps refusing what the job needs"
             return Request(Action.TERMINATE, cause=cause), [], None
-        _settle_losses(seen, memory)
+        settle_losses(seen, memory)
         found = triggers(seen.job, seen.status, seen.roster, phase_of(seen.group))
         times = memory.timers.sort(found, now)
         said: Operations = [
@@ -306,27 +310,6 @@ def _wait_for_job(commands: Sequence[Manifest], now: Instant) -> Plan:
     late = list(patience_left(commands, now))
     waits = [left for _, left in late if left > 0]
     return Plan([delete(COMMAND, command) for command, left in late if left <= 0], min(waits, default=None))
-
-
-def _settle_losses(seen: Observed, memory: Memory) -> None:
-    """Drops lost pods that were answered for, that nobody asks about, or that are back."""
-    status, roster = seen.status, seen.roster
-    watching = status.phase in LIVE or status.phase is Phase.RESTARTING
-    for uid, member in list(roster.lost.items()):
-        task = seen.job.task(member.task)
-        policies = (*task.policies, *seen.job.policies) if task else ()
-        policy = resolve(policies, Happening.POD_EVICTED)
-        back = roster.members.get(member.name)
-        if (
-            not watching
-            or memory.was_acted_on(uid, status)
-            or member.version < status.version
-            or policy is None
-            or (policy.timeout and back is not None and back.state == "Running")
-            or (policy.action is Action.RESTART_POD and not policy.timeout)
-        ):
-            del roster.lost[uid]
-            memory.acted.pop(uid, None)
 
 
 def _cause(chosen: Sequence[Trigger]) -> str:
