@@ -95,6 +95,13 @@ func inNamespace(w *world, run func(*world) error) error {
 	if _, err := w.client.CoreV1().Namespaces().Create(w.context, namespace, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the namespace: %w", err)
 	}
+	ready := eventually(func() (bool, error) { // pods are refused until it is there, by a real server as well
+		_, err := w.client.CoreV1().ServiceAccounts(w.namespace).Get(w.context, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+	if ready != nil {
+		return fmt.Errorf("waiting for the service account: %w", ready)
+	}
 	return run(w)
 }
 

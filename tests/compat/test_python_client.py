@@ -59,9 +59,10 @@ def core(api: Any) -> Any:
 
 @pytest.fixture
 def room(core: Any, request: pytest.FixtureRequest) -> str:
-    """A namespace of the test's own."""
+    """A namespace of the test's own, with the service account without which pods are refused."""
     name = f"room-{abs(hash(request.node.name)) % 10**8}"
     core.create_namespace({"metadata": {"name": name}})
+    eventually(lambda: core.list_namespaced_service_account(name).items)
     return name
 
 
