@@ -42,7 +42,7 @@ def _places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from _places(item, (*way, step))
 
 
-def _garbled(manifest: Manifest, random: Random) -> Manifest:
+def garbled(manifest: Manifest, random: Random) -> Manifest:
     """The manifest with up to three fields replaced by something odd, or dropped."""
     result = copy.deepcopy(manifest)
     for _ in range(random.randint(1, 3)):
@@ -84,7 +84,7 @@ def _fuzz(seed: int, rounds: int) -> tuple[int, int]:
         old = copy.deepcopy(original)
         if kind.namespaced:
             old["metadata"].setdefault("namespace", "default")
-        new = _garbled(old, random)
+        new = garbled(old, random)
         strategy.default(old)
         strategy.before_create(old, truth.NOW)
         try:
@@ -106,7 +106,7 @@ def test_odd_objects_are_refused_or_accepted_and_nothing_else() -> None:
 def test_a_quick_look_never_overlooks_what_a_close_look_finds() -> None:
     random, originals, quick = Random(7), truth.given_manifests(), 0
     for _ in range(3_000):
-        manifest = _garbled(random.choice(originals), random)
+        manifest = garbled(random.choice(originals), random)
         type_ = facts.type_of(truth.kind_of(manifest))
         assert type_ is not None
         if well_formed(type_.name)(manifest):

@@ -12,6 +12,16 @@ from volcano.kube.errors import Cause
 from volcano.kube.manifest import Manifest
 
 Change = Callable[[Any], None]
+# With faults of these kinds, rules may not find what they look at: they are not asked.
+_BLOCKING = frozenset(
+    f"FieldValue{name}" for name in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
+)
+_NOT_ASKED = Cause(
+    "FieldValueInvalid",
+    "Invalid value: null: some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation",
+    "<nil>",
+)
 
 
 class CompiledSchema:
@@ -25,7 +35,7 @@ class CompiledSchema:
         return structural.compile_schema(self.source, root=True).check
 
     @cached_property
-    def _prune(self) -> Change | None:
+    def _prune(self) -> Change:
         return _pruner(self.source, keep=IMPLICIT)
 
     @cached_property
@@ -38,18 +48,18 @@ class CompiledSchema:
 
     def causes(self, manifest: Manifest, old: Manifest | None = None) -> list[Cause]:
         """Everything wrong with an object. What an update leaves as it was is not complained about again."""
-        problems = self._check(manifest)
-        if problems:
-            causes = structural.causes_of(problems)
-            return (
-                causes if old is None else [cause for cause in causes if not _untouched(cause, manifest, old)]
-            )
-        return self._rules.causes(manifest, old) if self._rules is not None else []
+        causes = structural.causes_of(self._check(manifest))
+        if old is not None and causes:
+            causes = [cause for cause in causes if not _untouched(cause, manifest, old)]
+        if self._rules is None:
+            return causes
+        if any(cause.reason in _BLOCKING for cause in causes):
+            return [*causes, _NOT_ASKED]
+        return causes + self._rules.causes(manifest, old)
 
     def prune(self, manifest: Manifest) -> None:
         """Drops the fields the schema does not know."""
-        if self._prune is not None:
-            self._prune(manifest)
+        self._prune(manifest)
 
     def default(self, manifest: Manifest) -> None:
         """Fills in the schema's defaults."""
@@ -59,14 +69,6 @@ class CompiledSchema:
     def unknown_fields(self, manifest: Manifest) -> list[str]:
         """The paths of the fields that `prune` would drop."""
         return [path.removeprefix(".") for path in _unknown(manifest, self.source, "", IMPLICIT)]
-
-
-def _descends(schema: Mapping[str, Any] | None) -> bool:
-    """Whether there is anything to prune below a schema."""
-    if not isinstance(schema, Mapping):
-        return False
-    kind = schema.get("type")
-    return kind == "object" or (kind == "array" and _descends(schema.get("items"))) or "properties" in schema
 
 
 def _keeps_others(schema: Mapping[str, Any]) -> bool:
@@ -83,51 +85,62 @@ def _known(schema: Mapping[str, Any], keep: tuple[str, ...]) -> frozenset[str]:
     return frozenset((*(schema.get("properties") or {}), *keep, *implicit))
 
 
-def _pruner(schema: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Change | None:
-    if not _descends(schema):
-        return None
-    if schema.get("type") == "array":
-        item = _pruner(schema["items"])
-        return None if item is None else lambda value: _each_item(value, item)
-    known = _known(schema, keep)
-    open_ended = _keeps_others(schema)
-    below = {
-        name: change
-        for name, sub in (schema.get("properties") or {}).items()
-        if name not in keep and (change := _pruner(sub)) is not None
-    }
-    extra = schema.get("additionalProperties")
-    others = _pruner(extra) if isinstance(extra, Mapping) else None
+def _pruner(schema: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Change:
+    """Drops unknown fields, and nulls where a schema does not allow any. It goes by the value, as a real server:
+    an object where the schema wants something else has no known fields at all."""
+    properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
+    preserves = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
+    known, open_ended = _known(schema, keep), _keeps_others(schema)
+    if not known and not schema.get("items") and (preserves or not open_ended):
+        return _leave if preserves else _empty
+    below = {name: _leave if name in keep else _pruner(sub) for name, sub in properties.items()}
+    below |= dict.fromkeys((*keep, *(known - below.keys())), _leave)
+    others = _pruner(extra) if isinstance(extra, Mapping) else _leave
+    items = _pruner(schema["items"]) if schema.get("items") else _leave if preserves else _empty
+    nullable = {name for name, sub in properties.items() if sub.get("nullable")} | set(keep)
+    lenient = preserves or extra is True or (isinstance(extra, Mapping) and bool(extra.get("nullable")))
 
     def prune(value: Any) -> None:
-        if not isinstance(value, dict):
+        if value.__class__ is list:
+            for item in value:
+                items(item)
+        if value.__class__ is not dict:
             return
         if not open_ended and not known.issuperset(value):
             for name in [name for name in value if name not in known]:
                 del value[name]
+        nulls = []
         for name, item in value.items():
-            change = below.get(name)
-            if change is not None:
-                change(item)
-            elif others is not None and name not in known:
-                others(item)
+            if item.__class__ is dict or item.__class__ is list:
+                below.get(name, others)(item)
+            elif item is None and name not in nullable and (name in known or not lenient):
+                nulls.append(name)
+        for name in nulls:
+            del value[name]
 
     return prune
 
 
-def _each_item(value: Any, change: Change) -> None:
-    if isinstance(value, list):
+def _leave(value: Any) -> None:
+    """Whatever it is, it stays."""
+
+
+def _empty(value: Any) -> None:
+    """Nothing is known about the fields of objects here."""
+    if value.__class__ is dict:
+        value.clear()
+    elif value.__class__ is list:
         for item in value:
-            change(item)
+            _empty(item)
 
 
 def _unknown(value: Any, schema: Any, path: str, keep: tuple[str, ...] = ()) -> Iterator[str]:
-    if not _descends(schema):
-        return
-    if schema.get("type") == "array":
-        if isinstance(value, list):
+    """The paths of fields that `_pruner` drops for being unknown."""
+    schema = schema if isinstance(schema, Mapping) else {}
+    if isinstance(value, list):
+        if schema.get("items") or not schema.get("x-kubernetes-preserve-unknown-fields"):
             for index, item in enumerate(value):
-                yield from _unknown(item, schema["items"], f"{path}[{index}]")
+                yield from _unknown(item, schema.get("items"), f"{path}[{index}]")
         return
     if not isinstance(value, dict):
         return
@@ -140,6 +153,12 @@ def _unknown(value: Any, schema: Any, path: str, keep: tuple[str, ...] = ()) -> 
             yield from _unknown(item, properties[name], f"{path}.{name}")
         elif name not in known and isinstance(extra, Mapping):
             yield from _unknown(item, extra, f"{path}.{name}")
+
+
+def _each_item(value: Any, change: Change) -> None:
+    if isinstance(value, list):
+        for item in value:
+            change(item)
 
 
 def _defaulter(schema: Any) -> Change | None:

@@ -84,13 +84,14 @@ def _checker(
     """Type first; then what applies to any value; then what applies to values of that type."""
     type_name = "integer,string" if schema.get("x-kubernetes-int-or-string") else schema.get("type", "")
     nullable = bool(schema.get("nullable"))
+    name = _enforced_format(schema)
     enforced = bool(type_name)
 
     def check(value: Any) -> list[Problem] | None:
         kind = type(value)
         problems: list[Problem] | None = None
         if kind is not wanted and enforced and not _fits(value, type_name, nullable):
-            problems = [_wrong_type(type_name, value)]
+            problems = [_wrong_type(type_name, value, name)]
         if value is None:
             return problems
         for each in checks:
@@ -117,12 +118,20 @@ def _fits(value: Any, type_name: str, nullable: bool) -> bool:
     return kind is _TYPES.get(type_name)
 
 
-def _wrong_type(type_name: str, value: Any) -> Problem:
-    actual = _NAMES.get(type(value), "string")
-    return Problem(
-        "FieldValueTypeInvalid",
-        f'Invalid value: "{actual}": {{path}} in body must be of type {type_name}: "{actual}"',
-    )
+def _enforced_format(schema: Schema) -> str:
+    name = str(schema.get("format") or "")
+    known = {"integer": name in _INT_RANGES, "number": name in ("float", "double")}
+    return name if known.get(schema.get("type", ""), False) or format_named(name) else ""
+
+
+def _wrong_type(type_name: str, value: Any, format_name: str) -> Problem:
+    """parity: where the schema has a format, it and the value's own format are named instead of the types."""
+    wanted, actual = type_name, _NAMES.get(type(value), "string")
+    if format_name and value is not None and not isinstance(value, str | list):
+        wanted = format_name
+        actual = {bool: "", int: "int64", float: "float64"}.get(type(value), "")
+    text = f'Invalid value: "{actual}": {{path}} in body must be of type {wanted}: "{actual}"'
+    return Problem("FieldValueTypeInvalid", text)
 
 
 def _invalid(value: Any, rule: str) -> list[Problem]:
@@ -287,12 +296,13 @@ def _number(schema: Schema) -> Check | None:
     wording = f"Checked value must be of type integer with format {schema.get('format')} in {{path}}"
 
     def check(value: Any) -> list[Problem] | None:
-        if size is not None and not size[0] <= value <= size[1]:
-            return [Problem("Composite", f'Invalid value: "": {wording}')]
+        problems = []
+        if size is not None and not (size[0] <= value <= size[1] and value == int(value)):
+            problems.append(Problem("Composite", f'Invalid value: "": {wording}'))
         for holds, rule in bounds:
             if not holds(value):
-                return _invalid(value, rule)
-        return None
+                problems += _invalid(value, rule)
+        return problems or None
 
     return check
 
@@ -322,7 +332,7 @@ def _array(schema: Schema) -> Check | None:
             for index, item in enumerate(value):
                 if type(item) is not plain and (found := look(item)):
                     problems += [problem.under(f"[{index}]") for problem in found]
-        if unique is not None and size > 1:
+        if unique is not None:
             problems += unique(value)
         return problems or None
 
@@ -331,49 +341,62 @@ def _array(schema: Schema) -> Check | None:
 
 def _uniqueness(schema: Schema) -> Callable[[list[Any]], list[Problem]] | None:
     """Finds items that lists of type set or map may hold only once."""
-    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
-    if kind not in ("set", "map"):
+    kind, keys = schema.get("x-kubernetes-list-type"), tuple(schema.get("x-kubernetes-list-map-keys") or ())
+    if kind == "set":
+        return lambda value: _repeated(value) if len(value) > 1 else []
+    if kind != "map":
         return None
     properties = (schema.get("items") or {}).get("properties") or {}
     defaults = {key: (properties.get(key) or {}).get("default") for key in keys}
 
     def identity(item: Any) -> Any:
-        if kind == "set" or not isinstance(item, dict):
-            return item
-        named = {key: item.get(key, defaults[key]) for key in keys}
+        named = {key: (item or {}).get(key, defaults[key]) for key in keys}
         return {key: value for key, value in named.items() if value is not None}
 
     def duplicates(value: list[Any]) -> list[Problem]:
-        seen: set[str] = set()
-        problems = []
         for index, item in enumerate(value):
-            text = json.dumps(identity(item), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-            if text in seen:
-                problem = Problem(
-                    "FieldValueDuplicate", f"Duplicate value: {text.replace('{path}', '{ path }')}"
-                )
-                problems.append(problem.under(f"[{index}]"))
-            seen.add(text)
-        return problems
+            if item.__class__ is not dict and item is not None:
+                text = f"Invalid value: {_safe(item)}: must be an object for an array of list-type map"
+                return [Problem("FieldValueInvalid", text).under(f"[{index}]")]
+        return _repeated([identity(item) for item in value]) if len(value) > 1 else []
 
     return duplicates
 
 
+def _repeated(values: list[Any]) -> list[Problem]:
+    seen: set[str] = set()
+    problems = []
+    for index, value in enumerate(values):
+        text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        if text in seen:
+            shown_text = text.replace("{path}", "{ path }")
+            problems.append(
+                Problem("FieldValueDuplicate", f"Duplicate value: {shown_text}").under(f"[{index}]")
+            )
+        seen.add(text)
+    return problems
+
+
 def _object(schema: Schema) -> Check | None:
-    children = {name: compile_schema(sub) for name, sub in (schema.get("properties") or {}).items()}
+    nodes = {name: compile_schema(sub) for name, sub in (schema.get("properties") or {}).items()}
+    children = {name: (node.plain, node.check) for name, node in nodes.items()}
     extra = schema.get("additionalProperties")
-    others = compile_schema(extra) if isinstance(extra, Mapping) else None
+    others: tuple[type | None, Check | None] = (None, None)
+    if isinstance(extra, Mapping):
+        node = compile_schema(extra)
+        others = (node.plain, node.check)
     required = tuple(schema.get("required") or ())
     most, least = schema.get("maxProperties"), schema.get("minProperties")
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
-    if not children and others is None and not required and most is None and not least and not embedded:
+    if not children and others[1] is None and not required and most is None and not least and not embedded:
         return None
+    find: Callable[..., tuple[type | None, Check | None]] = children.get
 
     def check(value: Any) -> list[Problem] | None:
         problems: list[Problem] = []
         for name, item in value.items():
-            node = children.get(name, others)
-            if node is not None and type(item) is not node.plain and (found := node.check(item)):
+            plain, look = find(name, others)
+            if item.__class__ is not plain and look is not None and (found := look(item)):
                 problems += [problem.under(f".{name}") for problem in found]
         for name in required:
             if name not in value:

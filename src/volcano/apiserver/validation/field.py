@@ -1,6 +1,7 @@
 """Field errors: the nine ways a field can be wrong, printed as a real API server prints them."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -101,4 +102,5 @@ def shown(value: Any) -> str:
     """A value as field errors print it: strings quoted, numbers plain, the rest as JSON."""
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return re.sub(r"\\u00([01][0-9a-f])", r"\\x\1", text) if isinstance(value, str) else text
