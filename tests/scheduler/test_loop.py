@@ -1,0 +1,256 @@
+"""The whole flow against the real store: list, decide, write, confirm; and what happens when writes are refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from tests.apiserver.registries import namespace, registry
+from tests.builders import JobManifests, job, node, pod, podgroup, priority_class, queue
+from volcano.apiserver.direct import DirectClient
+from volcano.clock import VirtualClock
+from volcano.kube import crds, kinds
+from volcano.kube.client import DEFAULTS, Options
+from volcano.kube.errors import Conflict, Unavailable
+from volcano.kube.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.scheduler.config import shipped
+from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.source import ConfigSource
+
+KINDS = kinds.by_gvk([kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS])
+
+
+class Flaky(DirectClient):
+    """The real client, with a say in which writes are refused."""
+
+    refuse: Callable[[str, Manifest], Exception | None] = staticmethod(lambda sub, manifest: None)
+    writes = 0
+
+    async def create(
+        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
+    ) -> Manifest:
+        error = self.refuse(subresource, manifest)
+        if error is not None:
+            raise error
+        self.writes += 1
+        return await super().create(kind, manifest, subresource=subresource, options=options)
+
+
+class Bench:
+    """A store, a scheduler, and a clock that the test turns."""
+
+    def __init__(self, client: Flaky, clock: VirtualClock, scheduler: Scheduler) -> None:
+        self.client, self.clock, self.scheduler = client, clock, scheduler
+
+    async def add(self, *things: Manifest | JobManifests) -> None:
+        for thing in things:
+            manifests = [thing.group, *thing.pods] if isinstance(thing, JobManifests) else [thing]
+            for manifest in manifests:
+                await self._create(manifest)
+
+    async def _create(self, manifest: Manifest) -> None:
+        kind = KINDS[manifest["apiVersion"], manifest["kind"]]
+        for name in ("uid", "resourceVersion", "creationTimestamp"):
+            manifest["metadata"].pop(name, None)
+        status = manifest.pop("status", None)
+        await DirectClient.create(self.client, kind, manifest)
+        if status and kind in (kinds.NODE, kinds.QUEUE, kinds.POD):
+            key = Key(manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"])
+            await self.client.patch(kind, key, {"status": status}, subresource="status")
+
+    async def until(self, wanted: Callable[[], Any]) -> None:
+        """Turns the clock until something holds; fails after enough turns."""
+        for _ in range(400):
+            if await wanted():
+                return
+            self.clock.advance(0.05)
+            await asyncio.sleep(0.001)
+        pytest.fail("it never came to be")
+
+    async def nodes_of(self, *names: str) -> list[str]:
+        found = [await self.client.get(kinds.POD, Key("default", name)) for name in names]
+        return [manifest["spec"].get("nodeName", "") for manifest in found]
+
+    async def phase(self, name: str) -> str:
+        group = await self.client.get(kinds.POD_GROUP, Key("default", name))
+        return str(group.get("status", {}).get("phase", ""))
+
+
+@asynccontextmanager
+async def bench(conf: str | None = None, **options: Any) -> AsyncIterator[Bench]:
+    clock = VirtualClock()
+    client = Flaky(registry(clock=clock))
+    for manifest in crds.load():
+        await client.create(CRD, manifest)
+    await client.create(NAMESPACE, namespace("default"))
+    scheduler = Scheduler(client, ConfigSource(conf), clock, **options)
+    running = asyncio.create_task(scheduler.run())
+    made = Bench(client, clock, scheduler)
+
+    async def synced() -> bool:
+        if running.done():
+            running.result()
+        return scheduler.synced
+
+    await made.until(synced)
+    try:
+        yield made
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_job_is_admitted_placed_and_said_to_run() -> None:
+    async with bench() as b:
+        await b.add(node("n1", cpu=2), job("j", 2, phase=""))
+        names = ["j-worker-0", "j-worker-1"]
+
+        async def bound() -> bool:
+            return await b.nodes_of(*names) == ["n1", "n1"]
+
+        async def running() -> bool:
+            return await b.phase("j") == "Running"
+
+        await b.until(bound)
+        await b.until(running)
+        found = await b.client.get(kinds.QUEUE, Key("", "default"))
+        assert found["status"]["allocated"] == {"cpu": "2", "pods": "2"}
+        assert await b.client.get(kinds.QUEUE, Key("", "root"))
+
+
+async def test_one_write_binds_a_pod() -> None:
+    async with bench() as b:
+        await b.add(node("n1", cpu=20), job("j", 10, phase="Inqueue"))
+        before = b.client.writes
+
+        async def bound() -> bool:
+            return all(await b.nodes_of(*(f"j-worker-{i}" for i in range(10))))
+
+        await b.until(bound)
+        creations = b.client.writes - before
+        assert creations <= 10 + 2  # the bindings, and events about the PodGroup
+
+
+async def test_a_gang_without_room_says_why_and_starts_when_there_is_room() -> None:
+    async with bench() as b:
+        await b.add(node("n1", cpu=1), job("j", 2, phase=""))
+
+        async def told() -> bool:
+            found = await b.client.get(kinds.POD_GROUP, Key("default", "j"))
+            condition = condition_of(found, "Unschedulable")
+            return condition is not None and "queue default" in condition["message"]
+
+        async def pod_told() -> bool:
+            found = await b.client.get(kinds.POD, Key("default", "j-worker-0"))
+            condition = condition_of(found, "PodScheduled")
+            return condition is not None and condition["status"] == "False"
+
+        async def bound() -> bool:
+            return all(await b.nodes_of("j-worker-0", "j-worker-1"))
+
+        await b.until(told)
+        await b.until(pod_told)
+        await b.add(node("n2", cpu=2))
+        await b.until(bound)
+
+
+async def test_a_refused_binding_is_tried_again() -> None:
+    async with bench() as b:
+        refusals = iter([Conflict("no"), Unavailable("away"), Conflict("no")])
+        b.client.refuse = lambda sub, manifest: next(refusals, None) if sub == "binding" else None
+        await b.add(node("n1"), job("j", 1, phase="Inqueue"))
+
+        async def bound() -> bool:
+            return await b.nodes_of("j-worker-0") == ["n1"]
+
+        await b.until(bound)
+        assert next(refusals, None) is None
+
+
+async def test_preemption_deletes_the_victim_and_nominates_its_node() -> None:
+    async with bench(shipped("volcano-scheduler-preempt.conf")) as b:
+        await b.add(
+            priority_class("high", 100), node("n1", cpu=1), job("low", 1, phase="Inqueue", min_available=0)
+        )
+
+        async def bound() -> bool:
+            return await b.nodes_of("low-worker-0") == ["n1"]
+
+        await b.until(bound)
+        await b.client.patch(
+            kinds.POD, Key("default", "low-worker-0"), {"status": {"phase": "Running"}}, subresource="status"
+        )
+        await b.add(job("high", 1, phase="Inqueue", priority_class="high"))
+
+        async def going() -> bool:
+            victim = await b.client.get(kinds.POD, Key("default", "low-worker-0"))
+            waiting = await b.client.get(kinds.POD, Key("default", "high-worker-0"))
+            disrupted = condition_of(victim, "DisruptionTarget")
+            return (
+                bool(victim["metadata"].get("deletionTimestamp"))
+                and disrupted is not None
+                and waiting["status"].get("nominatedNodeName") == "n1"
+            )
+
+        await b.until(going)
+
+
+async def test_pods_of_the_default_scheduler_are_served_where_we_are_the_only_one() -> None:
+    async with bench(serve_default=True) as b:
+        lonely = pod("lonely", scheduler="default-scheduler")
+        await b.add(node("n1"), lonely)
+
+        async def bound() -> bool:
+            return await b.nodes_of("lonely") == ["n1"]
+
+        await b.until(bound)
+
+
+async def test_a_bad_configuration_schedules_nothing_until_it_is_mended() -> None:
+    async with bench("actions: dance") as b:
+        assert not b.scheduler.ready
+        await b.add(node("n1"), job("j", 1, phase="Inqueue"))
+        for _ in range(20):
+            b.clock.advance(0.1)
+            await asyncio.sleep(0.001)
+        assert await b.nodes_of("j-worker-0") == [""]
+        b.scheduler.source.offer(shipped())
+
+        async def bound() -> bool:
+            return await b.nodes_of("j-worker-0") == ["n1"]
+
+        await b.until(bound)
+        assert b.scheduler.ready
+
+
+async def test_a_cluster_at_rest_is_left_alone() -> None:
+    async with bench() as b:
+        await b.add(node("n1", cpu=1), job("j", 1, phase="Inqueue"), job("k", 2, phase="Inqueue"))
+
+        async def settled() -> bool:
+            return await b.nodes_of("j-worker-0") == ["n1"] and b.scheduler.write_back.pending == 0
+
+        await b.until(settled)
+        for _ in range(60):
+            b.clock.advance(0.2)
+            await asyncio.sleep(0.001)
+        before = b.client._registry.store.version
+        for _ in range(60):
+            b.clock.advance(0.2)
+            await asyncio.sleep(0.001)
+        assert b.client._registry.store.version == before
+
+
+async def test_queues_exist_and_a_users_queue_is_served() -> None:
+    async with bench() as b:
+        await b.add(
+            queue("mine"), node("n1"), JobManifests(podgroup("g", queue="mine"), (pod("p", group="g"),))
+        )
+
+        async def bound() -> bool:
+            return await b.nodes_of("p") == ["n1"]
+
+        await b.until(bound)

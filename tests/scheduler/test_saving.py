@@ -1,0 +1,75 @@
+"""A saved snapshot, replayed, gives the same decisions."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.builders import START, job, node, queue
+from tests.scenario import cluster_of, config
+from tests.strategies import World, worlds
+from volcano.entry.scheduler import main
+from volcano.scheduler.cycle import schedule
+from volcano.scheduler.saving import SnapshotError, load, save
+
+EVERYTHING = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=list(HealthCheck))
+@given(worlds())
+def test_a_replay_decides_as_the_original_did(world: World) -> None:
+    snapshot, used = cluster_of(**world.parts()).snapshot(START, 5), config(actions=EVERYTHING)
+    again, text = load(save(snapshot, used.text))
+    assert text == used.text
+    moved = [str(d) for d in schedule(snapshot, used).decisions]
+    assert sorted(str(d) for d in schedule(again, used).decisions) == sorted(moved)
+
+
+def test_constraints_survive() -> None:
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+                ]
+            }
+        },
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+            ]
+        },
+    }
+    spec = {"affinity": affinity, "tolerations": [{"key": "x", "operator": "Exists"}]}
+    snapshot = cluster_of(nodes=[node("n", labels={"disk": "ssd"})], jobs=[job("j", 1, spec=spec)]).snapshot(
+        START
+    )
+    again, _ = load(save(snapshot, ""))
+    (before,), (after,) = (s.jobs["default/j"].tasks.values() for s in (snapshot, again))
+    assert after.shape.constraints == before.shape.constraints
+
+
+@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"{"), gzip.compress(b'{"format": "other"}')])
+def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
+    with pytest.raises(SnapshotError):
+        load(data)
+
+
+def test_vc_scheduler_replays_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = cluster_of(
+        nodes=[node("n1", cpu=2)], jobs=[job("fits", 2, age=9), job("waits", 1)], queues=[queue("default")]
+    )
+    path = tmp_path / "snapshot.json.gz"
+    path.write_bytes(save(cluster.snapshot(START, 3), config(plugins=["gang", "predicates"]).text))
+    assert main(["--replay", str(path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "bind      default/fits-worker-0 → n1" in lines
+    assert any(
+        line.startswith("waits     default/waits at resources: 0/1 nodes are available") for line in lines
+    )
+
+
+def test_vc_scheduler_says_what_is_not_built() -> None:
+    with pytest.raises(SystemExit):
+        main(["--scheduler-sharding-mode=hard"])
