@@ -319,7 +319,9 @@ def _operations(
     for method, (verb, action, parameters) in methods.items():
         if verb not in kind.verbs or verb == NOT_SERVED.get(kind):
             continue
-        types = _PATCHES if method == "patch" else ("application/json",)
+        # Custom resources know no strategic merge; kubectl sends one wherever it is offered.
+        patches = _PATCHES if facts.type_of(kind) is not None else _PATCHES[:-1]
+        types = patches if method == "patch" else ("application/json",)
         item[method] = {
             "operationId": "_".join(
                 filter(None, (action, kind.group, kind.version, kind.plural, subresource))

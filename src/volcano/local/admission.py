@@ -7,21 +7,31 @@ from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
 
 
-def in_process(settings: Settings) -> Admit:
-    """The rules as an admission step of the API server."""
+def completing(settings: Settings) -> Admit:
+    """Our defaults, as an admission step before webhooks and validation."""
+
+    async def admit(
+        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        if request.subresource or new is None or not governed(request.kind):
+            return new
+        return complete(Request(request.operation, request.kind, request.key, new, old, lookup, settings))
+
+    return admit
+
+
+def judging(settings: Settings) -> Admit:
+    """Our rules, as an admission step after the schema has been checked: what they look at has the right shape."""
 
     async def admit(
         request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
         if request.subresource or not governed(request.kind):
             return new
-        review = Request(request.operation, request.kind, request.key, new, old, lookup, settings)
-        completed = complete(review)
-        review = Request(request.operation, request.kind, request.key, completed, old, lookup, settings)
-        found = complaints(review)
+        found = complaints(Request(request.operation, request.kind, request.key, new, old, lookup, settings))
         if found:
             raise _refusal(request, found)
-        return completed
+        return new
 
     return admit
 

@@ -41,7 +41,7 @@ from volcano.kube.errors import Cause
 from volcano.kube.kinds import CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reconciler import Brain
-from volcano.local.admission import in_process
+from volcano.local.admission import completing, judging
 from volcano.local.configmap import ConfigMapSource
 from volcano.local.state import STATE_FILE
 from volcano.nodes.pools import SimulatedNode
@@ -120,8 +120,8 @@ async def refresh_crd(client: Client, manifest: Manifest) -> None:
 
 def admission(random: Random) -> tuple[list[Admit], list[Admit]]:
     """What fills in and judges before webhooks are asked, and what counts the final object."""
-    rules = in_process(AdmissionSettings(check_template=check_template))
-    return [*before_webhooks(random), rules], after_webhooks()
+    settings = AdmissionSettings(check_template=check_template)
+    return [*before_webhooks(random), completing(settings)], [judging(settings), *after_webhooks()]
 
 
 def check_template(value: Manifest) -> Iterable[Cause]:
