@@ -1,6 +1,7 @@
 """What every client may rely on, whoever answers. Where ours and the real server disagree, the real one is right."""
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from volcano.kube.errors import (
     Invalid,
     NotFound,
     Timeout,
+    UnsupportedMediaType,
 )
 from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, NAMESPACE, POD, SECRET, Kind
 from volcano.kube.manifest import Key, Manifest, uid_of
@@ -696,3 +698,271 @@ async def test_an_event_has_two_faces(room: Room) -> None:
     assert await room.names(kinds.EVENTS_EVENT, fields="regarding.uid=u1") == ["e1"]
     assert await room.names(kinds.EVENT, fields="involvedObject.uid=u1,reason=Started") == ["e1"]
     assert await room.names(kinds.EVENT, fields="involvedObject.uid=u2") == []
+
+
+# What exactly is answered
+
+
+async def test_a_deletion_answers_with_what_was_deleted(room: Room) -> None:
+    created = await room.create(room.config())
+    status = await room.client.delete(CONFIG_MAP, room.key("settings"))
+    assert (status["kind"], status["status"]) == ("Status", "Success")
+    assert status["details"] == {"name": "settings", "kind": "configmaps", "uid": uid_of(created)}
+    deployment = await room.create(room.deployment(), DEPLOYMENT)
+    status = await room.client.delete(DEPLOYMENT, room.key("web"))
+    assert status["details"] == {
+        "name": "web",
+        "group": "apps",
+        "kind": "deployments",
+        "uid": uid_of(deployment),
+    }
+
+
+@pytest.mark.parametrize(
+    ("propagation", "finalizers"),
+    [
+        pytest.param("Foreground", ["foregroundDeletion"], id="foreground"),
+        pytest.param("Orphan", ["orphan"], id="orphan"),
+    ],
+)
+async def test_a_policy_is_kept_as_a_finalizer(room: Room, propagation: str, finalizers: list[str]) -> None:
+    await room.create(room.deployment(), DEPLOYMENT)
+    await room.client.delete(DEPLOYMENT, room.key("web"), options=Options(propagation=propagation))
+    going = await room.client.get(DEPLOYMENT, room.key("web"))
+    assert going["metadata"]["finalizers"] == finalizers
+    assert going["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert going["metadata"]["generation"] == 2
+
+
+async def test_batch_jobs_leave_their_pods_behind_unless_told_otherwise(room: Room) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "busybox:1"}]}}
+    job = {"metadata": {"name": "sum", "namespace": room.namespace}, "spec": {"template": template}}
+    await room.client.create(kinds.BATCH_JOB, {"apiVersion": "batch/v1", "kind": "Job", **job})
+    await room.client.delete(kinds.BATCH_JOB, room.key("sum"))
+    going = await room.client.get(kinds.BATCH_JOB, room.key("sum"))
+    assert going["metadata"]["finalizers"] == ["orphan"]
+
+
+async def test_a_namespace_ends_when_its_finalizer_is_taken_off(room: Room) -> None:
+    ending = await room.client.delete(NAMESPACE, Key("", room.namespace))
+    assert ending["spec"]["finalizers"] == ["kubernetes"]
+    ending["spec"]["finalizers"] = []
+    await room.client.update(NAMESPACE, ending, subresource="finalize")
+    with pytest.raises(NotFound):
+        await room.client.get(NAMESPACE, Key("", room.namespace))
+
+
+async def test_finalizers_of_a_namespace_change_only_by_finalizing(room: Room) -> None:
+    key = Key("", room.namespace)
+    patched = await room.client.patch(NAMESPACE, key, {"spec": {"finalizers": ["example.com/mine"]}})
+    assert patched["spec"]["finalizers"] == ["kubernetes"]
+
+
+async def test_a_binding_may_say_which_pod_it_means(room: Room) -> None:
+    await room.create(room.pod(), POD)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "web", "namespace": room.namespace, "uid": "not-this-one"},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+    with pytest.raises(Conflict, match="UID in precondition: not-this-one"):
+        await room.client.create(POD, binding, subresource="binding")
+    del binding["metadata"]["uid"]  # type: ignore[attr-defined]
+    binding["metadata"] |= {"annotations": {"why": "because"}, "labels": {"zone": "a"}}  # type: ignore[operator]
+    await room.client.create(POD, binding, subresource="binding")
+    pod = await room.client.get(POD, room.key("web"))
+    assert pod["metadata"]["annotations"]["why"] == "because"
+    assert pod["metadata"]["labels"]["zone"] == "a"
+
+
+async def test_a_binding_needs_a_target(room: Room) -> None:
+    await room.create(room.pod(), POD)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "web", "namespace": room.namespace},
+    }
+    with pytest.raises(ApiError):
+        await room.client.create(POD, {**binding, "target": {"name": ""}}, subresource="binding")
+    with pytest.raises(NotFound, match='pods "ghost" not found'):
+        await bind(room, "ghost", "n1")
+
+
+async def test_a_running_pod_gets_a_container_for_debugging(room: Room) -> None:
+    await room.create(room.pod(), POD)
+    debugger = {"name": "debug", "image": "busybox:1"}
+    patch = {"spec": {"ephemeralContainers": [debugger], "nodeSelector": {"a": "b"}}}
+    options = Options(patch_type=PatchType.STRATEGIC)
+    patched = await room.client.patch(
+        POD, room.key("web"), patch, subresource="ephemeralcontainers", options=options
+    )
+    assert [container["name"] for container in patched["spec"]["ephemeralContainers"]] == ["debug"]
+    assert "nodeSelector" not in patched["spec"]
+
+
+async def test_a_running_pod_is_resized_and_nothing_else(room: Room) -> None:
+    await room.create(room.pod(), POD)
+    sized = room.pod("sized")
+    sized["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
+    created = await room.create(sized, POD)
+    created["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "150m"
+    resized = await room.client.update(POD, created, subresource="resize")
+    assert resized["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "150m"}
+    assert resized["metadata"]["generation"] == 2
+
+
+async def test_a_stale_scale_conflicts(room: Room) -> None:
+    await room.create(room.deployment(), DEPLOYMENT)
+    scale = await room.client.get(DEPLOYMENT, room.key("web"), subresource="scale")
+    await room.client.patch(DEPLOYMENT, room.key("web"), {"metadata": {"labels": {"a": "b"}}})
+    scale["spec"]["replicas"] = 9
+    with pytest.raises(Conflict):
+        await room.client.update(DEPLOYMENT, scale, subresource="scale")
+    del scale["metadata"]["resourceVersion"]
+    assert (await room.client.update(DEPLOYMENT, scale, subresource="scale"))["spec"]["replicas"] == 9
+
+
+async def test_strictness_names_the_field(room: Room) -> None:
+    manifest = {**room.config(), "colour": "blue"}
+    with pytest.raises(BadRequest, match='strict decoding error: unknown field "colour"'):
+        await room.client.create(CONFIG_MAP, manifest, options=Options(field_validation="Strict"))
+
+
+async def test_a_patch_cannot_rename_an_object(room: Room) -> None:
+    await room.create(room.config())
+    with pytest.raises(ApiError) as refused:
+        await room.client.patch(CONFIG_MAP, room.key("settings"), {"metadata": {"name": "other"}})
+    assert refused.value.code in (400, 422)
+    assert await room.names() == ["settings"]
+
+
+async def test_a_token_that_is_none_is_refused(room: Room) -> None:
+    with pytest.raises(BadRequest, match="continue key is not valid"):
+        await room.client.list(CONFIG_MAP, room.query(limit=1, continue_token="bm9uc2Vuc2U"))
+
+
+async def test_every_write_is_seen_by_the_reader_that_comes_after(room: Room) -> None:
+    for number in range(10):
+        name = f"c{number}"
+        await room.create(room.config(name))
+        assert name in await room.names()
+        await room.client.delete(CONFIG_MAP, room.key(name))
+        assert name not in await room.names()
+
+
+async def test_writers_who_retry_on_conflict_lose_nothing(room: Room) -> None:
+    await room.create(room.config(count="0"))
+
+    async def increment() -> None:
+        while True:
+            present = await room.client.get(CONFIG_MAP, room.key("settings"))
+            present["data"]["count"] = str(int(present["data"]["count"]) + 1)
+            try:
+                await room.client.update(CONFIG_MAP, present)
+                return
+            except Conflict:
+                continue
+
+    await asyncio.gather(*(increment() for _ in range(8)))
+    assert (await room.client.get(CONFIG_MAP, room.key("settings")))["data"] == {"count": "8"}
+
+
+# Custom kinds
+
+
+WIDGET = Kind("example.com", "v1", "Widget", "widgets")
+
+
+async def widgets(room: Room) -> None:
+    """Has Widgets served, and waits until they are."""
+    spec = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 0, "default": 1}}}
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": spec,
+            "status": {"type": "object", "properties": {"size": {"type": "integer"}}},
+        },
+    }
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {
+            "status": {},
+            "scale": {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"},
+        },
+    }
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+            "versions": [version],
+        },
+    }
+    with contextlib.suppress(AlreadyExists):
+        await room.client.create(kinds.CRD, crd)
+    for _ in range(100):
+        with contextlib.suppress(NotFound):
+            await room.client.list(WIDGET, room.query())
+            await room.client.create(WIDGET, widget(room, "probe"), options=Options(dry_run=True))
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError("Widgets were not served within ten seconds")
+
+
+def widget(room: Room, name: str = "w", **spec: Any) -> Manifest:
+    metadata = {"name": name, "namespace": room.namespace}
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
+
+
+async def test_custom_objects_are_defaulted_pruned_and_validated(room: Room) -> None:
+    await widgets(room)
+    created = await room.create(widget(room, colour="blue"), WIDGET)
+    assert created["spec"] == {"size": 1}
+    assert created["metadata"]["generation"] == 1
+    with pytest.raises(Invalid, match="should be greater than or equal to 0") as refused:
+        await room.create(widget(room, "wrong", size=-1), WIDGET)
+    assert refused.value.message.startswith(
+        'Widget.example.com "wrong" is invalid: spec.size: Invalid value:'
+    )
+
+
+async def test_custom_objects_are_patched_but_not_strategically(room: Room) -> None:
+    await widgets(room)
+    await room.create(widget(room, size=1), WIDGET)
+    patched = await room.client.patch(WIDGET, room.key("w"), {"spec": {"size": 5}})
+    assert (patched["spec"]["size"], patched["metadata"]["generation"]) == (5, 2)
+    with pytest.raises(UnsupportedMediaType):
+        await room.client.patch(
+            WIDGET, room.key("w"), {"spec": {"size": 6}}, options=Options(patch_type=PatchType.STRATEGIC)
+        )
+    applied = await room.client.patch(WIDGET, room.key("w"), widget(room, size=5), options=APPLY)
+    assert applied["spec"]["size"] == 5
+
+
+async def test_custom_objects_are_updated_only_on_a_version(room: Room) -> None:
+    await widgets(room)
+    created = await room.create(widget(room), WIDGET)
+    with pytest.raises(Invalid, match=r"metadata\.resourceVersion: Invalid value: .*: must be specified"):
+        await room.client.update(WIDGET, widget(room, size=3))
+    created["spec"]["size"] = 3
+    created["status"] = {"size": 7}
+    updated = await room.client.update(WIDGET, created)
+    assert (updated["spec"], updated.get("status")) == ({"size": 3}, None)
+    updated["status"] = {"size": 7}
+    told = await room.client.update(WIDGET, updated, subresource="status")
+    assert (told["status"], told["metadata"]["generation"]) == ({"size": 7}, 2)
+
+
+async def test_custom_objects_are_scaled(room: Room) -> None:
+    await widgets(room)
+    await room.create(widget(room, size=2), WIDGET)
+    scaled = await room.client.patch(WIDGET, room.key("w"), {"spec": {"replicas": 4}}, subresource="scale")
+    assert scaled["spec"] == {"replicas": 4}
+    assert (await room.client.get(WIDGET, room.key("w")))["spec"] == {"size": 4}

@@ -1,10 +1,11 @@
 """The verbs, for any kind that is served: what happens between a request and the store."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import replace
+from functools import wraps
 from random import Random
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 
 import orjson
 
@@ -27,10 +28,10 @@ from volcano.apiserver.reply import Reply
 from volcano.apiserver.seams import Admit, Attributes, Served, Strategy
 from volcano.apiserver.selection import Selection, select
 from volcano.apiserver.store import Stale, Store
+from volcano.apiserver.updates import CONDITIONAL_ONLY, CREATED_BY_UPDATE
 from volcano.clock import Clock
-from volcano.kube import kinds
 from volcano.kube.client import EVERYTHING, PatchType, Query
-from volcano.kube.errors import BadRequest, Cause, Conflict, Invalid, NotFound
+from volcano.kube.errors import ApiError, BadRequest, Cause, Conflict, Invalid, NotFound
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 
@@ -39,38 +40,27 @@ ATTEMPTS = 10
 # How many generated names may be taken already.
 NAME_ATTEMPTS = 8
 
-# Kinds that a PUT may create, and kinds whose PUT must name a version.
-CREATED_BY_UPDATE = frozenset(
-    kind.resource
-    for kind in (
-        kinds.ROLE,
-        kinds.ROLE_BINDING,
-        kinds.CLUSTER_ROLE,
-        kinds.CLUSTER_ROLE_BINDING,
-        kinds.LEASE,
-        kinds.LIMIT_RANGE,
-        kinds.EVENT,
-        kinds.SERVICE,
-        kinds.ENDPOINTS,
-    )
-)
-CONDITIONAL_ONLY = frozenset(
-    kind.resource
-    for kind in (
-        kinds.POD_DISRUPTION_BUDGET,
-        kinds.CSI_DRIVER,
-        kinds.CSI_NODE,
-        kinds.CSI_STORAGE_CAPACITY,
-        kinds.VOLUME_ATTACHMENT,
-        kinds.LEASE,
-        kinds.MUTATING_WEBHOOK,
-        kinds.VALIDATING_WEBHOOK,
-        kinds.CRD,
-    )
-)
-
 # Makes the object that a write asks for from the present one, which is its own copy.
 Build = Callable[[Manifest], Manifest]
+
+P = ParamSpec("P")
+
+
+def vouched(
+    verb: Callable[Concatenate["Registry", P], Awaitable[Reply]],
+) -> Callable[Concatenate["Registry", P], Coroutine[Any, Any, Reply]]:
+    """A refusal, too, leaves only when what it was based on cannot be lost any more: else a writer that reads again
+    after a conflict would find what it had read before."""
+
+    @wraps(verb)
+    async def answer(self: "Registry", /, *args: P.args, **kwargs: P.kwargs) -> Reply:
+        try:
+            return await verb(self, *args, **kwargs)
+        except ApiError:
+            await self.store.durable(self.store.version)
+            raise
+
+    return answer
 
 
 class Registry:
@@ -159,6 +149,7 @@ class Registry:
 
     # Writing
 
+    @vouched
     async def create(self, request: Attributes, manifest: Manifest) -> Reply:
         """Creates an object, or posts to a subresource of the one the request names."""
         served = self._served(request.kind, request.subresource)
@@ -177,6 +168,7 @@ class Registry:
         reply = await self._insert(request, served, manifest, retries=NAME_ATTEMPTS if generated else 0)
         return replace(reply, warnings=warnings)
 
+    @vouched
     async def update(self, request: Attributes, manifest: Manifest) -> Reply:
         """Replaces an object, or a subresource of it."""
         served = self._served(request.kind, request.subresource)
@@ -196,6 +188,7 @@ class Registry:
             build = lambda old: orjson.loads(pristine)  # noqa: E731
         return replace(await self.rewrite(request, served, build), warnings=warnings)
 
+    @vouched
     async def patch(self, request: Attributes, patch: Any) -> Reply:
         """Changes some of an object; an apply patch creates it where it is missing."""
         served = self._served(request.kind, request.subresource)
@@ -223,6 +216,7 @@ class Registry:
         reply = await self.rewrite(request, served, build)
         return replace(reply, warnings=tuple(warnings))
 
+    @vouched
     async def delete(self, request: Attributes, *, wait: bool = True) -> Reply:
         """Asks for an object's deletion; answers with the object, or with a Status when it is gone.
 
