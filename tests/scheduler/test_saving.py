@@ -50,7 +50,14 @@ def test_constraints_survive() -> None:
     assert after.shape.constraints == before.shape.constraints
 
 
-@pytest.mark.parametrize("data", [b"not gzip", gzip.compress(b"{"), gzip.compress(b'{"format": "other"}')])
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"not gzip", id="not gzip"),
+        pytest.param(gzip.compress(b"{"), id="not JSON"),
+        pytest.param(gzip.compress(b'{"format": "other"}'), id="another format"),
+    ],
+)
 def test_what_is_no_snapshot_is_refused(data: bytes) -> None:
     with pytest.raises(SnapshotError):
         load(data)
