@@ -191,7 +191,8 @@ lasting = st.lists(
 
 
 @pytest.mark.slow
-@settings(QUICK, max_examples=2000)
+@pytest.mark.timeout(600)
+@settings(QUICK, max_examples=1000)
 @given(jobs(), lasting, st.integers(0, 8))
 def test_no_crash_in_many_lives_changes_the_end_or_what_it_cost(
     manifest: Manifest, happenings: list[tuple[str, int]], crash_at: int
