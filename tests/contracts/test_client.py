@@ -807,8 +807,14 @@ async def test_a_running_pod_is_resized_and_nothing_else(room: Room) -> None:
     sized["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100m"}, "limits": {"cpu": "200m"}}
     created = await room.create(sized, POD)
     created["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "150m"
+    created["spec"]["containers"][0]["image"] = "busybox:2"
+    created["spec"]["activeDeadlineSeconds"] = 5
+    created["metadata"]["annotations"] = {"a": "b"}
     resized = await room.client.update(POD, created, subresource="resize")
     assert resized["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "150m"}
+    assert resized["spec"]["containers"][0]["image"] == "busybox:1"
+    assert "activeDeadlineSeconds" not in resized["spec"]
+    assert "annotations" not in resized["metadata"]
     assert resized["metadata"]["generation"] == 2
 
 
@@ -876,7 +882,11 @@ WIDGET = Kind("example.com", "v1", "Widget", "widgets")
 
 async def widgets(room: Room) -> None:
     """Has Widgets served, and waits until they are."""
-    spec = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 0, "default": 1}}}
+    properties = {
+        "size": {"type": "integer", "default": 1},
+        "weight": {"type": "integer", "minimum": 0},
+    }
+    spec = {"type": "object", "properties": properties}
     schema = {
         "type": "object",
         "properties": {
@@ -926,10 +936,11 @@ async def test_custom_objects_are_defaulted_pruned_and_validated(room: Room) -> 
     created = await room.create(widget(room, colour="blue"), WIDGET)
     assert created["spec"] == {"size": 1}
     assert created["metadata"]["generation"] == 1
-    with pytest.raises(Invalid, match="should be greater than or equal to 0") as refused:
-        await room.create(widget(room, "wrong", size=-1), WIDGET)
-    assert refused.value.message.startswith(
-        'Widget.example.com "wrong" is invalid: spec.size: Invalid value:'
+    with pytest.raises(Invalid) as refused:
+        await room.create(widget(room, "wrong", weight=-1), WIDGET)
+    assert refused.value.message == (
+        'Widget.example.com "wrong" is invalid: spec.weight: Invalid value: -1: '
+        "spec.weight in body should be greater than or equal to 0"
     )
 
 

@@ -377,6 +377,7 @@ class Registry:
         strategy, now = served.strategy, self.clock.now()
         objectmeta.carry_over(served.kind, request.key, new, old)
         self._check_version(served, request, new, old)
+        subresources.restrict(request.subresource, new, old)
         strategy.prune(new)
         strategy.default(new)
         strategy.before_update(new, old, request.subresource, now)

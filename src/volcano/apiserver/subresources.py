@@ -117,6 +117,47 @@ def _check_binding_preconditions(
             raise conflict(kind, name, why)
 
 
+def restrict(subresource: str, new: Manifest, old: Manifest) -> None:
+    """Leaves of a pod that was sent to `ephemeralcontainers` or `resize` what may be changed there, in place."""
+    part = _PARTS.get(subresource)
+    if part is None:
+        return
+    spec = part(new.get("spec") or {}, old["spec"])
+    metadata = {**old["metadata"], **_only(new["metadata"], ("resourceVersion", "managedFields"))}
+    new.update(metadata=metadata, spec=spec, status=old.get("status") or {})
+
+
+def _debuggers(new: Manifest, old: Manifest) -> Manifest:
+    kept = {field: value for field, value in old.items() if field != "ephemeralContainers"}
+    return kept | _only(new, ("ephemeralContainers",))
+
+
+def _resized(new: Manifest, old: Manifest) -> Manifest:
+    """The old pod with the new resources; other containers than before are left for validation to refuse."""
+    spec = dict(old)
+    for field in ("containers", "initContainers"):
+        asked, present = new.get(field) or [], old.get(field) or []
+        if [_name(container) for container in asked] != [_name(container) for container in present]:
+            spec[field] = asked
+        elif present:
+            spec[field] = [
+                {**before, **_only(after, ("resources", "resizePolicy"))}
+                for before, after in zip(present, asked, strict=True)
+            ]
+    return spec
+
+
+_PARTS = {"ephemeralcontainers": _debuggers, "resize": _resized}
+
+
+def _only(holder: Mapping[str, Any], fields: tuple[str, ...]) -> Manifest:
+    return {field: holder[field] for field in fields if field in holder}
+
+
+def _name(container: Any) -> Any:
+    return container.get("name") if isinstance(container, dict) else container
+
+
 def scale_of(served: Served, manifest: Manifest, lookup: Lookup) -> Manifest:
     """The autoscaling/v1 Scale of an object."""
     paths = _scale_paths(served, lookup)
