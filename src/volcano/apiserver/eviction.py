@@ -102,7 +102,11 @@ def _options(request: Attributes, eviction: Manifest) -> Options:
     if name != request.key.name:
         raise BadRequest("name in URL does not match name in Eviction object")
     asked = eviction.get("deleteOptions") or {}
-    preconditions = asked.get("preconditions") or {}
+    preconditions = (asked.get("preconditions") or {}) if isinstance(asked, dict) else None
+    if not isinstance(preconditions, dict):
+        raise BadRequest("not a Eviction object: deleteOptions and its preconditions must be objects")
+    if type(asked.get("gracePeriodSeconds", 0)) not in (int, type(None)):
+        raise BadRequest("not a Eviction object: deleteOptions.gracePeriodSeconds must be an integer")
     return replace(
         request.options,
         dry_run=request.options.dry_run or bool(asked.get("dryRun")),

@@ -95,6 +95,9 @@ def _checked_target(request: Attributes, binding: Any) -> str:
         raise BadRequest("not a Binding object: metadata and target must be objects")
     if metadata.setdefault("name", request.key.name) != request.key.name:
         raise BadRequest("name in URL does not match name in Binding object")
+    for field in ("annotations", "labels"):
+        if not _is_text_map(metadata.get(field) or {}):
+            raise BadRequest(f"not a Binding object: metadata.{field} must map text to text")
     target = target or {}
     causes = []
     if target.get("kind") not in (None, "", "Node"):
@@ -106,6 +109,10 @@ def _checked_target(request: Attributes, binding: Any) -> str:
     if causes:
         raise invalid(BINDING, request.key.name, causes)
     return str(node)
+
+
+def _is_text_map(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
 def _check_binding_preconditions(
@@ -184,10 +191,10 @@ def rescaled(
     served: Served, manifest: Manifest, before: Manifest, scale: Manifest, lookup: Lookup
 ) -> Manifest:
     """The object with the replicas a changed Scale asks for."""
-    if not isinstance(scale, dict) or not isinstance(scale.get("spec") or {}, dict):
-        raise BadRequest("not a Scale object: spec must be an object")
-    replicas = (scale.get("spec") or {}).get("replicas", 0) or 0
-    metadata = scale.get("metadata") or {}
+    spec, metadata = scale.get("spec") or {}, scale.get("metadata") or {}
+    if not isinstance(spec, dict) or not isinstance(metadata, dict):
+        raise BadRequest("not a Scale object: metadata and spec must be objects")
+    replicas = spec.get("replicas") or 0
     name = manifest["metadata"]["name"]
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise BadRequest(f"not a Scale object: spec.replicas must be an integer, not {replicas!r}")
