@@ -53,6 +53,18 @@ class Blueprint:
 
 
 @dataclass(frozen=True, slots=True)
+class Pods:
+    """What is to be done about a job's pods."""
+
+    missing: Mapping[str, tuple[int, ...]]  # by task, those that may be made now
+    blockers: tuple[Manifest, ...] = ()  # pods of others that hold the names of ours
+    surplus: tuple[Member, ...] = ()
+
+
+_NO_PODS = Pods({})
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """One job and all that belongs to it, as last seen."""
 
@@ -63,12 +75,10 @@ class Observed:
     group: Manifest | None
     min_resources: Mapping[str, str]
     queue: Manifest | None
+    pods: Pods
     plugins: tuple[Plugin, ...] = ()
     extras: tuple[tuple[Extra, Manifest | None], ...] = ()
     claims: frozenset[str] = frozenset()
-    missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # by task, pods that may be made now
-    blockers: tuple[Manifest, ...] = ()  # pods of others that hold the names of ours
-    surplus: tuple[Member, ...] = ()
     reason: str = ""
     problem: str = ""
 
@@ -94,7 +104,9 @@ def observe(index: Index, manifest: Manifest, blueprint: Blueprint, roster: Rost
     if job is None:
         return None
     group = group_of(index, job)
-    seen = Observed(
+    makes_pods = is_ready(group) and status.phase not in STOPPING | STOPPED
+    pods = _pods(index, job, roster) if makes_pods else _NO_PODS
+    return Observed(
         manifest=manifest,
         job=job,
         status=status,
@@ -105,10 +117,10 @@ def observe(index: Index, manifest: Manifest, blueprint: Blueprint, roster: Rost
         plugins=blueprint.plugins,
         extras=tuple((extra, index.get(extra.kind, extra.key)) for extra in blueprint.extras),
         claims=frozenset(_claims(index, job)),
+        pods=pods,
         reason=blueprint.reason,
         problem=blueprint.problem,
     )
-    return seen if status.phase in STOPPING | STOPPED or not is_ready(group) else _with_pods(index, seen)
 
 
 def group_of(index: Index, job: Job) -> Manifest | None:
@@ -120,9 +132,8 @@ def group_of(index: Index, job: Job) -> Manifest | None:
     return None
 
 
-def _with_pods(index: Index, seen: Observed) -> Observed:
-    """Adds which pods are to be made and which to go."""
-    job, roster = seen.job, seen.roster
+def _pods(index: Index, job: Job, roster: Roster) -> Pods:
+    """Which pods are to be made and which to go."""
     missing: dict[str, tuple[int, ...]] = {}
     blockers: list[Manifest] = []
     surplus: list[Member] = list(roster.marked.values())
@@ -134,10 +145,7 @@ def _with_pods(index: Index, seen: Observed) -> Observed:
             absent = _absent(index, job, task, roster, blockers)
             if absent:
                 missing[task.name] = absent
-    return Observed(
-        **{name: getattr(seen, name) for name in Observed.__slots__}
-        | {"missing": missing, "blockers": tuple(blockers), "surplus": tuple(surplus)}
-    )
+    return Pods(missing, tuple(blockers), tuple(surplus))
 
 
 def _absent(index: Index, job: Job, task: Task, roster: Roster, blockers: list[Manifest]) -> tuple[int, ...]:

@@ -289,14 +289,14 @@ def _pods(seen: Observed) -> Iterator[Operation | Together]:
     """Pods to be made, pods too many, and those of a job before this one that are in the way."""
     creates: list[Operation] = []
     for task in seen.job.tasks:
-        if missing := seen.missing.get(task.name):
+        if missing := seen.pods.missing.get(task.name):
             make = pod_maker(seen.job, task, seen.status, seen.plugins, forwarded=_is_forwarded(seen))
             creates += (Create(POD, make(index)) for index in missing)
     if creates:
         yield Together(tuple(creates))
-    if seen.surplus:
-        yield _delete_all(seen, seen.surplus)
-    for holder in seen.blockers:
+    if seen.pods.surplus:
+        yield _delete_all(seen, seen.pods.surplus)
+    for holder in seen.pods.blockers:
         if is_left_over(holder, seen.job) and not is_deleting(holder):
             yield delete(POD, holder)
 
