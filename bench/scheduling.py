@@ -1,4 +1,4 @@
-"""Scheduling: placements a second, evictions, idle cycles and a restart, by nodes and pods; and the seeds' experiments."""
+"""Scheduling: placements a second, evictions, idle cycles and a restart, by size; and the seeds' experiments."""
 
 import gc
 import resource

@@ -70,7 +70,7 @@ def training_job(name: str, *, age: float = 0, annotations: dict[str, str] | Non
 
 
 def pairs_together(*, topology: bool, seed: int = 1) -> float:
-    """Three jobs of two ps and four workers on six nodes of three slots: the part of the workers beside a ps of theirs."""
+    """Three jobs of 2 ps + 4 workers on six nodes of three slots: the part of workers beside a ps of theirs."""
     annotations = TOGETHER if topology else None
     jobs = [training_job(f"job-{i}", annotations=annotations, age=10 - i) for i in range(3)]
     plugins: list[PluginSpec] = ["gang", "predicates", "binpack", *(["task-topology"] if topology else [])]

@@ -1,7 +1,9 @@
 """What a cycle decided, as values: the cluster assumes them, write-back lowers them to operations."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+import msgspec
 
 from volcano.model.job import Condition
 
@@ -15,8 +17,7 @@ class ClaimVolume:
     volume: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True):
     """Put a pod on a node; `annotations` travel with the binding, `claims` are settled before it."""
 
     task: str  # uid
@@ -24,7 +25,7 @@ class Bind:
     name: str
     job: str
     node: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = {}
     claims: tuple[ClaimVolume, ...] = ()
 
 

@@ -190,7 +190,7 @@ def _about_pods(session: Session, job: Job) -> Iterator[Decision]:
         return
     misfits = session.misfits.get(job.uid, {})
     for task in waiting:
-        if task.gates or task.scheduler == "":
+        if task.gates or ledger.is_committed(task):
             continue
         said = _said(session, task, ledger.status(task), misfits, verdict)
         if said is not None and said != task.condition:
@@ -204,8 +204,6 @@ def _said(
     ledger = session.ledger
     row = ledger.row(task)
     if status is Status.ALLOCATED and row is not None:
-        if ledger.is_committed(task):
-            return None
         node = session.nodes.name(row)
         return (
             "Schedulable",

@@ -93,6 +93,7 @@ class Ledger:
         self.releasing = snapshot.releasing.copy()
         self.pipelined = snapshot.used * 0.0
         self.nonzero_used = snapshot.nonzero_used.copy()
+        self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
         # Rows in the order they changed; whoever caches something per row remembers how far it has read.
         self.touched: list[int] = []
         self.listener: Listener | None = None
@@ -223,6 +224,7 @@ class Ledger:
         row, before = self.row(task), self.status(task)
         assert row is not None
         request = task.request
+        self.promises = True
         releasing = self.releasing[row].copy()
         self.releasing[row] += request
         self.touched.append(row)
@@ -327,6 +329,7 @@ class Ledger:
     def _occupy(self, first: Task, rows: tuple[int, ...], status: Status) -> None:
         """Books tasks of one shape on rows; the undo puts the saved rows back."""
         request, nonzero = first.request, first.shape.nonzero_request
+        self.promises = self.promises or status is Status.PIPELINED
         column = self.pipelined if status is Status.PIPELINED else self.used
         at: int | list[int]
         if len(rows) == 1:

@@ -42,7 +42,7 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "refusal",
+        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "need", "refusal",
         "request", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
@@ -50,6 +50,8 @@ class Fit:
         self.task = task
         self.request = task.request
         self.asked = np.flatnonzero(task.request > 0)
+        # It fits where what is free exceeds this; what is not asked for does not matter.
+        self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
         self.refusal: Refusal | None = None
         self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
         self.curable: Mask = np.ones(nodes, dtype=np.bool_)  # … or only for reasons that evictions may cure
@@ -73,6 +75,7 @@ class Placer:
         self._by_rank: Rows = session.permutation  # rank → row
         self._rank: Rows = np.empty_like(session.permutation)  # row → rank
         self._rank[session.permutation] = np.arange(len(session.permutation))
+        self._some = session.nodes.rows(np.arange(min(len(session.nodes), 1)))  # at most one row
 
     # -- one task ----------------------------------------------------------------------------------
 
@@ -162,11 +165,12 @@ class Placer:
         fit = self.fit(task, queue)
         if fit.refusal is not None or policy.asked("best_node"):
             return []
-        ranks = np.flatnonzero(fit.best != NEVER)
-        if not len(ranks) or policy.reject_nodes_now(task, self._nodes) is not None:
+        if not fit.idle.any() or policy.reject_nodes_now(task, self._some) is not None:
             return []
-        if policy.score_nodes_together(task, self._nodes.rows(self._by_rank[ranks])) is not None:
-            return []
+        if policy.score_nodes_together(task, self._nodes) is not None:
+            rows = np.sort(self._by_rank[np.flatnonzero(fit.best != NEVER)])
+            if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
+                return []
         return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._copies(task))
 
     def _capacity(self, fit: Fit) -> Rows:
@@ -284,25 +288,26 @@ class Placer:
         fit.seen = len(touched)
         if not len(rows):
             return
-        table = self._nodes.rows(rows)
-        used, asked = table.used, fit.asked
-        request = fit.request[asked]
-        idle = (table.allocatable - used)[:, asked]
-        later = (table.releasing - table.pipelined)[:, asked]
-        fit.idle[rows] = fits_now = (request < idle + STEP).all(axis=1)
-        fit.future[rows] = (request < idle + later + STEP).all(axis=1)
+        table, ledger = self._nodes.rows(rows), self._session.ledger
+        idle = table.allocatable - table.used
+        fit.idle[rows] = fits_now = (fit.need < idle).all(axis=1)
+        if ledger.promises:
+            idle = idle + (table.releasing - table.pipelined)
+            fit.future[rows] = (fit.need < idle).all(axis=1)
+        else:
+            fit.future[rows] = fits_now
         fit.score[rows] = score = self._session.policy.score_nodes(fit.task, table, np.zeros(len(rows)))
         fit.best[self._rank[rows]] = np.where(fits_now, score, NEVER)
 
     # -- choosing ----------------------------------------------------------------------------------
 
     def _ruled_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
-        """Rows that placements rule out; None when the task does not care."""
-        rows = np.flatnonzero(fit.alive & fit.future if within is None else fit.alive & fit.future & within)
-        table = self._nodes.rows(rows)
-        answers = self._session.policy.reject_nodes_now(task, table)
-        if answers is None:
+        """Rows that placements rule out; None when the task does not care, which one row is enough to find out."""
+        policy = self._session.policy
+        if policy.reject_nodes_now(task, self._some) is None:
             return None
+        rows = np.flatnonzero(fit.alive & fit.future if within is None else fit.alive & fit.future & within)
+        answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
         ruled = np.zeros(len(self._nodes), dtype=np.bool_)
         for _, reject in answers:
             ruled[rows] |= reject.mask
@@ -310,16 +315,16 @@ class Placer:
 
     def _best_alone(self, task: Task, fit: Fit) -> int | None:
         """The best idle row when nodes need not be compared; None when they have to be, or none is idle."""
-        ranks = np.flatnonzero(fit.best != NEVER)
-        if not len(ranks):
+        best = int(fit.best.argmax()) if len(fit.best) else 0
+        if not len(fit.best) or fit.best[best] == NEVER:
             return None
-        if self._session.policy.asked("score_nodes_together"):
-            rows = self._by_rank[ranks]
-            if len(ranks) > 1:
-                together = self._session.policy.score_nodes_together(task, self._nodes.rows(np.sort(rows)))
-                if together is not None:
-                    return self._highest(np.sort(rows), fit.score[np.sort(rows)] + together)
-        return int(self._by_rank[int(fit.best.argmax())])
+        # What all nodes score the same, those that are feasible do too.
+        if self._session.policy.score_nodes_together(task, self._nodes) is not None:
+            rows = np.sort(self._by_rank[np.flatnonzero(fit.best != NEVER)])
+            together = self._session.policy.score_nodes_together(task, self._nodes.rows(rows))
+            if together is not None:
+                return self._highest(rows, fit.score[rows] + together)
+        return int(self._by_rank[best])
 
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
         """The best of these rows, by all scores and whoever overrules them."""

@@ -44,6 +44,7 @@ class Policy:
         self._flat: dict[str, list[Ask]] = {}
         self._job_keys: dict[str, tuple[int, tuple[Any, ...]]] = {}
         self._task_keys: dict[str, tuple[Any, ...]] = {}
+        self._short: dict[str, tuple[int, int]] = {}
         self._reserving: dict[Any, list[Plugin]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
         self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
@@ -147,10 +148,15 @@ class Policy:
     # -- gangs -------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
-        return reducers.most(self.asked("job_short"), job)
+        """How many more tasks the job needs at least. Kept until the job is touched."""
+        version = self.session.ledger.version(job)
+        known = self._short.get(job.uid)
+        if known is None or known[0] != version:
+            known = self._short[job.uid] = (version, reducers.most(self.asked("job_short"), job))
+        return known[1]
 
     def job_ready(self, job: Job) -> bool:
-        return reducers.most(self.asked("job_short"), job) <= 0
+        return self.job_short(job) <= 0
 
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         return (

@@ -11,7 +11,7 @@ def backfill(session: Session) -> None:
     """Serves queue after queue, each drained before the next."""
     sheets = []
     for job in session.active_jobs():
-        if session.ledger.phase(job) == "Pending" or job.group.malformed:
+        if not job.best_effort_pending or session.ledger.phase(job) == "Pending" or job.group.malformed:
             continue
         with session.attempt(job):
             if session.valid(job) and (tasks := candidates(session, job.by_status.get(Status.PENDING, ()))):

@@ -35,6 +35,8 @@ def starving(session: Session) -> Iterator[tuple[Queue, Job]]:
     """The jobs that lack what they are entitled to, in policy order."""
     sheets = []
     for job in session.active_jobs():
+        if not session.ledger.tally(job).counts[Status.PENDING]:
+            continue
         with session.attempt(job):
             if _starves(session, job):
                 sheets.append(Sheet(job, []))
