@@ -24,6 +24,4 @@ def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = N
     decided = tuple(decisions(session))
     memory = session.close()
     timings["total"] = watch() - started
-    return Outcome(
-        decided, dict(session.verdicts), memory, dict(session.faults), timings, session.readings()
-    )
+    return Outcome(decided, dict(session.verdicts), memory, dict(session.faults), timings, session.readings())
