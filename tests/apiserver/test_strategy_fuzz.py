@@ -114,7 +114,7 @@ def test_a_quick_look_never_overlooks_what_a_close_look_finds() -> None:
             found = facts.inspect(type_, manifest)
             assert (found.unknown, found.wrong) == ([], [])
             without_nulls = copy.deepcopy(manifest)
-            drop_nulls(without_nulls)
+            drop_nulls(type_, without_nulls)
             assert without_nulls == manifest
     assert quick > 300
 

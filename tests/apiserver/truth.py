@@ -121,7 +121,8 @@ class RealServer:
                 found: Manifest = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:
-                found = json.load(error)
+                text = error.read().decode()
+            found = json.loads(text) if text.startswith("{") else {"kind": "Status", "code": error.code}
         return found
 
     def create(self, manifest: Manifest, *, dry_run: bool = True) -> Manifest:
@@ -130,11 +131,11 @@ class RealServer:
     def verdict(self, case: Case) -> list[Cause]:
         """What the real server says about a case."""
         if case.old is None:
-            return _causes(self.create(case.new))
+            return causes_of(self.create(case.new))
         path = f"{_path(case.old)}/{case.old['metadata']['name']}"
         stored = self.create(case.old, dry_run=False)
         try:
-            return _causes(self.call("PUT", f"{path}?dryRun=All", merged(stored, case.new)))
+            return causes_of(self.call("PUT", f"{path}?dryRun=All", merged(stored, case.new)))
         finally:
             self.call("DELETE", f"{path}?gracePeriodSeconds=0&propagationPolicy=Background")
             if stored.get("metadata", {}).get("finalizers"):
@@ -142,7 +143,7 @@ class RealServer:
                 self.call("PATCH", path, patch, "application/json-patch+json")
 
 
-def _causes(status: Manifest) -> list[Cause]:
+def causes_of(status: Manifest) -> list[Cause]:
     details = status.get("details") or {}
     return [
         Cause(each["reason"], each["message"], each.get("field", "")) for each in details.get("causes") or ()

@@ -1,5 +1,8 @@
 """Decoding as a real server does it: nulls are absent fields, and metadata is the same for every kind."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from volcano.apiserver.wellformed import well_formed
 from volcano.kube import facts
 from volcano.kube.errors import BadRequest
@@ -7,6 +10,11 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
 _TYPE = "meta.v1.ObjectMeta"
+# What null stands for in lists and maps of these types.
+_ZEROES: Mapping[str, Any] = {
+    "string": "", "bytes": "", "bool": False, "int32": 0, "int64": 0, "double": 0, "Quantity": "0", "IntOrString": 0,
+}  # fmt: skip
+_FOREIGN = ("RawExtension", "FieldsV1", "JSON", "SchemaOrList", "SchemaOrBool", "SchemaOrStrings")
 _fine = well_formed(_TYPE)
 
 
@@ -20,7 +28,7 @@ def prune_metadata(kind: Kind, manifest: Manifest) -> None:
         raise BadRequest(f"error decoding metadata of {kind.kind}: {found.wrong[0]}")
     if found.unknown:
         facts.prune(type_, manifest["metadata"])
-    drop_nulls(manifest["metadata"])
+    drop_nulls(type_, manifest["metadata"])
 
 
 def unknown_metadata(manifest: Manifest) -> list[str]:
@@ -31,18 +39,28 @@ def unknown_metadata(manifest: Manifest) -> list[str]:
     return [f"metadata.{text.split(chr(34))[1]}" for text in found.unknown]
 
 
-def drop_nulls(holder: Manifest, foreign: str = "") -> None:
-    """Takes a null field for an absent one, everywhere but in the field `foreign`, which holds JSON of others."""
-    nulls = [key for key, value in holder.items() if value is None]
-    for key in nulls:
-        del holder[key]
-    for key, value in holder.items():
-        if value.__class__ is dict:
-            if key != foreign:
-                drop_nulls(value, foreign)
-        elif value.__class__ is list:
-            if None in value:
-                value[:] = [each for each in value if each is not None]
-            for each in value:
-                if each.__class__ is dict:
-                    drop_nulls(each, foreign)
+def drop_nulls(type_: facts.Type, manifest: Manifest) -> None:
+    """Takes a null field for an absent one, and a null in a list or map for an empty value, as Go does."""
+    for key in [key for key, value in manifest.items() if value is None]:
+        del manifest[key]
+    for key, value in manifest.items():
+        about = type_.fields.get(key)
+        if about is None or about.type in _FOREIGN:
+            continue  # JSON of others, in which a null is a value
+        if value.__class__ is list:
+            value[:] = [_zero(about) if each is None else each for each in value]
+        elif about.container == "map" and value.__class__ is dict:
+            value.update({name: _zero(about) for name, each in value.items() if each is None})
+        if about.is_object:
+            for each in _objects(about, value):
+                drop_nulls(facts.named(about.type), each)
+
+
+def _zero(about: facts.Field) -> Any:
+    return {} if about.is_object else _ZEROES.get(about.type)
+
+
+def _objects(about: facts.Field, value: Any) -> list[Manifest]:
+    if about.container == "":
+        return [value]
+    return list(value.values()) if about.container == "map" else value

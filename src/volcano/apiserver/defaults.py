@@ -137,7 +137,8 @@ def _inherit(item: Manifest, name: str, source: str) -> None:
 
 def _replication(controller: Manifest) -> None:
     spec = controller.setdefault("spec", {})
-    default_template(spec)
+    if spec.get("template") is not None:
+        default_template(spec)
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels:
         if not spec.get("selector"):

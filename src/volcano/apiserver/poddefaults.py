@@ -49,9 +49,7 @@ def default_pod(pod: Manifest) -> None:
 
 def default_template(holder: Manifest) -> None:
     """Fills in the pod template of a workload; unlike a pod's, its requests stay as written."""
-    template = holder.get("template")
-    if template is None:
-        return
+    template = holder.setdefault("template", {})
     template.setdefault("metadata", {})
     spec = template.setdefault("spec", {})
     default_spec(spec)
@@ -129,7 +127,7 @@ def _default_reference(source: Manifest) -> None:
 
 def default_volume(volume: Manifest) -> None:
     """Fills in a volume; one without a source is an empty directory."""
-    if len(volume) <= 1:
+    if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
         return
     for name in _FILES:

@@ -8,27 +8,23 @@ from volcano.apiserver.validation import rules
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes, name_check_for
 from volcano.apiserver.wellformed import well_formed
 from volcano.clock import Instant
-from volcano.kube import facts, kinds
+from volcano.kube import facts
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
-
-# Fields that hold JSON of others, in which a null is a value.
-_FOREIGN = {kinds.CRD: "openAPIV3Schema", kinds.CONTROLLER_REVISION: "data"}
 
 
 class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
     __slots__ = (
-        "_check", "_check_create", "_check_update", "_default", "_fine", "_foreign", "_name_check", "_type", "kind",
+        "_check", "_check_create", "_check_update", "_default", "_fine", "_name_check", "_type", "kind",
     )  # fmt: skip
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self._type = _type_of(kind)
         self._fine = well_formed(self._type.name)
-        self._foreign = _FOREIGN.get(kind, "")
         self._default = defaults.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
         self._check_create = rules.ON_CREATE.get(kind)
@@ -50,7 +46,7 @@ class BuiltInStrategy:
             )
         if found.unknown:
             facts.prune(self._type, manifest)
-        drop_nulls(manifest, self._foreign)
+        drop_nulls(self._type, manifest)
 
     def default(self, manifest: Manifest) -> None:
         if self._default is not None:

@@ -121,6 +121,9 @@ def _webhook(hook: Manifest, path: str) -> Causes:
         for name in ("operations", "apiGroups", "apiVersions", "resources"):
             if not rule.get(name):
                 yield field.required(f"{where}.{name}")
+            for index, value in enumerate(rule.get(name) or ()):
+                if not value and name in ("apiVersions", "resources"):
+                    yield field.required(f"{where}.{name}[{index}]")
         for index, operation in enumerate(rule.get("operations") or ()):
             if operation not in _OPERATIONS:
                 yield field.unsupported(f"{where}.operations[{index}]", operation, _OPERATIONS)
@@ -130,8 +133,13 @@ def _webhook(hook: Manifest, path: str) -> Causes:
     if not hook.get("sideEffects"):
         yield field.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
     yield from field.one_of(f"{path}.sideEffects", hook.get("sideEffects"), effects)
-    if not hook.get("admissionReviewVersions"):
+    versions = hook.get("admissionReviewVersions") or []
+    if not versions:
         yield field.required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
+    elif not {"v1", "v1beta1"} & set(versions):
+        yield field.invalid(
+            f"{path}.admissionReviewVersions", versions, "must include at least one of v1, v1beta1"
+        )
     seconds = hook.get("timeoutSeconds")
     if seconds is not None and not 1 <= seconds <= 30:
         yield field.invalid(
@@ -154,6 +162,7 @@ def _client(config: Manifest, path: str) -> Causes:
         if not parts.netloc:
             yield field.invalid(f"{path}.url", "", f"host must be specified{form}")
     elif service is not None:
-        for name in ("name", "namespace"):
+        # parity: a real server blames the one for the other.
+        for name, blamed in (("name", "namespace"), ("namespace", "name")):
             if not service.get(name):
-                yield field.required(f"{path}.service.{name}", f"service {name} is required")
+                yield field.required(f"{path}.service.{blamed}")

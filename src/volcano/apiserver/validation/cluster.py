@@ -26,8 +26,11 @@ def event(manifest: Manifest) -> Causes:
 
 def new_event(manifest: Manifest) -> Causes:
     """Complaints about an event of events.k8s.io."""
+    if manifest.get("type") not in ("Normal", "Warning"):
+        yield field.invalid("type", "", f"has invalid value: {manifest.get('type') or ''}")
     if not manifest.get("eventTime"):
         yield field.required("eventTime")
+        return
     controller = manifest.get("reportingController") or ""
     if not controller:
         yield field.required("reportingController")
@@ -35,12 +38,6 @@ def new_event(manifest: Manifest) -> Causes:
     for name in ("reportingInstance", "action", "reason"):
         if not manifest.get(name):
             yield field.required(name)
-    if manifest.get("type") not in ("Normal", "Warning"):
-        yield field.invalid("type", "", f"has invalid value: {manifest.get('type') or ''}")
-    about = (manifest.get("regarding") or {}).get("namespace") or ""
-    namespace = manifest["metadata"].get("namespace") or ""
-    if about and about != namespace:
-        yield field.invalid("regarding.namespace", about, "does not match event.namespace")
 
 
 def namespace(manifest: Manifest) -> Causes:

@@ -105,10 +105,9 @@ def _limits(item: Manifest, path: str, kind: str) -> Causes:
     }
     pod = kind == "Pod"
     for name in sorted({key for part in parts.values() for key in part}):
-        if kind == "Container":
-            yield from container_name(
-                name, f"{path}.max[{name}]" if name in parts["max"] else f"{path}[{name}]"
-            )
+        for part in parts if kind in ("Container", "Pod") else ():
+            if name in parts[part]:
+                yield from container_name(name, f"{path}.{part}[{name}]")
         top, low, usual, asked, ratio = (parts[part].get(name) for part in parts)
         yield from _ordered(path, name, "min", low, "min value", top, "max value")
         if pod:

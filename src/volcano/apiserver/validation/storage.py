@@ -7,7 +7,7 @@ from typing import Any
 from volcano.apiserver.validation import field
 from volcano.apiserver.validation.field import Causes
 from volcano.apiserver.validation.metadata import label_selector
-from volcano.apiserver.validation.names import dns_subdomain
+from volcano.apiserver.validation.names import dns_subdomain, qualified_name
 from volcano.apiserver.validation.resources import NEGATIVE
 from volcano.apiserver.validation.scheduling import node_selector
 from volcano.kube import quantity
@@ -143,8 +143,11 @@ def volume_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
 
 def storage_class(manifest: Manifest) -> Causes:
     """Complaints about a StorageClass."""
-    if not manifest.get("provisioner"):
+    provisioner = manifest.get("provisioner") or ""
+    if not provisioner:
         yield field.required("provisioner")
+    else:
+        yield from field.each("provisioner", provisioner, qualified_name(provisioner.lower()))
     for name in manifest.get("parameters") or {}:
         if not name:
             yield field.invalid("parameters", name, "field can not be empty.")
@@ -194,11 +197,14 @@ def csi_node(manifest: Manifest) -> Causes:
 def volume_attachment(manifest: Manifest) -> Causes:
     """Complaints about a VolumeAttachment."""
     spec = manifest.get("spec") or {}
-    for name in ("attacher", "nodeName"):
-        if not spec.get(name):
-            yield field.required(f"spec.{name}")
+    node = spec.get("nodeName") or ""
+    if not spec.get("attacher"):
+        yield field.required("spec.attacher")
+    yield from field.each("spec.nodeName", node, dns_subdomain(node))
     source = spec.get("source") or {}
-    if not source.get("persistentVolumeName") and source.get("inlineVolumeSpec") is None:
+    if name := source.get("persistentVolumeName"):
+        yield from field.each("spec.source.persistentVolumeName", name, dns_subdomain(name))
+    elif source.get("inlineVolumeSpec") is None:
         yield field.required(
             "spec.source", "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         )

@@ -171,17 +171,17 @@ def _projected(source: Manifest, path: str) -> Causes:
         for item in (part.get("downwardAPI") or {}).get("items") or ():
             yield from _downward_file(item, f"{where}.downwardAPI")
         if (token := part.get("serviceAccountToken")) is not None:
-            yield from _token(token, f"{where}.serviceAccountToken")
+            yield from _token(token, f"{where}.serviceAccountToken", path)
 
 
-def _token(token: Manifest, path: str) -> Causes:
+def _token(token: Manifest, path: str, volume: str) -> Causes:
     seconds = token.get("expirationSeconds")
     if seconds is not None and seconds < 600:
         yield field.invalid(
             f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
         )
     if not token.get("path"):
-        yield field.required(f"{path}.path")
+        yield field.required(f"{volume}.path")  # parity: the path is the real server's
     else:
         yield from descending_path(token["path"], f"{path}.path")
 

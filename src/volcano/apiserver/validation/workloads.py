@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from volcano.apiserver.validation import field
 from volcano.apiserver.validation.field import Causes
 from volcano.apiserver.validation.metadata import label_selector
-from volcano.apiserver.validation.names import dns_subdomain, percent
+from volcano.apiserver.validation.names import dns_label, dns_subdomain, percent, qualified_name
 from volcano.apiserver.validation.pods import template
 from volcano.apiserver.validation.storage import claim_spec
 from volcano.kube import cron, selectors
@@ -40,17 +40,20 @@ def _is_zero(value: Any) -> bool:
     return value in (None, 0, "0%")
 
 
-def _pods_of(spec: Manifest, *, needed: str = "Always") -> Causes:
+def _pods_of(
+    spec: Manifest, *, needed: str = "Always", selects: bool = True, noun: str = "deployment"
+) -> Causes:
     """Complaints about a selector and the template whose pods it must match."""
     selector, pod = spec.get("selector"), spec.get("template") or {}
     if selector is None:
-        yield field.required("spec.selector")
+        if selects:
+            yield field.required("spec.selector")
     else:
         found = list(label_selector(selector, "spec.selector"))
         yield from found
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
-            yield field.invalid("spec.selector", selector, "empty selector is invalid for deployment")
-        elif any(cause.field.endswith(".operator") for cause in found):
+            yield field.invalid("spec.selector", selector, f"empty selector is invalid for {noun}")
+        elif found:
             yield field.invalid("spec.selector", selector, "invalid label selector")
             return
     labels = (pod.get("metadata") or {}).get("labels") or {}
@@ -127,7 +130,7 @@ def selector_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
 def daemon_set(manifest: Manifest) -> Causes:
     """Complaints about a DaemonSet."""
     spec = manifest.get("spec") or {}
-    yield from _pods_of(spec)
+    yield from _pods_of(spec, selects=False, noun="daemonset")
     yield from _counts(spec, "minReadySeconds", "revisionHistoryLimit")
     update = spec.get("updateStrategy") or {}
     if update.get("type") == "RollingUpdate":
@@ -144,6 +147,8 @@ def daemon_set(manifest: Manifest) -> Causes:
 def stateful_set(manifest: Manifest) -> Causes:
     """Complaints about a StatefulSet."""
     spec = manifest.get("spec") or {}
+    if name := spec.get("serviceName"):
+        yield from field.each("spec.serviceName", name, dns_label(name))
     if spec.get("podManagementPolicy") not in ("OrderedReady", "Parallel"):
         policy = spec.get("podManagementPolicy")
         yield field.invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
@@ -159,7 +164,7 @@ def stateful_set(manifest: Manifest) -> Causes:
         path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
         yield from field.one_of(path, retention.get(name), ("Retain", "Delete"))
     yield from _counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
-    yield from _pods_of(spec)
+    yield from _pods_of(spec, noun="statefulset")
     for where, claim in field.items(spec, "volumeClaimTemplates", "spec"):
         yield from claim_spec(claim.get("spec") or {}, f"{where}.spec")
 
@@ -230,6 +235,9 @@ def job_spec(spec: Manifest, path: str) -> Causes:
     yield from field.one_of(f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed"))
     for where, rule in field.items(spec.get("podFailurePolicy") or {}, "rules", f"{path}.podFailurePolicy"):
         yield from field.one_of(f"{where}.action", rule.get("action"), _FAILURE_ACTIONS, needed=True)
+        for place, condition in field.items(rule, "onPodConditions", where):
+            name = condition.get("type") or ""
+            yield from field.each(f"{place}.type", name, qualified_name(name))
     pod = spec.get("template") or {}
     yield from template(pod, f"{path}.template")
     policy = (pod.get("spec") or {}).get("restartPolicy")
