@@ -149,6 +149,9 @@ async def _list(count: int) -> Case:
 
 
 async def _memory(count: int) -> Case:
+    await (await _client(Store())).create(
+        POD, example_pod("warm-up")
+    )  # facts about kinds are read on first use
     gc.collect()
     before = _resident()
     client = await _client(Store())
