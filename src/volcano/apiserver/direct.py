@@ -16,11 +16,9 @@ from volcano.kube.manifest import Key, Manifest, key_of
 class DirectClient:
     """Acts as one user. Copies what it is given: callers keep their manifests."""
 
-    def __init__(self, registry: Registry, user: User = SYSTEM, *, manager: str = "volcano") -> None:
-        """`manager` is whom managedFields name as the author of writes that do not say."""
+    def __init__(self, registry: Registry, user: User = SYSTEM) -> None:
         self._registry = registry
         self._user = user
-        self._defaults = Options(field_manager=manager)
 
     async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest:
         return (await self._registry.get(kind, key, subresource=subresource)).manifest()
@@ -59,8 +57,7 @@ class DirectClient:
                 yield Event(piece.type, kind, decode(piece.data))
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
-        chosen = self._defaults if options is DEFAULTS else options
-        return Attributes(verb, kind, key, self._user, subresource, chosen)
+        return Attributes(verb, kind, key, self._user, subresource, options)
 
 
 def _own(value: Any) -> Any:

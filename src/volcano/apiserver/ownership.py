@@ -9,8 +9,8 @@ from volcano.kube.client import PatchType
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Manifest
 
-# What writes of nobody in particular are recorded under, once an object's fields are tracked.
-NOBODY = "unknown"
+# Our own parts write in process without saying who they are; once an object's fields are tracked, this is who.
+NOBODY = "volcano"
 
 
 class Ownership:
