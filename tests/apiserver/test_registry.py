@@ -342,9 +342,8 @@ async def test_generated_names_avoid_those_that_are_taken() -> None:
 
 
 async def test_writes_are_tracked_from_the_first_that_says_who_writes() -> None:
-    made = registry()
-    client = await ready(made)
-    await DirectClient(made, manager="").create(CONFIG_MAP, config_map("silent"))
+    client = await ready(registry())
+    await client.create(CONFIG_MAP, config_map("silent"))
     assert "managedFields" not in (await client.get(CONFIG_MAP, Key("default", "silent")))["metadata"]
     await client.create(CONFIG_MAP, config_map(a="1"), options=Options(field_manager="maker"))
     changed = await client.patch(
