@@ -13,7 +13,7 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, READY, VALID, Status
 from volcano.model.task import Task
 from volcano.scheduler.plugin import Refusal
-from volcano.scheduler.tally import Tally, Totals
+from volcano.scheduler.tally import Tally, Totals, Touched
 
 Undo = Callable[[], None]
 UNDO, COMMIT, KEEP = "undo", "commit", "keep"
@@ -94,8 +94,7 @@ class Ledger:
         self.pipelined = snapshot.used * 0.0
         self.nonzero_used = snapshot.nonzero_used.copy()
         self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
-        # Rows in the order they changed; whoever caches something per row remembers how far it has read.
-        self.touched: list[int] = []
+        self.touched = Touched()
         self.listener: Listener | None = None
         self.committed: list[Change] = []
         self.annotations: dict[str, dict[str, str]] = {}
@@ -227,14 +226,14 @@ class Ledger:
         self.promises = True
         releasing = self.releasing[row].copy()
         self.releasing[row] += request
-        self.touched.append(row)
+        self.touched.add(row)
         self._status[task.uid] = Status.RELEASING
         self._count(task, 1, before, Status.RELEASING, -1)
         self._change(Eviction(task, row, reason, on_behalf_of))
 
         def undo() -> None:
             self.releasing[row] = releasing
-            self.touched.append(row)
+            self.touched.add(row)
             self._set_back(task, before)
 
         self._journal.append(undo)
@@ -245,7 +244,7 @@ class Ledger:
         """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""
         row = self._row[task.uid]
         self.pipelined[row] -= task.request
-        self.touched.append(row)
+        self.touched.add(row)
         before = self._status.pop(task.uid)
         del self._row[task.uid]
         self._placed[row].pop(task.uid, None)
@@ -342,20 +341,14 @@ class Ledger:
         column[at] += amount
         if status is not Status.PIPELINED:
             self.nonzero_used[at] += extra
-        self._touch(at)
+        self.touched.add(at)
 
         def undo() -> None:
             column[at] = saved
             self.nonzero_used[at] = saved_nonzero
-            self._touch(at)
+            self.touched.add(at)
 
         self._journal.append(undo)
-
-    def _touch(self, at: int | list[int]) -> None:
-        if isinstance(at, int):
-            self.touched.append(at)
-        else:
-            self.touched.extend(at)
 
     def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
         listener = self.listener

@@ -283,8 +283,8 @@ class Placer:
             rows = np.flatnonzero(fit.alive)
             fit.best[:] = NEVER
         else:
-            rows = np.array(sorted(set(touched[fit.seen :])), dtype=np.intp)
-            rows = rows[fit.alive[rows]]
+            rows = touched.since(fit.seen)
+            rows = rows[fit.alive[rows]] if len(rows) < len(fit.alive) else np.flatnonzero(fit.alive)
         fit.seen = len(touched)
         if not len(rows):
             return

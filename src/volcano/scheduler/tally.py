@@ -4,6 +4,7 @@ from collections.abc import ItemsView, Mapping, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import Vector
@@ -13,7 +14,7 @@ from volcano.model.task import Task
 if TYPE_CHECKING:
     from volcano.scheduler.ledger import Ledger
 
-STATUSES = len(Status)
+STATUSES = tuple(Status)
 
 
 class Tally:
@@ -38,9 +39,9 @@ class Tally:
     @classmethod
     def of_job(cls, job: Job) -> "Tally":
         """The tally a job starts the cycle with."""
-        roles = {role: [counts.get(status, 0) for status in Status] for role, counts in job.roles.items()}
+        roles = {role: [counts.get(status, 0) for status in STATUSES] for role, counts in job.roles.items()}
         return cls(
-            [len(job.by_status.get(status, ())) for status in Status],
+            [len(job.by_status.get(status, ())) for status in STATUSES],
             roles,
             dict(job.best_effort_pending),
             job.allocated,
@@ -49,7 +50,7 @@ class Tally:
     @classmethod
     def of_sub_job(cls, sub_job: SubJob) -> "Tally":
         """The tally of a sub-group; it keeps no roles and no resources."""
-        counts = [len(sub_job.by_status.get(status, ())) for status in Status]
+        counts = [len(sub_job.by_status.get(status, ())) for status in STATUSES]
         return cls(counts, {}, {"": sub_job.best_effort_pending}, np.zeros(0))
 
     def count(self, statuses: Set[Status]) -> int:
@@ -76,6 +77,31 @@ class Tally:
             name = task.role if self.roles else ""
             self.best_effort += step
             self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
+
+
+class Touched:
+    """Rows in the order they changed. Whoever keeps something per row remembers how far it has read."""
+
+    __slots__ = ("_rows", "_size")
+
+    def __init__(self) -> None:
+        self._rows = np.empty(256, dtype=np.intp)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def add(self, rows: int | list[int]) -> None:
+        """One row, or several at once, changed."""
+        end = self._size + (1 if isinstance(rows, int) else len(rows))
+        if end > len(self._rows):
+            self._rows = np.resize(self._rows, 2 * end)
+        self._rows[self._size : end] = rows
+        self._size = end
+
+    def since(self, start: int) -> NDArray[np.intp]:
+        """The rows that changed since there were `start` entries; some may occur several times."""
+        return self._rows[start : self._size]
 
 
 class Totals:

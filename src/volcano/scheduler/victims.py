@@ -43,7 +43,7 @@ class Prey:
     def _refresh(self) -> None:
         touched = self._session.ledger.touched
         if self._seen < len(touched):
-            for row in set(touched[self._seen :]):
+            for row in set(touched.since(self._seen).tolist()):
                 self._look(row)
             self._seen = len(touched)
 
