@@ -92,7 +92,7 @@ class Feed:
 
     def bookmark(self, *, initial_end: bool = False) -> Piece:
         """Says up to which version this watcher has heard everything."""
-        if self._position >= self._collection.history.end:
+        if not self._has_news():
             self._version = max(self._version, self._store.settled)
         metadata: dict[str, object] = {"resourceVersion": str(self._version), "creationTimestamp": None}
         if initial_end:
@@ -133,9 +133,7 @@ class Feed:
 
     async def _wait(self, clock: Clock, until: float) -> None:
         """Until there may be something new, or the moment has come."""
-        if self._position < self._collection.history.end and (
-            self._collection.history.at(self._position).version <= self._store.settled
-        ):
+        if self._has_news():
             return
         if self._timer is None and until != float("inf"):
             self._timer = asyncio.ensure_future(clock.sleep(until - clock.now().monotonic))
@@ -145,6 +143,13 @@ class Feed:
             await self._waker
         finally:
             self._waker = None
+
+    def _has_news(self) -> bool:
+        """Whether there is a settled change that has not been looked at."""
+        history = self._collection.history
+        return self._position < history.start or (
+            self._position < history.end and history.at(self._position).version <= self._store.settled
+        )
 
     def _wake(self) -> None:
         if self._waker is not None and not self._waker.done():

@@ -258,9 +258,10 @@ class Registry:
             key = Key(metadata.get("namespace", ""), metadata["name"])
             options = replace(request.options, uid=metadata["uid"])
             try:
-                await self.delete(replace(request, key=key, options=options))
+                await self.delete(replace(request, key=key, options=options), wait=False)
             except (NotFound, Conflict):
                 continue  # went, or was replaced, while we were at it
+        await self.store.durable(self.store.version)
         return page
 
     async def rewrite(self, request: Attributes, served: Served, build: Build) -> Reply:
