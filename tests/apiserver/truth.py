@@ -66,7 +66,7 @@ def wrong_updates() -> Iterator[Case]:
     table = yaml.safe_load((FOLDER / "wrong_manifests.yaml").read_text())
     for case in table["updates"]:
         old = copy.deepcopy(merged(table["bases"][case["base"]], case.get("stored") or {}))
-        yield Case(_title(case), case["change"], old)
+        yield Case(f"update of {_title(case)}", case["change"], old)
 
 
 def _title(case: Manifest) -> str:
