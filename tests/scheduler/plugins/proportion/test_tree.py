@@ -114,9 +114,7 @@ def test_how_many_fit_agrees_with_adding_one_by_one(
 def test_a_queue_keeps_its_share_unless_it_tolerates_nothing(
     held: int, request: int, deserved: int, tolerance: float | None
 ) -> None:
-    columns = np.array([True])
-    can = over_share(
-        np.array([held], float), np.array([request], float), np.array([deserved], float), columns, tolerance
-    )
+    parts = ((0, float(request)),)
+    can = over_share(np.array([held], float), parts, np.array([deserved], float), tolerance)
     over = held > deserved * (1 + (tolerance or 0.0)) + 0.1
     assert can == (over and (tolerance == 0 or held - request >= deserved - 0.1))

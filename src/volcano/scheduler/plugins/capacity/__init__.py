@@ -43,6 +43,8 @@ class Capacity(Plugin):
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self.tree = plant(self.snapshot.queues, flat=not self.hierarchical)
         self.holdings = Holdings(self.snapshot, self.ledger, self.tree)
+        self._kept: Sequence[Task] = ()
+        self._hunt: Hunt | None = None
         self.broken = ""
         if self.hierarchical:
             missing = () if ROOT_QUEUE in self.snapshot.queues else ("there is no queue root",)
@@ -179,15 +181,17 @@ class Capacity(Plugin):
     def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         if not hunt.purpose.across_queues:
             return candidates
-        return list(self._victims(hunt, candidates))
+        self._kept, self._hunt = list(self._victims(hunt, candidates)), hunt
+        return self._kept
 
     def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return list(self._victims(hunt, candidates))
+        known = candidates is self._kept and hunt is self._hunt
+        return candidates if known else list(self._victims(hunt, candidates))
 
     def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         if hunt.purpose is Purpose.GANG_PREEMPT:
             return candidates
-        return list(self._victims(hunt, candidates))
+        return self.reclaimable(hunt, candidates)
 
     def _victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
         """Walks the candidates in the order they would go, and keeps those that their queues can spare."""
@@ -197,16 +201,17 @@ class Capacity(Plugin):
         taker = self.tree.path(hunt.job.queue)
         for task in candidates:
             job = self.snapshot.jobs.get(task.job)
-            if job is None or not self.snapshot.queues[job.queue].reclaimable:
+            if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in taker:
+                continue
+            if not self.holdings.common(task.shape, hunt.task.shape):
                 continue
             path = [name for name in self.tree.path(job.queue) if name not in taker]
             held = {name: running.get(name, self.holdings.allocated[name]) for name in path}
-            if not path or not (asked(task.request) & asked(hunt.task.request)).any():
+            if not self._eligible(hunt, task, path, held):
                 continue
-            if keeps_guarantees(task.request, held, self.guarantee) and self._eligible(
-                hunt, task, path, held
-            ):
-                running.update({name: amount - task.request for name, amount in held.items()})
+            left = {name: amount - task.request for name, amount in held.items()}
+            if keeps_guarantees(task.request, left, self.guarantee):
+                running.update(left)
                 yield task
 
     def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
@@ -220,13 +225,9 @@ class Capacity(Plugin):
         entitlement = self.deserved[name]
         if not entitlement.common(task.request):
             return True  # it lives on what others leave
-        return over_share(
-            held,
-            task.request,
-            entitlement.amount,
-            entitlement.relevant(task.request),
-            self.tolerance.get(name),
-        )
+        relevant = entitlement.relevant(task.request)
+        parts = tuple(part for part in self.holdings.parts(task.shape) if relevant[part[0]])
+        return over_share(held, parts, entitlement.amount, self.tolerance.get(name))
 
     def _related_and_undeserving(self, hunt: Hunt, queue: str) -> bool:
         """Whether the queues share an ancestor that counts, and the taker's deserves nothing of what it asks for."""

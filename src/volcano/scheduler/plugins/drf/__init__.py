@@ -108,8 +108,10 @@ class Drf(Plugin):
 
     def _follow(self, task: Task) -> None:
         """Brings the tree up to what the ledger now says about the task's job; an undo brings it back."""
+        if not self.hierarchical or "hierarchy" not in self.__dict__:
+            return
         job = self.snapshot.jobs.get(task.job)
-        if not self.hierarchical or job is None or "hierarchy" not in self.__dict__:
+        if job is None:
             return
         tree, before = self.hierarchy, self.hierarchy.allocated(job.uid)
         tree.update(job.uid, self.ledger.allocated(job))

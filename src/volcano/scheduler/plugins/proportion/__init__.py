@@ -176,7 +176,7 @@ class Proportion(Plugin):
         """Nobody takes from a queue its guarantee or its share, whichever tier this plugin stands in."""
         if not hunt.purpose.across_queues:
             return candidates
-        return list(self.protection.spare(hunt, candidates))
+        return self.protection.spare(hunt, candidates)
 
     def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return list(self.protection.spare(hunt, candidates))
+        return self.protection.spare(hunt, candidates)

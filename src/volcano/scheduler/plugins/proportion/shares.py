@@ -41,6 +41,7 @@ class Holdings:
                 add(self.elastic, above, totals.elastic)
         self.allocated = ledger.totals(allocated)
         self._parts: dict[Shape, Parts] = {}
+        self._common: dict[tuple[Shape, Shape], Parts] = {}
 
     def place(self, tasks: Sequence[Task]) -> None:
         """Tasks of one job and shape were placed."""
@@ -66,6 +67,15 @@ class Holdings:
         if found is None:
             columns = np.flatnonzero(asked(shape.request)).tolist()
             found = self._parts[shape] = tuple((column, shape.request.item(column)) for column in columns)
+        return found
+
+    def common(self, shape: Shape, other: Shape) -> Parts:
+        """What tasks of a shape ask for in dimensions the other shape asks for as well."""
+        found = self._common.get((shape, other))
+        if found is None:
+            columns = {column for column, _ in self.parts(other)}
+            found = tuple(part for part in self.parts(shape) if part[0] in columns)
+            self._common[shape, other] = found
         return found
 
     def lineage(self, task: Task) -> tuple[str, ...]:
@@ -147,20 +157,20 @@ def tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
     return said
 
 
-def over_share(
-    held: Vector, request: Vector, deserved: Vector, columns: Mask, tolerance: float | None
-) -> bool:
-    """Whether a queue that holds so much can lose a task that asks for `request`.
+def over_share(held: Vector, parts: Parts, deserved: Vector, tolerance: float | None) -> bool:
+    """Whether a queue that holds so much can lose a task that asks for `parts`.
 
     It can when, in one of these dimensions, it holds more than it deserves (by more than the tolerated fraction) and
     still holds what it deserves afterwards. With a tolerance of exactly 0 every excess will do.
     """
-    excess = held[columns] - deserved[columns]
-    tolerated = deserved[columns] * (tolerance or 0.0)
-    over = excess > tolerated + STEP
-    if tolerance != 0:
-        over &= excess >= request[columns] - STEP - HAIR * deserved[columns]
-    return bool(over.any())
+    for column, amount in parts:
+        share = deserved.item(column)
+        excess = held.item(column) - share
+        if excess > share * (tolerance or 0.0) + STEP and (
+            tolerance == 0 or excess >= amount - STEP - HAIR * share
+        ):
+            return True
+    return False
 
 
 class Protection:
@@ -169,44 +179,42 @@ class Protection:
     def __init__(self, holdings: Holdings, limits: Limits) -> None:
         self.holdings = holdings
         self.limits = limits
+        self._kept: list[Task] = []
+        self._hunt: Hunt | None = None
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
         """The candidates whose loss leaves their queue its guarantee and its share."""
-        holdings, limits, jobs = self.holdings, self.limits, self.holdings.snapshot.jobs
+        if candidates is not self._kept or hunt is not self._hunt:  # what was kept a moment ago is kept
+            self._kept, self._hunt = list(self._walk(hunt, candidates)), hunt
+        return self._kept
+
+    def _walk(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+        holdings, limits = self.holdings, self.limits
+        jobs, queues, allocated = holdings.snapshot.jobs, holdings.snapshot.queues, holdings.allocated
         running: dict[str, Vector] = {}
-        shared = set(holdings.tree.path(hunt.job.queue))
+        shared = holdings.tree.path(hunt.job.queue)
         for task in candidates:
             job = jobs.get(task.job)
-            if job is None:
+            if job is None or not queues[job.queue].reclaimable or job.queue in shared:
                 continue
-            queue = holdings.snapshot.queues[job.queue]
-            columns = asked(task.request) & asked(hunt.task.request)
-            lineage = [name for name in holdings.tree.path(job.queue) if name not in shared]
-            held = {name: running.get(name, holdings.allocated[name]) for name in lineage}
-            if (
-                queue.reclaimable
-                and columns.any()
-                and lineage
-                and keeps_guarantees(task.request, held, limits.guarantee)
-                and over_share(
-                    held[job.queue],
-                    task.request,
-                    limits.deserved[job.queue],
-                    columns,
-                    limits.tolerance.get(job.queue),
-                )
-            ):
-                running.update({name: amount - task.request for name, amount in held.items()})
+            held = running.get(job.queue)
+            held = allocated[job.queue] if held is None else held
+            parts = holdings.common(task.shape, hunt.task.shape)
+            if not over_share(held, parts, limits.deserved[job.queue], limits.tolerance.get(job.queue)):
+                continue
+            above = [name for name in holdings.tree.path(job.queue) if name not in shared]
+            left = {name: running.get(name, allocated[name]) - task.request for name in above}
+            if keeps_guarantees(task.request, left, limits.guarantee):
+                running.update(left)
                 yield task
 
 
-def keeps_guarantees(request: Vector, held: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
-    """Whether every one of these queues still holds what it is promised after losing a request."""
-    columns = request > 0
-    for name, amount in held.items():
+def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
+    """Whether every one of these queues, with what is left to it, still holds what it is promised of the request."""
+    for name, amount in left.items():
         promised = guarantee.get(name)
-        if promised is not None:
-            relevant = columns & (promised > 0)
-            if (amount[relevant] - request[relevant] + STEP < promised[relevant]).any():
+        if promised is not None and promised.any():
+            relevant = (request > 0) & (promised > 0)
+            if (amount[relevant] + STEP < promised[relevant]).any():
                 return False
     return True
