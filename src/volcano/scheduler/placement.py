@@ -174,8 +174,11 @@ class Placer:
         return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._copies(task))
 
     def _capacity(self, fit: Fit) -> Rows:
-        """How many tasks fit on what is idle, per row."""
-        room = (self._nodes.idle[:, fit.asked] + STEP) / fit.request[fit.asked]
+        """How many tasks fit on what is idle and not promised to others, per row."""
+        idle = self._nodes.idle
+        if self._session.ledger.promises:
+            idle = np.minimum(idle, self._nodes.future_idle)
+        room = (idle[:, fit.asked] + STEP) / fit.request[fit.asked]
         many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
         return many
 
@@ -293,7 +296,8 @@ class Placer:
         fit.idle[rows] = fits_now = (fit.need < idle).all(axis=1)
         if ledger.promises:
             idle = idle + (table.releasing - table.pipelined)
-            fit.future[rows] = (fit.need < idle).all(axis=1)
+            fit.future[rows] = later = (fit.need < idle).all(axis=1)
+            fit.idle[rows] = fits_now = fits_now & later  # what is idle may be promised to somebody already
         else:
             fit.future[rows] = fits_now
         fit.score[rows] = score = self._session.policy.score_nodes(fit.task, table, np.zeros(len(rows)))
