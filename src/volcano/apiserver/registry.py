@@ -331,10 +331,11 @@ class Registry:
         strategy.before_create(manifest, self.clock.now())
         if self._admit is not None:
             manifest = await self._admitted(request, strategy, manifest, None)
-        self._ownership.track(served, request, manifest, None, self.clock.now())
         causes = strategy.validate(manifest, None, request.subresource)
         if causes:
             raise invalid(served.kind, request.key.name, causes)
+        # Only of a valid object can it be said who manages what: entries of its lists have their keys.
+        self._ownership.track(served, request, manifest, None, self.clock.now())
         return manifest
 
     async def _admitted(
@@ -346,6 +347,7 @@ class Registry:
         admitted = await self._admit(request, new, old, self.lookup)
         assert admitted is not None, "admission must return the object to store"
         if orjson.dumps(admitted) != before:
+            strategy.prune(admitted)
             strategy.default(admitted)
             if old is not None:
                 strategy.before_update(admitted, old, request.subresource, self.clock.now())
@@ -384,11 +386,11 @@ class Registry:
         strategy.before_update(new, old, request.subresource, now)
         if self._admit is not None:
             new = await self._admitted(request, strategy, new, old)
-        self._ownership.track(served, request, new, old, now)
         causes = objectmeta.new_finalizers(served.kind, new, old)
         causes += strategy.validate(new, old, request.subresource)
         if causes:
             raise invalid(served.kind, request.key.name, causes)
+        self._ownership.track(served, request, new, old, now)
         return new
 
     def _check_version(self, served: Served, request: Attributes, new: Manifest, old: Manifest) -> None:
