@@ -469,7 +469,7 @@ def test_a_resource_group_steers_its_pods() -> None:
         "labels": {"pool": "gpu"},
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
     }
-    settings = Settings(resource_groups=(rule,))
+    settings = Settings(resource_groups=lambda: (rule,))
     pod = {"metadata": {"name": "p", "namespace": "ml"}, "spec": {"nodeSelector": {"pool": "cpu", "a": "b"}}}
     made = complete(review(POD, pod, settings=settings))
     assert made is not None

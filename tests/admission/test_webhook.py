@@ -93,7 +93,7 @@ def test_registration_matches_only_our_kinds_and_our_schedulers_pods() -> None:
     assert len(by_name) == len(BY_PATH)
     pods = by_name["volcano-admission-service-pods-validate"]
     assert pods["failurePolicy"] == "Ignore"
-    assert "'volcano'" in pods["matchConditions"][0]["expression"]
+    assert '"volcano"' in pods["matchConditions"][0]["expression"]
     jobs = by_name["volcano-admission-service-jobs-mutate"]
     assert jobs["clientConfig"]["service"] == {
         "namespace": "volcano-system",

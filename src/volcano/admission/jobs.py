@@ -14,7 +14,6 @@ from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.quantity import parse
 
 DEFAULT_MAX_RETRY = 3
-NATIVE = ("cpu", "memory", "ephemeral-storage", "storage", "pods")
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
@@ -24,20 +23,23 @@ def default_job(request: Request) -> Manifest:
     """The job as submitted, with everything filled in that the user left open."""
     assert request.new is not None
     job = copy.deepcopy(request.new)
-    spec = job.setdefault("spec", {})
+    spec = job["spec"] = job.get("spec") or {}
     spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
     spec["schedulerName"] = spec.get("schedulerName") or request.settings.scheduler_names[0]
     spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
-    for index, task in enumerate(spec.get("tasks") or ()):
+    tasks = [task for task in spec.get("tasks") or () if task is not None]
+    for index, task in enumerate(tasks):
         _default_task(task, index)
     if not spec.get("minAvailable"):
-        spec["minAvailable"] = sum(task.get("minAvailable") or 0 for task in spec.get("tasks") or ())
+        spec["minAvailable"] = sum(task.get("minAvailable") or 0 for task in tasks)
     plugins = spec.get("plugins")
     if plugins:
-        if any(name in plugins for name in NEED_SVC):
-            plugins.setdefault("svc", [])
-        if "mpi" in plugins:
-            plugins.setdefault("ssh", [])
+        needed = [
+            *(["svc"] if any(name in plugins for name in NEED_SVC) else []),
+            *(["ssh"] if "mpi" in plugins else []),
+        ]
+        for name in needed:
+            plugins[name] = plugins.get(name) or []
     return job
 
 
@@ -51,7 +53,7 @@ def _default_task(task: Manifest, index: int) -> None:
     pod = (task.get("template") or {}).get("spec") or {}
     if pod.get("hostNetwork") and not pod.get("dnsPolicy"):
         pod["dnsPolicy"] = "ClusterFirstWithHostNet"
-    for container in [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]:
+    for container in containers_of(pod):
         complete_extended_limits(container)
 
 
@@ -59,15 +61,26 @@ def complete_extended_limits(container: Manifest) -> None:
     """An extended resource asked for without a limit gets its request as limit: Kubernetes wants both equal."""
     resources = container.get("resources") or {}
     for name, amount in (resources.get("requests") or {}).items():
-        if "/" in name and not name.startswith("kubernetes.io/") and name not in NATIVE:
-            resources.setdefault("limits", {}).setdefault(name, amount)
+        if is_extended(name) and (resources.get("limits") or {}).get(name) is None:
+            resources["limits"] = {**(resources.get("limits") or {}), name: amount}
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is of a device plugin, such as `nvidia.com/gpu`: counted in whole numbers."""
+    return "/" in resource and not resource.startswith(("kubernetes.io/", "requests.kubernetes.io/"))
+
+
+def containers_of(pod: Mapping[str, Any]) -> list[Manifest]:
+    """Init and main containers of a pod's spec."""
+    both = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
+    return [container for container in both if container is not None]
 
 
 def check_new_job(request: Request) -> Iterable[Complaint]:
     """Everything wrong with a job about to be created."""
     assert request.new is not None
     job, spec = request.new, request.new.get("spec") or {}
-    tasks = spec.get("tasks") or []
+    tasks = _tasks(spec)
     if not tasks:
         yield Complaint("spec.tasks", "No task specified in job spec; give at least one")
         return
@@ -78,7 +91,7 @@ def check_new_job(request: Request) -> Iterable[Complaint]:
         path = f"spec.tasks[{index}]"
         if task.get("name") in seen:
             yield Complaint(f"{path}.name", f"duplicated task name {task['name']}")
-        seen.add(task.get("name", ""))
+        seen.add(task.get("name") or "")
         yield from _check_task(task, path)
         yield from _check_pod_name(job, task, index, path)
         yield from _check_template(task, path, request)
@@ -101,7 +114,7 @@ def check_job_update(request: Request) -> Iterable[Complaint]:
     assert request.new is not None
     assert request.old is not None
     new, old = request.new.get("spec") or {}, request.old.get("spec") or {}
-    tasks, before = new.get("tasks") or [], old.get("tasks") or []
+    tasks, before = _tasks(new), _tasks(old)
     for index, task in enumerate(tasks):
         yield from _check_sizes(task, f"spec.tasks[{index}]")
         yield from _check_partition(task, f"spec.tasks[{index}]")
@@ -115,6 +128,10 @@ def check_job_update(request: Request) -> Iterable[Complaint]:
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(_changed(_fixed(old), _fixed(new)))}",
         )
+
+
+def _tasks(spec: Mapping[str, Any]) -> list[Manifest]:
+    return [task or {} for task in spec.get("tasks") or ()]
 
 
 def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Complaint]:
@@ -145,10 +162,10 @@ def _check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
 
 
 def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
-    if task.get("topologyPolicy", "none") in ("", "none"):
+    if task.get("topologyPolicy") in (None, "", "none"):
         return
     pod = (task.get("template") or {}).get("spec") or {}
-    for container in [*(pod.get("containers") or ()), *(pod.get("initContainers") or ())]:
+    for container in containers_of(pod):
         resources = container.get("resources") or {}
         asked = (resources.get("requests") or resources.get("limits") or {}).get("cpu", 0)
         amount = _number(asked)
@@ -179,28 +196,42 @@ def _check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
 
 
 def _check_mpi_master(spec: Mapping[str, Any], tasks: list[Manifest]) -> Iterable[Complaint]:
-    arguments = (spec.get("plugins") or {}).get("mpi")
-    if arguments is None:
+    plugins = spec.get("plugins") or {}
+    if "mpi" not in plugins:
         return
-    master = next((a.partition("=")[2] for a in arguments if a.startswith("--master=")), "master")
+    master = _argument(plugins["mpi"] or (), "master") or "master"
     if all(task.get("name") != master for task in tasks):
         names = ", ".join(str(task.get("name")) for task in tasks)
         text = f"The specified mpi master task was not found: {master!r} is not among the tasks {names}"
         yield Complaint("spec.plugins[mpi]", text)
 
 
+def _argument(arguments: Iterable[str], name: str) -> str:
+    """The value of a plugin's argument, given as `--name=value`, `-name=value` or `--name value`."""
+    words = [str(argument) for argument in arguments]
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag in (f"--{name}", f"-{name}"):
+            return value if equals else next(iter(words[place + 1 :]), "")
+    return ""
+
+
 def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Complaint]:
-    name = f"{job['metadata'].get('name', '')}-{task.get('name', '')}-{index}"
+    name = f"{_name(job)}-{task.get('name', '')}-{index}"
     if len(name) > 63 or not QUALIFIED.match(name):
         text = f"create pod with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
         yield Complaint(f"{path}.name", text)
 
 
 def _check_name(job: Manifest) -> Iterable[Complaint]:
-    name = job["metadata"].get("name", "")
+    name = _name(job)
     if name and (len(name) > 63 or not QUALIFIED.match(name)):
         text = f"create job with name {name} validate failed: it must be at most 63 lower-case letters, digits or '-'"
         yield Complaint("metadata.name", text)
+
+
+def _name(job: Manifest) -> str:
+    return str((job.get("metadata") or {}).get("name") or "")
 
 
 def _check_template(task: Mapping[str, Any], path: str, request: Request) -> Iterable[Complaint]:
@@ -219,7 +250,8 @@ def _check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> I
 def _check_volumes(volumes: Iterable[Mapping[str, Any]]) -> Iterable[Complaint]:
     mounted: set[str] = set()
     for index, volume in enumerate(volumes):
-        path, mount = f"spec.volumes[{index}]", volume.get("mountPath", "")
+        volume = volume or {}
+        path, mount = f"spec.volumes[{index}]", volume.get("mountPath") or ""
         claim, name = volume.get("volumeClaim"), volume.get("volumeClaimName")
         if not mount:
             yield Complaint(f"{path}.mountPath", "mountPath is required")
@@ -253,9 +285,9 @@ def _check_queue(request: Request, name: str) -> Iterable[Complaint]:
 
 
 def _check_dependencies(tasks: list[Manifest]) -> Iterable[Complaint]:
-    graph = {t.get("name", ""): list((t.get("dependsOn") or {}).get("name") or ()) for t in tasks}
+    graph = {t.get("name") or "": list((t.get("dependsOn") or {}).get("name") or ()) for t in tasks}
     for index, task in enumerate(tasks):
-        for target in graph[task.get("name", "")]:
+        for target in graph[task.get("name") or ""]:
             if target not in graph:
                 text = f"{NOT_A_DAG}: no task {target!r}"
                 yield Complaint(f"spec.tasks[{index}].dependsOn", text)
@@ -280,11 +312,10 @@ def _fixed(spec: Mapping[str, Any]) -> Manifest:
         k: v for k, v in spec.items() if k not in ("minAvailable", "priorityClassName", "tasks", "volumes")
     }
     kept["tasks"] = [
-        {k: v for k, v in task.items() if k not in ("replicas", "minAvailable")}
-        for task in spec.get("tasks") or ()
+        {k: v for k, v in task.items() if k not in ("replicas", "minAvailable")} for task in _tasks(spec)
     ]
     kept["volumes"] = [
-        {k: v for k, v in volume.items() if k != "volumeClaimName" or not volume.get("volumeClaim")}
+        {k: v for k, v in (volume or {}).items() if k != "volumeClaimName" or not volume.get("volumeClaim")}
         for volume in spec.get("volumes") or ()
     ]
     return kept

@@ -7,10 +7,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.admission.jobs import QUALIFIED, check_topology, find_cycle
-from volcano.admission.review import Complaint, Request
+from volcano.admission.review import Complaint, Request, notes_of
 from volcano.kube import cron
 from volcano.kube.kinds import NAMESPACE, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of
+from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import (
     DEFAULT_QUEUE,
     JDB_MAX_UNAVAILABLE,
@@ -27,12 +27,10 @@ def default_pod_group(request: Request) -> Manifest:
     """A PodGroup without a queue of its own goes to its namespace's, where the namespace names one."""
     assert request.new is not None
     group = copy.deepcopy(request.new)
-    spec = group.setdefault("spec", {})
-    if spec.get("queue", DEFAULT_QUEUE) in ("", DEFAULT_QUEUE):
+    spec = group["spec"] = group.get("spec") or {}
+    if (spec.get("queue") or DEFAULT_QUEUE) == DEFAULT_QUEUE:
         namespace = request.lookup.find(NAMESPACE, Key("", request.key.namespace))
-        spec["queue"] = (
-            annotations_of(namespace).get(POD_QUEUE_NAME, DEFAULT_QUEUE) if namespace else DEFAULT_QUEUE
-        )
+        spec["queue"] = notes_of(namespace).get(POD_QUEUE_NAME) or DEFAULT_QUEUE
     return group
 
 
@@ -40,7 +38,7 @@ def check_pod_group(request: Request) -> Iterable[Complaint]:
     """The queue is there and open, and tiers are given one way."""
     assert request.new is not None
     spec = request.new.get("spec") or {}
-    name = spec.get("queue", "")
+    name = spec.get("queue")
     if name:
         queue = request.lookup.find(QUEUE, Key("", name))
         state = ((queue or {}).get("status") or {}).get("state", "")
@@ -53,20 +51,21 @@ def check_pod_group(request: Request) -> Iterable[Complaint]:
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     for index, policy in enumerate(spec.get("subGroupPolicy") or ()):
         path = f"spec.subGroupPolicy[{index}].networkTopology"
-        yield from check_topology(policy.get("networkTopology"), path)
+        yield from check_topology((policy or {}).get("networkTopology"), path)
 
 
 def default_pod(request: Request) -> Manifest:
     """Gates a pod that asks for it, and applies the first resource group that the pod belongs to."""
     assert request.new is not None
     pod = request.new
-    gated = request.settings.gate_queue_admission and QUEUE_GATE in annotations_of(pod)
-    group = next((g for g in request.settings.resource_groups if _belongs(pod, g)), None)
+    gated = request.settings.gate_queue_admission and QUEUE_GATE in notes_of(pod)
+    groups = request.settings.resource_groups()
+    group = next((g for g in groups if _belongs(pod, request.key.namespace, g)), None)
     if not gated and group is None:
         return pod
     pod = copy.deepcopy(pod)
-    spec = pod.setdefault("spec", {})
-    if gated and all(gate.get("name") != QUEUE_GATE for gate in spec.get("schedulingGates") or ()):
+    spec = pod["spec"] = pod.get("spec") or {}
+    if gated and all((gate or {}).get("name") != QUEUE_GATE for gate in spec.get("schedulingGates") or ()):
         spec["schedulingGates"] = [*(spec.get("schedulingGates") or ()), {"name": QUEUE_GATE}]
     if group is not None:
         if group.get("labels"):
@@ -80,11 +79,11 @@ def default_pod(request: Request) -> Manifest:
     return pod
 
 
-def _belongs(pod: Manifest, group: Mapping[str, Any]) -> bool:
-    match, notes = group.get("object") or {}, annotations_of(pod)
+def _belongs(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
+    match, notes = group.get("object") or {}, notes_of(pod)
     key, values = match.get("key", ""), match.get("value") or ()
     if key == "namespace":
-        return pod["metadata"].get("namespace") in values
+        return namespace in values
     if key not in ("", "annotation"):
         return False
     for line in values:
@@ -101,28 +100,31 @@ def check_pod(request: Request) -> Iterable[Complaint]:
     assert request.new is not None
     if (request.new.get("spec") or {}).get("schedulerName") not in request.settings.scheduler_names:
         return
-    notes = annotations_of(request.new)
+    notes = notes_of(request.new)
     present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in notes]
     if len(present) > 1:
         text = f"not allow configure multiple annotations {' and '.join(present)} at the same time; keep one"
         yield Complaint("metadata.annotations", text)
     for name in present:
-        text = notes[name]
+        text = str(notes[name])
         here = f"metadata.annotations[{name}]"
         if text.endswith("%"):
-            if not text[:-1].isdigit() or not 1 <= int(text[:-1]) <= 99:
+            if not re.fullmatch("[1-9][0-9]?", text[:-1]):
                 yield Complaint(here, f"{text!r} must be a valid percentage which between 1% ~ 99%")
-        elif not text.isdigit() or int(text) <= 0:
+        elif not re.fullmatch("0*[1-9][0-9]*", text):
             yield Complaint(here, f"{text!r} must be a positive integer or a percentage such as 25%")
 
 
 def check_job_flow(request: Request) -> Iterable[Complaint]:
     """Flows depend on flows that exist, and on nobody that depends on them."""
     assert request.new is not None
-    flows = (request.new.get("spec") or {}).get("flows") or ()
-    graph = {flow["name"]: list((flow.get("dependsOn") or {}).get("targets") or ()) for flow in flows}
+    flows = [flow or {} for flow in (request.new.get("spec") or {}).get("flows") or ()]
+    graph = {
+        str(flow.get("name") or ""): list((flow.get("dependsOn") or {}).get("targets") or ())
+        for flow in flows
+    }
     for index, flow in enumerate(flows):
-        for target in graph[flow["name"]]:
+        for target in graph[str(flow.get("name") or "")]:
             if target not in graph:
                 text = f"jobflow Flow is not DAG: vertex is not defined: {target}; the flows are {', '.join(graph)}"
                 yield Complaint(f"spec.flows[{index}].dependsOn.targets", text)
@@ -138,7 +140,7 @@ def check_hyper_node(request: Request) -> Iterable[Complaint]:
     if not members:
         yield Complaint("spec.members", "member must have at least one member")
     for index, member in enumerate(members):
-        pattern = ((member.get("selector") or {}).get("regexMatch") or {}).get("pattern")
+        pattern = (((member or {}).get("selector") or {}).get("regexMatch") or {}).get("pattern")
         if pattern is None:
             continue
         try:
@@ -152,7 +154,7 @@ def check_cron_job(request: Request) -> Iterable[Complaint]:
     """The schedule parses, the time zone exists, and children's names will fit."""
     assert request.new is not None
     spec, name = request.new.get("spec") or {}, request.key.name
-    schedule = spec.get("schedule", "")
+    schedule = spec.get("schedule") or ""
     if not schedule:
         yield Complaint("spec.schedule", "schedule must not be empty; such as '*/5 * * * *'")
     elif "TZ" in schedule:

@@ -33,7 +33,8 @@ def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable
     """Complaints about a list of policies, each with the path of the policy it is about."""
     events: dict[str, int] = {}
     codes: dict[int, int] = {}
-    for place, policy in enumerate(policies):
+    for place, given in enumerate(policies):
+        policy = given or {}
         here = f"{path}[{place}]"
         named = policy_events(policy)
         if named and policy.get("exitCode") is not None:

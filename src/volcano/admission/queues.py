@@ -1,18 +1,21 @@
 """Queues: defaults, and the rules that keep a hierarchy of shares consistent."""
 
 import copy
+import math
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from volcano.admission.review import Complaint, Request
+from volcano.admission.jobs import is_extended
+from volcano.admission.review import Complaint, Request, notes_of
 from volcano.kube.kinds import POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of
+from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.quantity import parse
 
 HIERARCHY = "volcano.sh/hierarchy"
 WEIGHTS = "volcano.sh/hierarchy-weights"
+STATES = ("Open", "Closed", "Closing", "Unknown")
 Amounts = dict[str, Decimal]
 
 
@@ -20,14 +23,13 @@ def default_queue(request: Request) -> Manifest:
     """A new queue with its weight, reclaimability and a hierarchy that starts at the root."""
     assert request.new is not None
     queue = copy.deepcopy(request.new)
-    spec = queue.setdefault("spec", {})
+    spec = queue["spec"] = queue.get("spec") or {}
     if spec.get("reclaimable") is None:
         spec["reclaimable"] = True
     spec["weight"] = spec.get("weight") or 1
-    notes = queue["metadata"].get("annotations") or {}
-    path, weights = notes.get(HIERARCHY), notes.get(WEIGHTS)
+    path, weights = notes_of(queue).get(HIERARCHY), notes_of(queue).get(WEIGHTS)
     if path and weights and path != ROOT_QUEUE and not path.startswith(f"{ROOT_QUEUE}/"):
-        notes[HIERARCHY], notes[WEIGHTS] = f"{ROOT_QUEUE}/{path}", f"1/{weights}"
+        queue["metadata"]["annotations"] |= {HIERARCHY: f"{ROOT_QUEUE}/{path}", WEIGHTS: f"1/{weights}"}
     return queue
 
 
@@ -73,6 +75,8 @@ def _check_values(request: Request) -> Iterable[Complaint]:
                 yield Complaint(f"{path}[{name}]", f"{value!r} is no quantity such as 4, 500m or 16Gi")
             elif amount < 0:
                 yield Complaint(f"{path}[{name}]", f"{value} must be greater than or equal to 0")
+            elif (name == "pods" or is_extended(name)) and amount != amount.to_integral_value():
+                yield Complaint(f"{path}[{name}]", f"{value} must be an integer: {name} are whole")
     capability, deserved, guarantee = (_amounts(resources) for resources in parts.values())
     if deserved:  # a guarantee alone is valid: the seeds' queues have no `deserved`
         for name, amount in guarantee.items():
@@ -88,12 +92,15 @@ def _check_values(request: Request) -> Iterable[Complaint]:
         if guarantee[name] > capability[name]:
             text = f"guarantee[{name}]={guarantee[name]} must be <= capability[{name}]={capability[name]}"
             yield Complaint(f"spec.guarantee.resource[{name}]", text)
+    state = (queue.get("status") or {}).get("state") or "Open"
+    if state not in STATES:
+        yield Complaint("status.state", f"queue state must be in [{' '.join(STATES)}], not {state!r}")
     yield from _check_hierarchy_annotations(request)
 
 
 def _check_hierarchy_annotations(request: Request) -> Iterable[Complaint]:
-    notes = annotations_of(_new(request))
-    path, weights = notes.get(HIERARCHY, ""), notes.get(WEIGHTS, "")
+    notes = notes_of(_new(request))
+    path, weights = notes.get(HIERARCHY) or "", notes.get(WEIGHTS) or ""
     if not path and not weights:
         return
     here = f"metadata.annotations[{WEIGHTS}]"
@@ -101,22 +108,30 @@ def _check_hierarchy_annotations(request: Request) -> Iterable[Complaint]:
         yield Complaint(here, f"{weights} must have the same length with {HIERARCHY}: {path}")
         return
     for weight in weights.split("/"):
-        try:
-            if float(weight) <= 0:
-                yield Complaint(here, f"{weight} in {weights} must be larger than 0")
-        except ValueError:
+        number = _weight(weight)
+        if number is None:
             yield Complaint(here, f"{weight} in {weights} is invalid number")
+        elif number <= 0:
+            yield Complaint(here, f"{weight} in {weights} must be larger than 0")
     for other in request.lookup.all(QUEUE):
-        theirs = annotations_of(other).get(HIERARCHY, "")
+        theirs = notes_of(other).get(HIERARCHY) or ""
         if _name(other) != request.key.name and theirs.startswith(f"{path}/"):
             text = f"{path} is not allowed to be in the sub path of {theirs} of queue {_name(other)}"
             yield Complaint(f"metadata.annotations[{HIERARCHY}]", text)
 
 
+def _weight(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
 def _check_parent(request: Request) -> Iterable[Complaint]:
     queue, name = _new(request), request.key.name
-    parent = (queue.get("spec") or {}).get("parent", "")
-    before = ((request.old or {}).get("spec") or {}).get("parent", "")
+    parent = (queue.get("spec") or {}).get("parent") or ""
+    before = ((request.old or {}).get("spec") or {}).get("parent") or ""
     if parent in ("", ROOT_QUEUE) or (request.old is not None and parent == before):
         return
     if parent == name:
@@ -138,7 +153,9 @@ def _check_parent(request: Request) -> Iterable[Complaint]:
             )
             return
         trail.append(_name(ancestor))
-        ancestor = request.lookup.find(QUEUE, Key("", (ancestor.get("spec") or {}).get("parent", ROOT_QUEUE)))
+        ancestor = request.lookup.find(
+            QUEUE, Key("", (ancestor.get("spec") or {}).get("parent") or ROOT_QUEUE)
+        )
     limit = request.settings.max_queue_depth
     if len(trail) > limit:
         yield Complaint(
@@ -198,10 +215,10 @@ def _check_ancestors(request: Request, parent: str, capability: Amounts) -> Iter
             limit = _part(ancestor, "capability").get(resource, Decimal(0))
             if limit > 0:
                 if amount > limit:
-                    text = f"{amount} exceeds its ancestor's capability: queue {name} has {limit}"
+                    text = f"{amount} exceeds its ancestor's capability={limit} of queue {name}"
                     yield Complaint(f"spec.capability[{resource}]", text)
                 break
-            name = (ancestor.get("spec") or {}).get("parent", ROOT_QUEUE)
+            name = (ancestor.get("spec") or {}).get("parent") or ROOT_QUEUE
 
 
 def _check_sum(part: str, shares: list[Amounts], limit: Amounts, parent: str) -> Iterable[Complaint]:
@@ -209,7 +226,7 @@ def _check_sum(part: str, shares: list[Amounts], limit: Amounts, parent: str) ->
         total = sum((share.get(resource, Decimal(0)) for share in shares), Decimal(0))
         if total > limit.get(resource, Decimal(0)):
             has = limit.get(resource, Decimal(0))
-            text = f"sum of children's {part}[{resource}]={total} exceeds parent's limit: queue {parent} has {has}"
+            text = f"sum of children's {part}[{resource}]={total} exceeds parent's {part} limit: {parent} has {has}"
             yield Complaint(f"spec.{part}", text)
 
 

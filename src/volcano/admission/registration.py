@@ -1,6 +1,7 @@
 """Webhook configurations that register our admission with an API server, and never with anybody else's objects."""
 
 import base64
+import json
 from collections.abc import Collection
 
 from volcano.admission.rules import SERVICES, Service
@@ -67,7 +68,7 @@ def _configuration(
     if service.kind == POD:
         # Pods are everybody's: only those that ask for our scheduler are ours to look at, and a webhook that is
         # down must not stop even those.
-        names = ", ".join(f"'{name}'" for name in sorted(scheduler_names))
+        names = ", ".join(json.dumps(name) for name in sorted(scheduler_names))
         expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in [{names}]"
         webhook["matchConditions"] = [{"name": "our-scheduler", "expression": expression}]
         webhook["failurePolicy"] = "Ignore"

@@ -1,6 +1,6 @@
 """What admission is asked and what it answers: a request in, complaints or a completed object out."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,6 +21,11 @@ class Complaint:
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
+def notes_of(manifest: Manifest | None) -> Mapping[str, str]:
+    """The annotations of an object that may have no metadata yet."""
+    return ((manifest or {}).get("metadata") or {}).get("annotations") or {}
+
+
 class Lookup(Protocol):
     """The objects that rules look at beside the one under review."""
 
@@ -38,6 +43,11 @@ def no_template_check(template: Manifest) -> Iterable[Cause]:
     return ()
 
 
+def no_resource_groups() -> Sequence[Manifest]:
+    """For where no administrator has defined any."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What an administrator may choose about admission."""
@@ -50,7 +60,8 @@ class Settings:
         ("env", "svc", "ssh", "pytorch", "mpi", "tensorflow", "ray", "hcclrank")
     )
     check_template: TemplateCheck = no_template_check
-    resource_groups: tuple[Manifest, ...] = ()
+    # Asked at every pod: the file they come from may change at any time.
+    resource_groups: Callable[[], Sequence[Manifest]] = no_resource_groups
     gate_queue_admission: bool = False
 
 

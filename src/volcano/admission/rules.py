@@ -84,6 +84,8 @@ SERVICES: tuple[Service, ...] = (
         complaints={"CREATE": check_cron_job, "UPDATE": check_cron_job},
     ),
 )
+# What a rule meets in a text where it expects a list, and the like: rules are written for what passed the schema.
+MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 BY_PATH: Mapping[str, Service] = {service.path: service for service in SERVICES}
 
 
@@ -92,7 +94,7 @@ def complete(request: Request) -> Manifest | None:
     manifest = request.new
     for service in SERVICES:
         if service.defaults and service.kind == request.kind and request.operation in service.operations:
-            manifest = service.defaults(replace(request, new=manifest))
+            manifest = completed(service, replace(request, new=manifest))
     return manifest
 
 
@@ -102,8 +104,29 @@ def complaints(request: Request) -> list[Complaint]:
         complaint
         for service in SERVICES
         if service.complaints and service.kind == request.kind and request.operation in service.complaints
-        for complaint in service.complaints[request.operation](request)
+        for complaint in judged(service, request)
     ]
+
+
+def completed(service: Service, request: Request) -> Manifest | None:
+    """The object with one service's defaults. What has not the shape of its kind is left to the schema to refuse."""
+    assert service.defaults is not None
+    try:
+        return service.defaults(request)
+    except MISSHAPEN:
+        return request.new
+
+
+def judged(service: Service, request: Request) -> list[Complaint]:
+    """One service's complaints. What has not the shape of its kind is refused as that."""
+    assert service.complaints is not None
+    try:
+        return list(service.complaints[request.operation](request))
+    except MISSHAPEN as error:
+        text = (
+            f"{request.kind.kind} {request.key} has not the shape of its kind and cannot be judged: {error}"
+        )
+        return [Complaint("", text)]
 
 
 def governed(kind: Kind) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from volcano.admission.review import Lookup, Request, Settings
-from volcano.admission.rules import BY_PATH, Service
+from volcano.admission.rules import BY_PATH, Service, completed, judged
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.patch import diff
@@ -37,6 +37,10 @@ class Webhook:
         service = self._services.get(request.path)
         if service is None:
             return messages.Response(404, {"Content-Type": "text/plain; charset=utf-8"}, b"no such service\n")
+        content = request.headers.get("content-type", "application/json").partition(";")[0].strip()
+        if content != "application/json":
+            text = f"content type {content} is not supported; send application/json\n".encode()
+            return messages.Response(415, {"Content-Type": "text/plain; charset=utf-8"}, text)
         try:
             review = orjson.loads(request.body)
             asked = review["request"]
@@ -56,19 +60,18 @@ class Webhook:
         if problem:
             return _refusal(problem, 400)
         new, old = asked.get("object") or None, asked.get("oldObject") or None
-        if service.kind.namespaced and new is not None:
-            new.setdefault("metadata", {}).setdefault("namespace", asked.get("namespace", ""))
+        needed = {"CREATE": (new,), "UPDATE": (new, old)}.get(asked["operation"], ())
+        if None in needed:
+            return _refusal(f"there is no object to review in this {asked['operation']}", 400)
         key = Key(asked.get("namespace", "") if service.kind.namespaced else "", _name(asked, new, old))
         request = Request(asked["operation"], service.kind, key, new, old, self._lookup, self._settings)
         if service.defaults is not None:
-            completed = service.defaults(request)
-            patch = diff(new, completed)
+            patch = diff(new, completed(service, request))
             if not patch:
                 return {"allowed": True}
             encoded = base64.b64encode(orjson.dumps(patch)).decode()
             return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
-        assert service.complaints is not None
-        found = list(service.complaints[asked["operation"]](request))
+        found = judged(service, request)
         return _refusal("; ".join(map(str, found)), 422) if found else {"allowed": True}
 
 

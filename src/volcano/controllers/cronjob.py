@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.clock import Instant, parse_timestamp, timestamp
@@ -12,7 +12,7 @@ from volcano.kube.client import Event, Options
 from volcano.kube.kinds import CRON_JOB, JOB
 from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, owner_reference, uid_of
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.reconciler import NOTHING, Done, Plan, Reconciler, Watch
 
 SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
 FINISHED = ("Completed", "Failed", "Terminated")
@@ -39,6 +39,7 @@ class CronJobController(Reconciler):
     def __init__(self) -> None:
         super().__init__()
         self._notes = Notebook(SOURCE)
+        self._refusals: dict[Key, str] = {}
         self.index.by_controller(JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -57,10 +58,15 @@ class CronJobController(Reconciler):
         assert isinstance(key, Key)
         cron_job = self.index.get(CRON_JOB, key)
         if cron_job is None or is_deleting(cron_job):
+            self._refusals.pop(key, None)
             return NOTHING
         jobs = self.index.owned(JOB, cron_job)
         active = [job for job in jobs if _phase(job) not in FINISHED and not is_deleting(job)]
-        operations: list[Operation] = [*_prune(cron_job, jobs, self._notes, now)]
+        operations: list[Operation] = [
+            *self._refused(cron_job, now),
+            *_prune(cron_job, jobs, self._notes, now),
+            *self._departures(cron_job, active, now),
+        ]
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
         again: float | None = None
         if not cron_job["spec"].get("suspend"):
@@ -69,52 +75,107 @@ class CronJobController(Reconciler):
         operations += _report(cron_job, jobs, active, last)
         return Plan(operations, again)
 
+    def settle(self, done: Done, now: Instant) -> None:
+        if done.error is not None and isinstance(done.work.key, Key):
+            refused = done.work.operations[len(done.results)]
+            if isinstance(refused, Create) and refused.kind == JOB:
+                self._refusals[done.work.key] = done.error.message
+        super().settle(done, now)
+
+    def _refused(self, cron_job: Manifest, now: Instant) -> Iterable[Operation]:
+        """What is to be said about a job that the server would not have."""
+        text = self._refusals.pop(key_of(cron_job), "")
+        if text:
+            reason = "NamespaceTerminating" if "being terminated" in text else "FailedCreate"
+            text = f"Error creating job: {text}"
+            yield from self._notes.once(cron_job, CRON_JOB, reason, text, now, warning=True)
+
+    def _departures(self, cron_job: Manifest, active: list[Manifest], now: Instant) -> Iterable[Operation]:
+        """What is to be said about jobs that were active and are not any more."""
+        still = {uid_of(job) for job in active}
+        for reference in (cron_job.get("status") or {}).get("active") or ():
+            if reference.get("uid") in still:
+                continue
+            name = reference.get("name", "")
+            job = self.index.get(JOB, Key(key_of(cron_job).namespace, name))
+            if job is not None and uid_of(job) == reference.get("uid"):
+                if _phase(job) in FINISHED:
+                    text = f"Saw completed job: {name}, status: {_phase(job)}"
+                    yield from self._notes.once(cron_job, CRON_JOB, "SawCompletedJob", text, now)
+            else:
+                text = f"Active job {name} is gone"
+                yield from self._notes.once(cron_job, CRON_JOB, "StaleReference", text, now, warning=True)
+
     def _start(
         self, cron_job: Manifest, active: list[Manifest], last: str | None, now: Instant
     ) -> tuple[list[Operation], str | None, float | None]:
         """The writes that start what is due, the new lastScheduleTime, and seconds until the next look."""
         try:
-            zone = _zone(cron_job)
-            schedule = cron.parse(cron_job["spec"]["schedule"])
+            schedule, zone = read_schedule(cron_job)
         except ValueError as error:
             reason = "UnParseableCronJobSchedule" if "timeZone" not in str(error) else "InvalidTimeZone"
-            return (
-                [*self._notes.once(cron_job, CRON_JOB, reason, str(error), now, warning=True)],
-                last,
-                None,
-            )
+            return self._said(cron_job, reason, str(error), now), last, None
         due = find_due(cron_job, schedule, zone, now)
-        wait = due.next.timestamp() + MARGIN - now.wall if due.next else None
-        wait = max(wait, MARGIN) if wait is not None else None
+        wait = max(due.next.timestamp() + MARGIN - now.wall, MARGIN) if due.next else None
+        notes = self._remarks(cron_job, due, now)
         if due.at is None:
-            return [], last, wait
-        notes: list[Operation] = []
-        if due.missed > MANY_MISSED:
-            text = "too many missed start times, only the most recent one is run; set startingDeadlineSeconds"
-            notes += self._notes.once(cron_job, CRON_JOB, "TooManyMissedTimes", text, now, warning=True)
+            return notes, last, wait
         policy = cron_job["spec"].get("concurrencyPolicy", "Allow")
-        if policy == "Forbid" and active:
+        job = _job(cron_job, due.at, zone)
+        others = [other for other in active if key_of(other) != key_of(job)]
+        if policy == "Forbid" and others and len(others) == len(active):
             text = "Not starting job because prior execution is running and concurrency policy is Forbid"
             # Named by its moment, so that each skipped run is said once.
             text += f" ({timestamp(due.at.timestamp())})"
-            notes += self._notes.once(cron_job, CRON_JOB, "ForbidConcurrent", text, now, warning=True)
-            return notes, last, wait
+            return [*notes, *self._said(cron_job, "ForbidConcurrent", text, now)], last, wait
         operations: list[Operation] = []
-        if policy == "Replace":
-            for job in active:
-                options = Options(propagation="Background", uid=uid_of(job))
-                operations.append(Delete(JOB, key_of(job), options, if_present=True))
-        job = _job(cron_job, due.at, zone)
-        existing = self.index.get(JOB, key_of(job))
-        owner = controller_of(existing) if existing else None
-        if existing is not None and (owner is None or owner["uid"] != uid_of(cron_job)):
-            text = f"Job {key_of(job).name} exists and is not ours; this run is skipped"
-            notes += self._notes.once(cron_job, CRON_JOB, "ForeignJob", text, now, warning=True)
-        elif existing is None:
-            operations.append(Create(JOB, job))
-            text = f"Created job {key_of(job).name}"
-            notes += self._notes.once(cron_job, CRON_JOB, "SuccessfulCreate", text, now)
+        if policy == "Replace" and others:
+            text = f"Replacing {', '.join(key_of(other).name for other in others)}: a new run is due"
+            notes += self._said(cron_job, "ReplaceConcurrent", text, now)
+            operations += [_removal(other) for other in others]
+        operations += self._make(cron_job, job, now)
         return [*operations, *notes], timestamp(due.at.timestamp()), wait
+
+    def _make(self, cron_job: Manifest, job: Manifest, now: Instant) -> Iterable[Operation]:
+        """Creates a run's job unless it is there: made before we were ended, or somebody else's."""
+        existing, name = self.index.get(JOB, key_of(job)), key_of(job).name
+        owner = controller_of(existing) if existing else None
+        if existing is None:
+            yield Create(JOB, job)
+            yield from self._notes.once(cron_job, CRON_JOB, "SuccessfulCreate", f"Created job {name}", now)
+        elif owner is None or owner["uid"] != uid_of(cron_job):
+            text = f"Job {name} exists and is not ours; this run is skipped"
+            yield from self._said(cron_job, "ForeignJob", text, now)
+
+    def _remarks(self, cron_job: Manifest, due: Due, now: Instant) -> list[Operation]:
+        """What is odd about a schedule that can be read all the same."""
+        said: list[Operation] = []
+        if "TZ" in cron_job["spec"]["schedule"]:
+            text = "a time zone within the schedule is not supported officially; use spec.timeZone"
+            said += self._said(cron_job, "UnsupportedSchedule", text, now)
+        if due.at is None and due.next is None:
+            text = f"schedule {cron_job['spec']['schedule']!r} is never due"
+            said += self._said(cron_job, "InvalidSchedule", text, now)
+        if due.at is not None and due.missed > MANY_MISSED:
+            text = "too many missed start times, only the most recent one is run; set startingDeadlineSeconds"
+            said += self._said(cron_job, "TooManyMissedTimes", text, now)
+        return said
+
+    def _said(self, cron_job: Manifest, reason: str, text: str, now: Instant) -> list[Operation]:
+        return [*self._notes.once(cron_job, CRON_JOB, reason, text, now, warning=True)]
+
+
+def read_schedule(cron_job: Manifest) -> tuple[cron.Schedule, tzinfo]:
+    """The schedule and the zone it is meant in; raises ValueError saying what cannot be read."""
+    text, zone = cron_job["spec"].get("schedule") or "", cron_job["spec"].get("timeZone") or "UTC"
+    prefix, space, rest = text.strip().partition(" ")
+    if space and prefix.startswith(("TZ=", "CRON_TZ=")):
+        text, zone = rest, prefix.partition("=")[2]
+    schedule = cron.parse(text)
+    try:
+        return schedule, UTC if zone == "UTC" else ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"invalid timeZone {zone!r}: no such zone is known here") from None
 
 
 def find_due(cron_job: Manifest, schedule: cron.Schedule, zone: tzinfo, now: Instant) -> Due:
@@ -123,21 +184,39 @@ def find_due(cron_job: Manifest, schedule: cron.Schedule, zone: tzinfo, now: Ins
     start = parse_timestamp(status.get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"])
     if spec.get("startingDeadlineSeconds") is not None:
         start = max(start, now.wall - float(spec["startingDeadlineSeconds"]))
-    present = datetime.fromtimestamp(now.wall, zone)
-    first = schedule.next_after(datetime.fromtimestamp(start, zone))
+    # Moments are compared in UTC: twice a year a zone's clock on the wall shows the same hour twice.
+    first = _utc(schedule.next_after(datetime.fromtimestamp(start, zone)))
+    present = datetime.fromtimestamp(now.wall, UTC)
     if first is None or present < first:
         return Due(None, 0, first)
-    second = schedule.next_after(first)
+    second = _utc(schedule.next_after(first.astimezone(zone)))
     if second is None or present < second:
         return Due(first, 0, second)
-    gap = max((second - first).total_seconds(), 1.0)
-    missed = int((present - first).total_seconds() // gap) + 1
-    # Jump close to the present, then walk: irregular schedules need the walk, long gaps the jump.
-    moment = datetime.fromtimestamp(max(first.timestamp(), now.wall - 3 * gap), zone)
-    latest, candidate = first, schedule.next_after(moment)
+    gap = max(second - first, timedelta(seconds=1))
+    missed = (present - first) // gap + 1
+    latest = first + (missed - 1) * gap if schedule.every else _latest(schedule, zone, first, present, gap)
+    return Due(latest, missed, _utc(schedule.next_after(latest.astimezone(zone))))
+
+
+def _latest(
+    schedule: cron.Schedule, zone: tzinfo, first: datetime, present: datetime, gap: timedelta
+) -> datetime:
+    """The last due moment from `first` up to the present: looks back over ever longer spans, then walks."""
+    span = 3 * gap
+    while True:
+        start = max(first, present - span)
+        candidate = _utc(schedule.next_after(start.astimezone(zone)))
+        if start == first or (candidate is not None and candidate <= present):
+            break
+        span *= 4
+    latest = first
     while candidate is not None and candidate <= present:
-        latest, candidate = candidate, schedule.next_after(candidate)
-    return Due(latest, missed, candidate)
+        latest, candidate = candidate, _utc(schedule.next_after(candidate.astimezone(zone)))
+    return latest
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return moment.astimezone(UTC) if moment is not None else None
 
 
 def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
@@ -151,23 +230,30 @@ def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
             "name": f"{key.name}-{int(at.timestamp()) // 60}",
             "namespace": key.namespace,
             "labels": dict(given.get("labels") or {}),
-            "annotations": {**(given.get("annotations") or {}), SCHEDULED: at.astimezone(zone).isoformat()},
+            "annotations": {**(given.get("annotations") or {}), SCHEDULED: _rfc3339(at, zone)},
             "ownerReferences": [owner_reference(cron_job)],
         },
         "spec": template.get("spec") or {},
     }
 
 
+def _rfc3339(at: datetime, zone: tzinfo) -> str:
+    return at.astimezone(zone).isoformat().replace("+00:00", "Z")
+
+
+def _removal(job: Manifest) -> Delete:
+    return Delete(JOB, key_of(job), Options(propagation="Background", uid=uid_of(job)), if_present=True)
+
+
 def _prune(cron_job: Manifest, jobs: list[Manifest], notes: Notebook, now: Instant) -> Iterable[Operation]:
     """Deletes the oldest finished jobs beyond the history limits."""
     limits = (("Completed", "successfulJobsHistoryLimit", 3), ("Failed", "failedJobsHistoryLimit", 1))
     for phase, field, default in limits:
-        limit = cron_job["spec"].get(field, default)
+        given = cron_job["spec"].get(field)
+        limit = default if given is None else given
         done = sorted((job for job in jobs if _phase(job) == phase and not is_deleting(job)), key=_age)
         for job in done[: max(len(done) - int(limit), 0)]:
-            yield Delete(
-                JOB, key_of(job), Options(propagation="Background", uid=uid_of(job)), if_present=True
-            )
+            yield _removal(job)
             text = f"Deleted job {key_of(job).name}"
             yield from notes.once(cron_job, CRON_JOB, "SuccessfulDelete", text, now)
 
@@ -198,16 +284,6 @@ def _report(
         for part, value in status.items()
     ):
         yield Patch(CRON_JOB, key_of(cron_job), {"status": status}, "status")
-
-
-def _zone(cron_job: Manifest) -> tzinfo:
-    name = cron_job["spec"].get("timeZone")
-    if not name or "TZ" in cron_job["spec"].get("schedule", ""):
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"invalid timeZone {name!r}: no such zone is known here") from None
 
 
 def _phase(job: Manifest) -> str:

@@ -7,9 +7,10 @@ from typing import Any
 import yaml
 
 from volcano.clock import Instant
-from volcano.kube.client import Event
+from volcano.kube.client import Event, EventType
+from volcano.kube.errors import ApiError
 from volcano.kube.kinds import CONFIG_MAP, HYPER_NODE, NODE
-from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of
+from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
@@ -41,17 +42,23 @@ class HyperNodeController(Reconciler):
             Watch(NODE),
             Watch(CONFIG_MAP, namespace=namespace, fields=f"metadata.name={self._config_key.name}"),
         )
-        self._seen_labels: dict[str, Mapping[str, str]] = {}
+
+    def wants(self, event: Event) -> bool:
+        if event.kind != NODE or event.type is EventType.DELETED:
+            return True
+        known = self.index.get(NODE, key_of(event.object))
+        # Heartbeats change nothing here.
+        return (
+            known is None
+            or uid_of(known) != uid_of(event.object)
+            or labels_of(known) != labels_of(event.object)
+        )
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == HYPER_NODE:
             return (key_of(event.object).name, DISCOVERY)
         if event.kind == CONFIG_MAP:
             return (DISCOVERY,)
-        name, labels = key_of(event.object).name, dict(labels_of(event.object))
-        if self._seen_labels.get(name) == labels and self.index.get(NODE, key_of(event.object)) is not None:
-            return ()  # heartbeats change nothing here
-        self._seen_labels[name] = labels
         return (DISCOVERY, *(key_of(hyper_node).name for hyper_node in self.index.all(HYPER_NODE)))
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
@@ -74,11 +81,8 @@ class HyperNodeController(Reconciler):
                 names.add(selector["exactMatch"].get("name", ""))
             elif selector.get("regexMatch"):
                 names |= _matching(selector["regexMatch"].get("pattern", ""), self.index.all(NODE))
-            elif selector.get("labelMatch"):
-                wanted = from_object(selector["labelMatch"])
-                names |= {
-                    key_of(node).name for node in self.index.all(NODE) if wanted.matches(labels_of(node))
-                }
+            elif any((selector.get("labelMatch") or {}).values()):  # an empty one selects nothing
+                names |= _labelled(selector["labelMatch"], self.index.all(NODE))
         return names
 
     def _discover(self) -> Iterable[Operation]:
@@ -117,7 +121,7 @@ class HyperNodeController(Reconciler):
                 return None
             types = ((sources[0].get("config") or {}).get("networkTopologyTypes")) or {}
             return {name: levels for name, raw in types.items() if (levels := _levels(str(name), raw))}
-        except (yaml.YAMLError, AttributeError, TypeError) as error:
+        except (yaml.YAMLError, AttributeError, KeyError, TypeError) as error:
             log.warning("discovery configuration is not usable", config_map=self._config_key, reason=error)
             return None
 
@@ -174,6 +178,15 @@ def _matching(pattern: str, nodes: Iterable[Manifest]) -> set[str]:
     except re.error:
         return set()
     return {key_of(node).name for node in nodes if compiled.search(key_of(node).name)}
+
+
+def _labelled(selector: Mapping[str, Any], nodes: Iterable[Manifest]) -> set[str]:
+    try:
+        wanted = from_object(selector)
+    except (ApiError, ValueError) as error:
+        log.warning("member selects nothing: its selector is wrong", reason=error)
+        return set()
+    return {key_of(node).name for node in nodes if wanted.matches(labels_of(node))}
 
 
 def _hyper_node(

@@ -4,6 +4,7 @@ import copy
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
 from volcano.controllers.notes import Notebook
 from volcano.kube.client import Event, Options
 from volcano.kube.duration import parse as parse_duration
@@ -16,10 +17,12 @@ from volcano.kube.manifest import (
     key_of,
     labels_of,
     owner_reference,
+    uid_of,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.patch import merge_patch
 from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
+from volcano.metrics import CollectorRegistry
 
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
 BY_FLOW = "volcano.sh/createdByJobFlow"
@@ -33,6 +36,7 @@ LISTS = {
     "Terminated": "terminatedJobs",
 }
 UNLISTED = ("Completing", "Terminating")
+LONGEST_LABEL = 63
 
 
 class JobFlowController(Reconciler):
@@ -41,21 +45,25 @@ class JobFlowController(Reconciler):
     name = SOURCE
     watches = (Watch(JOB_FLOW), Watch(JOB_TEMPLATE), Watch(JOB))
 
-    def __init__(self) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__()
         self._notes = Notebook(SOURCE)
+        self._metrics = JobFlowMetrics(registry or CollectorRegistry())
+        self._ending: dict[Key, str] = {}  # flows whose last phase is being written
         self.index.by_controller(JOB)
         self.index.facet(JOB_FLOW, "template", _templates)
+        self.index.facet(JOB_FLOW, "job", _jobs)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == JOB_FLOW:
             return (key_of(event.object),)
         if event.kind == JOB_TEMPLATE:
             return [key_of(flow) for flow in self.index.find(JOB_FLOW, "template", key_of(event.object))]
-        owner = controller_of(event.object)
+        owner, key = controller_of(event.object), key_of(event.object)
+        waiting = [key_of(flow) for flow in self.index.find(JOB_FLOW, "job", key)]
         if owner is None or owner["kind"] != JOB_FLOW.kind:
-            return ()
-        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
+            return waiting
+        return (Key(key.namespace, owner["name"]), *waiting)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
@@ -67,31 +75,38 @@ class JobFlowController(Reconciler):
         if phase in ("Failed", "Terminating"):
             return NOTHING
         if phase == "Succeed" and (flow.get("spec") or {}).get("jobRetainPolicy") == "delete":
-            options = Options(propagation="Background")
-            return Plan(
-                [
-                    Delete(JOB, key_of(j), options, if_present=True)
-                    for j in jobs.values()
-                    if not is_deleting(j)
-                ]
-            )
+            return Plan([_removal(job) for job in jobs.values() if not is_deleting(job)])
         operations: list[Operation] = []
         if phase != "Succeed":
             operations += self._create(flow, jobs, now)
         status = _status(flow, jobs, now)
         if status != (flow.get("status") or {}):
+            if status["state"]["phase"] != phase and status["state"]["phase"] in ENDINGS:
+                self._ending[key] = status["state"]["phase"]
             operations.append(
                 Patch(JOB_FLOW, key, {"status": _replacing(flow.get("status") or {}, status)}, "status")
             )
         return Plan(operations)
 
+    def written(self, operation: Operation, result: Manifest) -> None:
+        if operation.kind == JOB_FLOW and operation.key in self._ending:
+            self._metrics.ended(self._ending.pop(operation.key), operation.key.namespace)
+
     def _create(self, flow: Manifest, jobs: dict[str, Manifest], now: Instant) -> Iterable[Operation]:
         prefix = key_of(flow).name
-        for step in (flow.get("spec") or {}).get("flows") or ():
+        for step in _steps(flow):
             name = f"{prefix}-{step['name']}"
             targets = (step.get("dependsOn") or {}).get("targets") or ()
             ready = all(_phase(jobs.get(f"{prefix}-{target}") or {}) == "Completed" for target in targets)
             if name in jobs or not ready:
+                continue
+            other = self.index.get(JOB, Key(key_of(flow).namespace, name))
+            if other is not None:
+                # A namesake's job that goes soon, or somebody else's: its end wakes us up again.
+                text = (
+                    f"Job {name} exists and is not of this flow; flow {step['name']} waits until it is gone"
+                )
+                yield from self._notes.once(flow, JOB_FLOW, "ForeignJob", text, now, warning=True)
                 continue
             template = self.index.get(JOB_TEMPLATE, Key(key_of(flow).namespace, step["name"]))
             if template is None:
@@ -104,7 +119,22 @@ class JobFlowController(Reconciler):
 
 def _templates(flow: Manifest) -> Iterable[Hashable]:
     namespace = key_of(flow).namespace
-    return [Key(namespace, step["name"]) for step in (flow.get("spec") or {}).get("flows") or ()]
+    return [Key(namespace, step["name"]) for step in _steps(flow)]
+
+
+def _jobs(flow: Manifest) -> Iterable[Hashable]:
+    """The names a flow's jobs have, made or not."""
+    key = key_of(flow)
+    return [Key(key.namespace, f"{key.name}-{step['name']}") for step in _steps(flow)]
+
+
+def _steps(flow: Manifest) -> list[Manifest]:
+    """The flows of a JobFlow; of two with one name the last counts, in the place of the first."""
+    return list({step["name"]: step for step in (flow.get("spec") or {}).get("flows") or ()}.values())
+
+
+def _removal(job: Manifest) -> Delete:
+    return Delete(JOB, key_of(job), Options(propagation="Background", uid=uid_of(job)), if_present=True)
 
 
 def _job(flow: Manifest, step: Manifest, template: Manifest, name: str) -> Manifest:
@@ -118,7 +148,7 @@ def _job(flow: Manifest, step: Manifest, template: Manifest, name: str) -> Manif
         "metadata": {
             "name": name,
             "namespace": namespace,
-            "labels": marks,
+            "labels": {name: value for name, value in marks.items() if len(value) <= LONGEST_LABEL},
             "annotations": marks,
             "ownerReferences": [owner_reference(flow)],
         },
@@ -158,12 +188,12 @@ def _status(flow: Manifest, jobs: dict[str, Manifest], now: Instant) -> Manifest
 def _next_phase(flow: Manifest, status: Manifest) -> str:
     phase = _phase(flow) or "Pending"
     broken = status["failedJobs"] or status["terminatedJobs"]
-    steps = len((flow.get("spec") or {}).get("flows") or ())
+    wanted = {key.name for key in _jobs(flow) if isinstance(key, Key)}
     if phase == "Succeed":
         return phase
     if broken:
         return "Failed"
-    if len(status["completedJobs"]) >= steps > 0:
+    if wanted and wanted <= set(status["completedJobs"]):
         return "Succeed"
     return "Running" if status["runningJobs"] or status["completedJobs"] or phase == "Running" else "Pending"
 

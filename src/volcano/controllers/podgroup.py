@@ -1,5 +1,6 @@
 """PodGroup controller: pods that ask for our scheduler and have no PodGroup get one, alone or with their siblings."""
 
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
@@ -22,10 +23,11 @@ from volcano.kube.manifest import (
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.quantity import Quantity
-from volcano.kube.reconciler import Plan, Reconciler, Watch
+from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
 
 WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 INHERITED = "volcano.sh/"
+REVISION = "controller-revision-hash"
 TOPOLOGY_MODE = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER = "volcano.sh/network-topology-highest-tier"
 # Annotations and labels of a pod that its PodGroup carries too.
@@ -67,23 +69,32 @@ class PodGroupController(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
         pods = [p for p in self.index.find(POD, "group", key) if not is_deleting(p)]
-        waiting = [p for p in pods if not annotations_of(p).get(names.GROUP_NAME)]
         group = self.index.get(POD_GROUP, key)
-        operations: list[Operation] = []
         if not pods:
             return Plan(list(self._abandoned(key, group)))
-        built = self._build(key, pods[0])
+        operations: list[Operation] = []
         if group is None:
-            if any((p.get("status") or {}).get("phase") not in ("Succeeded", "Failed") for p in pods):
-                operations.append(Create(POD_GROUP, built, if_absent=True))
-        elif not is_deleting(group):
-            change = _change(group, built)
+            if all((p.get("status") or {}).get("phase") in ("Succeeded", "Failed") for p in pods):
+                return NOTHING
+            operations.append(Create(POD_GROUP, self._build(key, self._model(pods)), if_absent=True))
+        elif not is_deleting(group) and self._workload(group) is not None:
+            # Pods of an operator may differ from each other: their group stays as the first of them asked.
+            change = _change(group, self._build(key, self._model(pods)))
             if change:
                 operations.append(Patch(POD_GROUP, key, change))
-        for pod in waiting:
+        for pod in pods:
+            if annotations_of(pod).get(names.GROUP_NAME):
+                continue
             notes = {"annotations": {names.GROUP_NAME: key.name}, "uid": uid_of(pod)}
             operations.append(Patch(POD, key_of(pod), {"metadata": notes}, if_present=True))
         return Plan(operations)
+
+    def _model(self, pods: list[Manifest]) -> Manifest:
+        """The pod that stands for all: the oldest of those made from their owner's newest template."""
+        owner = self._workload(pods[0])
+        newest = ((owner or {}).get("status") or {}).get("updateRevision")
+        current = [p for p in pods if newest and labels_of(p).get(REVISION) == newest]
+        return min(current or pods, key=_age)
 
     def _abandoned(self, key: Key, group: Manifest | None) -> Iterable[Operation]:
         """A workload scaled to nothing keeps no PodGroup."""
@@ -107,7 +118,8 @@ class PodGroupController(Reconciler):
     def _build(self, key: Key, pod: Manifest) -> Manifest:
         """The PodGroup as pod and owners ask for it."""
         inherited = self._inherited(pod)
-        minimum = _positive(inherited.get(names.GROUP_MIN_MEMBER), default=1)
+        asked = _integer(inherited.get(names.GROUP_MIN_MEMBER))
+        minimum = asked if asked is not None and asked >= 0 else 1
         kept = {name: value for name, value in inherited.items() if name.startswith(INHERITED)}
         own = annotations_of(pod)
         kept |= {name: own[name] for name in CARRIED if name in own}
@@ -171,8 +183,8 @@ def _spec(pod: Manifest, minimum: int) -> Manifest:
         spec["networkTopology"] = {
             "mode": mode.lower() if mode and mode.lower() in ("hard", "soft") else "hard"
         }
-        if tier is not None and tier.isdigit():
-            spec["networkTopology"]["highestTierAllowed"] = int(tier)
+        if (highest := _integer(tier)) is not None:
+            spec["networkTopology"]["highestTierAllowed"] = highest
     return spec
 
 
@@ -191,5 +203,9 @@ def _change(group: Manifest, built: Manifest) -> Manifest:
     return change
 
 
-def _positive(text: str | None, *, default: int) -> int:
-    return int(text) if text is not None and text.strip().isdigit() else default
+def _integer(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[+-]?[0-9]{1,9}", text) else None
+
+
+def _age(pod: Manifest) -> tuple[str, str]:
+    return pod["metadata"].get("creationTimestamp", ""), pod["metadata"]["name"]

@@ -2,15 +2,18 @@
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 
 from volcano.clock import Instant
+from volcano.controllers.metrics import QueueMetrics
 from volcano.controllers.notes import note
 from volcano.kube.client import Event
 from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of
+from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
+from volcano.metrics import CollectorRegistry
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"
 SHUT = ("Closed", "Closing")
@@ -34,8 +37,9 @@ class QueueController(Reconciler):
     name = SOURCE
     watches = (Watch(QUEUE), Watch(POD_GROUP), Watch(COMMAND))
 
-    def __init__(self) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__()
+        self._metrics = QueueMetrics(registry or CollectorRegistry())
         self.index.facet(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
         self.index.facet(POD_GROUP, "queue", lambda group: (_queue_of(group),))
         self.index.facet(COMMAND, "queue", _commanded)
@@ -54,75 +58,97 @@ class QueueController(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         name = str(key)
         queue = self.index.get(QUEUE, Key("", name))
+        commands = self.index.find(COMMAND, "queue", name)
         if queue is None:
-            orphans = [
-                Delete(COMMAND, key_of(c), if_present=True) for c in self.index.find(COMMAND, "queue", name)
-            ]
-            return Plan([_well_known(name)] if name in WELL_KNOWN else orphans)
+            self._metrics.forget(name)
+            return Plan([_well_known(name)] if name in WELL_KNOWN else _consumed(commands))
         if is_deleting(queue):
             return NOTHING
         operations: list[Operation] = []
         if name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
             operations.append(Patch(QUEUE, Key("", name), {"spec": {"parent": ROOT_QUEUE}}))
         counts = Counter(_phase(group) for group in self.index.find(POD_GROUP, "queue", name))
-        operations += self._move(queue, counts, now)
-        return Plan(operations)
+        move = self._moved(queue, self._action(queue, commands), now)
+        status = _status(_settled(move.state, counts), counts)
+        self._metrics.counted(name, {part: n for part, n in status.items() if part != "state"})
+        operations += _writes(queue, move.annotation, status)
+        if status["state"] in SHUT and _state(queue) not in SHUT:
+            text = "Close queue succeed"
+            operations.append(note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
+        return Plan([*operations, *move.notes, *_consumed(commands)])
 
-    def _move(self, queue: Manifest, counts: Counter[str], now: Instant) -> list[Operation]:
-        name, state = key_of(queue).name, (queue.get("status") or {}).get("state") or "Open"
-        commands = sorted(self.index.find(COMMAND, "queue", name), key=_age)
-        action = commands[-1].get("action", "") if commands else ""
+    def _action(self, queue: Manifest, commands: list[Manifest]) -> str:
+        """What the newest command asks for; one for an older queue of this name asks for nothing."""
+        meant = [c for c in commands if (c.get("target") or {}).get("uid") in (None, "", uid_of(queue))]
+        return str(max(meant, key=_age).get("action", "")) if meant else ""
+
+    def _moved(self, queue: Manifest, action: str, now: Instant) -> "_Move":
+        """Where a queue goes: as commanded, else as its parent went."""
+        state, above = _state(queue), self._above(queue)
         annotation = annotations_of(queue).get(CLOSED_BY_PARENT)
-        shut_above = self._shut_above(queue)
-        notes: list[Operation] = []
-        if shut_above and state not in SHUT:
-            wanted, annotation = "Closing", "true"
-        elif not shut_above and state in SHUT and annotation == "true":
-            wanted, annotation = "Open", "false"
-        else:
-            wanted = state
         if action == "OpenQueue":
-            if shut_above:
-                text = f"Queue {name} stays closed until its parent queue is open"
-                notes.append(note(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True))
-                annotation = "true"  # it follows as soon as the parent opens
-            else:
-                wanted, annotation = "Open", "false"
-        elif action == "CloseQueue":
-            if name == ROOT_QUEUE:
-                text = "the root queue cannot be closed"
-                notes.append(note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True))
-            elif state not in SHUT:
-                wanted, annotation = "Closing", "false"
-            else:
-                annotation = "false"  # closed on its own account from now on
-        wanted = _settled(wanted, counts)
-        operations: list[Operation] = []
-        if annotation != annotations_of(queue).get(CLOSED_BY_PARENT):
-            patch = {"metadata": {"annotations": {CLOSED_BY_PARENT: annotation}}}
-            operations.append(Patch(QUEUE, Key("", name), patch))
-        status = _status(wanted, counts)
-        known = queue.get("status") or {}
-        # Counters that are absent read as zero: writing zeros would be a write without news.
-        if any((known.get(part) or 0) != value for part, value in status.items() if part != "state") or (
-            known.get("state") != wanted
-        ):
-            operations.append(Patch(QUEUE, Key("", name), {"status": status}, "status"))
-        if wanted in SHUT and state not in SHUT:
-            notes.append(note(queue, QUEUE, "CloseQueue", "Close queue succeed", now, source=SOURCE))
-        return [*operations, *notes, *(Delete(COMMAND, key_of(c), if_present=True) for c in commands)]
+            if above not in SHUT:
+                return _Move("Open", "false")
+            text = f"Queue {key_of(queue).name} stays closed until its parent queue is open"
+            said = note(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
+            # Marked as closed by the parent, it follows as soon as the parent opens.
+            return _Move(state if state in SHUT else "Closing", "true", (said,))
+        if action == "CloseQueue" and key_of(queue).name == ROOT_QUEUE:
+            text = "the root queue cannot be closed"
+            said = note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
+            return _Move(state, annotation, (said,))
+        if action == "CloseQueue":  # closed on its own account from now on
+            return _Move(state if state in SHUT else "Closing", "false")
+        if above in SHUT and state not in SHUT:
+            return _Move("Closing", "true")
+        if above == "Open" and annotation == "true":
+            return _Move("Open" if state in SHUT else state, "false")
+        return _Move(state, annotation)
 
-    def _shut_above(self, queue: Manifest) -> bool:
-        parent = (queue.get("spec") or {}).get("parent", "")
-        if parent in ("", ROOT_QUEUE) or key_of(queue).name == ROOT_QUEUE:
-            return False
+    def _above(self, queue: Manifest) -> str:
+        """The parent's state; empty where the parent is not known, which moves nobody."""
+        parent = (queue.get("spec") or {}).get("parent") or ROOT_QUEUE
+        if parent == ROOT_QUEUE or key_of(queue).name == ROOT_QUEUE:
+            return "Open"
         above = self.index.get(QUEUE, Key("", parent))
-        return above is not None and (above.get("status") or {}).get("state") in SHUT
+        return _state(above) if above is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    """A state to go to, what `closed-by-parent` becomes, and what is said about it."""
+
+    state: str
+    annotation: str | None
+    notes: tuple[Operation, ...] = ()
+
+
+def _writes(queue: Manifest, annotation: str | None, status: Manifest) -> list[Operation]:
+    """Patches of what is not as it should be."""
+    key, known = key_of(queue), queue.get("status") or {}
+    writes: list[Operation] = []
+    # Counters that are absent read as zero: writing zeros would be a write without news.
+    counted = {part: known.get(part) or 0 for part in status if part != "state"}
+    if {"state": known.get("state"), **counted} != status:
+        writes.append(Patch(QUEUE, key, {"status": status}, "status"))
+    if annotation != annotations_of(queue).get(CLOSED_BY_PARENT):
+        patch = {"metadata": {"annotations": {CLOSED_BY_PARENT: annotation}}}
+        # Ended in between, we must find the mark with the queue that is shut: it opens by the mark alone.
+        writes.insert(0 if status["state"] in SHUT else len(writes), Patch(QUEUE, key, patch))
+    return writes
+
+
+def _consumed(commands: Iterable[Manifest]) -> list[Operation]:
+    return [Delete(COMMAND, key_of(command), if_present=True) for command in commands]
+
+
+def _state(queue: Manifest) -> str:
+    return str((queue.get("status") or {}).get("state") or "Open")
 
 
 def _settled(state: str, counts: Counter[str]) -> str:
     """Closing becomes Closed when nothing is at work any more; unknown words become Unknown."""
-    if state in SHUT:
+    if state == "Closing":
         busy = sum(count for phase, count in counts.items() if phase != "Completed")
         return "Closing" if busy else "Closed"
     return state if state in STATES else "Unknown"

@@ -2,13 +2,14 @@
 
 import argparse
 import asyncio
+import os
 import random
 import string
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from volcano.clock import SystemClock
+from volcano.clock import Clock, SystemClock
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
@@ -16,7 +17,9 @@ from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
+from volcano.kube.client import Client
 from volcano.kube.hub import Hub
+from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.reconciler import Brain
 from volcano.kube.runner import Runner
 from volcano.metrics import CollectorRegistry
@@ -31,16 +34,18 @@ CONTROLLERS: Mapping[str, Make] = {
         registry=registry,
         delete_finished=is_enabled("gc-controller", arguments.controllers),
     ),
-    "queue-controller": lambda arguments, registry: QueueController(),
+    "queue-controller": lambda arguments, registry: QueueController(registry),
     "pg-controller": lambda arguments, registry: PodGroupController(
         scheduler_names=tuple(arguments.scheduler_name),
         inherit_annotations=arguments.inherit_owner_annotations,
     ),
-    "jobflow-controller": lambda arguments, registry: JobFlowController(),
+    "jobflow-controller": lambda arguments, registry: JobFlowController(registry),
     "jobtemplate-controller": lambda arguments, registry: JobTemplateController(),
     "cronjob-controller": lambda arguments, registry: CronJobController(),
     "hyperNode-controller": lambda arguments, registry: HyperNodeController(
-        lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
+        lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5)),
+        namespace=os.environ.get("KUBE_POD_NAMESPACE") or SYSTEM_NAMESPACE,
+        release=os.environ.get("HELM_RELEASE_NAME") or "volcano",
     ),
 }
 # Deleting finished jobs is part of the job controller; the name only switches it.
@@ -48,6 +53,12 @@ SWITCHES = ("gc-controller",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    parsed = parse(arguments)
+    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The flags, checked. Exits with a message when they make no sense."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
@@ -55,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     problem = check_controllers(parsed.controllers)
     if problem:
         parser.error(problem)
-    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+    return parsed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--worker-threads{name}", type=int, default=default, help=workers)
     parser.add_argument("--max-requeue-num", type=int, default=15, help="accepted for Volcano's sake")
     parser.add_argument("--feature-gates", default="", help="accepted for Volcano's sake")
+    process.add_ignored_flags(parser)
     return parser
 
 
@@ -112,28 +124,36 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    clock, registry = SystemClock(), CollectorRegistry()
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        client = process.client_of(arguments, clock, user_agent=NAME)
+        stack.push_async_callback(client.close)
+        await manage(arguments, client, clock)
+
+
+async def manage(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
+    """Serves health and metrics, stands for election and runs the controllers while leading."""
+    registry = CollectorRegistry()
     brains = [
         make(arguments, registry)
         for name, make in CONTROLLERS.items()
         if is_enabled(name, arguments.controllers)
     ]
-    waiting = {brain.name for brain in brains}
+    waiting: set[str] = set()  # whom the leader waits for; who does not lead is ready to
     health = process.Health(
         ready={"caches": lambda: f"waiting for {', '.join(sorted(waiting))}" if waiting else ""}
     )
+
+    async def work() -> None:
+        hub = Hub(client, clock)
+        waiting.update(brain.name for brain in brains)
+        async with asyncio.TaskGroup() as group:
+            for brain in brains:
+                ready = _marker(waiting, brain.name)
+                group.create_task(Runner(brain, client, clock, on_ready=ready, hub=hub).run())
+
     async with AsyncExitStack() as stack:
-        client = process.client_of(arguments, clock, user_agent=NAME)
-        stack.push_async_callback(client.close)
         await process.serve(arguments, stack, health, registry)
-
-        async def work() -> None:
-            hub = Hub(client, clock)
-            async with asyncio.TaskGroup() as group:
-                for brain in brains:
-                    ready = _marker(waiting, brain.name)
-                    group.create_task(Runner(brain, client, clock, on_ready=ready, hub=hub).run())
-
         await process.lead_or_run(arguments, client, clock, work)
 
 

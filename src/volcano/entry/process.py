@@ -71,6 +71,14 @@ def add_client_flags(parser: argparse.ArgumentParser, *, qps: float, burst: int)
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
 
 
+def add_ignored_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags of Volcano's own logging, which its deployments pass: taken, and without effect."""
+    for name in ("--logtostderr", "--alsologtostderr", "--add-dir-header", "--skip-headers"):
+        add_switch(parser, name, default=True, help=argparse.SUPPRESS)
+    for name in ("--log-flush-frequency", "--log-dir", "--log-file", "--stderrthreshold", "--vmodule"):
+        parser.add_argument(name, default="", help=argparse.SUPPRESS)
+
+
 def add_election_flags(parser: argparse.ArgumentParser, *, name: str) -> None:
     add_switch(
         parser, "--leader-elect", default=True, help="work only while holding the lease (default true)"

@@ -2,25 +2,25 @@
 
 import argparse
 import asyncio
-import base64
+import ssl
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from volcano.admission.registration import configurations
-from volcano.admission.review import Settings
+from volcano.admission.resourcegroups import GroupsFile
+from volcano.admission.review import Settings, no_resource_groups
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import BODY_LIMIT, Webhook
-from volcano.clock import Clock, Instant, SystemClock
+from volcano.clock import Clock, SystemClock
 from volcano.entry import process
+from volcano.entry.certificates import certificates
 from volcano.kube.client import Client, Event, Options, PatchType
-from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
+from volcano.kube.errors import ApiError
 from volcano.kube.index import Index
-from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, SECRET, Kind
+from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.mirror import Mirror
 from volcano.kube.reconciler import Watch
@@ -28,24 +28,13 @@ from volcano.local.parts import check_template
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
-from volcano.net.tls import (
-    Authority,
-    Credential,
-    covers,
-    create_authority,
-    issue,
-    load_credential,
-    needs_renewal,
-    server_context,
-)
+from volcano.net.tls import load_credential, server_context
 
 log = Log("webhooks")
 
 NAME = "vc-webhook-manager"
-SECRET_NAME = "volcano-admission-secret"
 LOOKED_AT: tuple[Kind, ...] = (QUEUE, NAMESPACE, POD_GROUP)
-RENEWAL_CHECK = 3600.0  # seconds between looks at certificates and registration
-RETRY = 2.0
+LOOK_EVERY = 60.0  # seconds between looks at certificates, registration and resource groups
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             "name --webhook-url, or --webhook-namespace and --webhook-service-name: where we are reached"
         )
+    if not 0 <= parsed.port <= 65535:
+        parser.error(f"--port {parsed.port}: choose 1 to 65535")
     return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
@@ -94,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         parser, "--enable-root-queue-protection", default=True, help="keep the root queue's shares"
     )
     parser.add_argument("--feature-gates", default="", help="SchedulingGatesQueueAdmission=true gates pods")
+    process.add_ignored_flags(parser)
     parser.set_defaults(enable_metrics=False)
     return parser
 
@@ -113,7 +105,8 @@ class IndexLookup:
 
 async def _run(arguments: argparse.Namespace) -> None:
     clock, index = SystemClock(), Index()
-    webhook = Webhook(IndexLookup(index), _settings(arguments), arguments.enabled)
+    groups = _groups(arguments.admission_conf)
+    webhook = Webhook(IndexLookup(index), _settings(arguments, groups), arguments.enabled)
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
@@ -127,18 +120,31 @@ async def _run(arguments: argparse.Namespace) -> None:
                 group.create_task(mirror.run())
             for mirror in mirrors:
                 await mirror.synced.wait()
-            credentials = await _certificates(arguments, client, clock)
+            credentials = await certificates(arguments, client, clock)
             context = server_context(credentials.server)
             server = Server(webhook, tls=context, max_body=BODY_LIMIT)
             port = await server.start(arguments.listen_address or "0.0.0.0", arguments.port)
             stack.push_async_callback(server.stop, arguments.graceful_shutdown_time)
             log.info("listening", port=port)
-            await _register(arguments, client, credentials.authority)
-            while True:
-                await clock.sleep(RENEWAL_CHECK)
-                credentials = await _certificates(arguments, client, clock)
-                load_credential(context, credentials.server)
-                await _register(arguments, client, credentials.authority)
+            await register(arguments, client, credentials.authority)
+            await look_after(arguments, client, clock, context, groups)
+
+
+async def look_after(
+    arguments: argparse.Namespace,
+    client: Client,
+    clock: Clock,
+    context: ssl.SSLContext,
+    groups: GroupsFile | None = None,
+) -> None:
+    """Keeps certificates, registration and resource groups as they should be, for ever."""
+    while True:
+        await clock.sleep(LOOK_EVERY)
+        if groups is not None:
+            groups.look()
+        credentials = await certificates(arguments, client, clock)
+        load_credential(context, credentials.server)
+        await register(arguments, client, credentials.authority)
 
 
 def _sink(index: Index) -> Callable[[Event], None]:
@@ -148,104 +154,26 @@ def _sink(index: Index) -> Callable[[Event], None]:
     return see
 
 
-def _settings(arguments: argparse.Namespace) -> Settings:
-    groups: tuple[Manifest, ...] = ()
-    if arguments.admission_conf:
-        try:
-            loaded = yaml.safe_load(arguments.admission_conf.read_text()) or {}
-            groups = tuple(loaded.get("resourceGroups") or ())
-        except (OSError, yaml.YAMLError, AttributeError) as error:
-            raise SystemExit(f"{NAME}: --admission-conf {arguments.admission_conf}: {error}") from None
+def _groups(path: Path | None) -> GroupsFile | None:
+    try:
+        return GroupsFile(path) if path else None
+    except (OSError, ValueError) as error:
+        raise SystemExit(f"{NAME}: --admission-conf {path}: {error}") from None
+
+
+def _settings(arguments: argparse.Namespace, groups: GroupsFile | None) -> Settings:
     return Settings(
         scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
         max_queue_depth=arguments.max_queue_depth,
         protect_root_queue=arguments.enable_root_queue_protection,
         check_allocated_pods=arguments.enable_queue_allocated_pods_check,
         check_template=check_template,
-        resource_groups=groups,
+        resource_groups=groups or no_resource_groups,
         gate_queue_admission="SchedulingGatesQueueAdmission=true" in arguments.feature_gates,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
-    """The authority the API server is told to trust, and what we show."""
-
-    authority: bytes
-    server: Credential
-
-
-async def _certificates(arguments: argparse.Namespace, client: Client, clock: Clock) -> Certificates:
-    """The user's certificates, or our own, kept in a Secret that all replicas share and renewed before they expire."""
-    files = (arguments.ca_cert_file, arguments.tls_cert_file, arguments.tls_private_key_file)
-    if all(files):
-        authority, certificate, key = (path.read_bytes() for path in files)
-        return Certificates(authority, Credential(certificate, key))
-    hosts = _hosts(arguments)
-    while True:
-        try:
-            return await _shared(
-                client, Key(arguments.webhook_namespace or "volcano-system", SECRET_NAME), hosts, clock.now()
-            )
-        except (AlreadyExists, Conflict):
-            continue  # another replica was faster: take its
-        except ApiError as error:
-            log.warning("certificates cannot be kept yet", reason=error.message)
-            await clock.sleep(RETRY)
-
-
-async def _shared(client: Client, key: Key, hosts: Sequence[str], now: Instant) -> Certificates:
-    try:
-        secret: Manifest | None = await client.get(SECRET, key)
-    except NotFound:
-        secret = None
-    data = {name: base64.b64decode(text) for name, text in ((secret or {}).get("data") or {}).items()}
-    if _good(data, hosts, now):
-        return Certificates(data["ca.crt"], Credential(data["tls.crt"], data["tls.key"]))
-    authority = (
-        Authority(data["ca.crt"], data["ca.key"])
-        if data.get("ca.key") and data.get("ca.crt") and not needs_renewal(data["ca.crt"], now.wall)
-        else create_authority("volcano-admission", now=now.wall)
-    )
-    server = issue(authority, hosts[0], hosts=hosts, now=now.wall, server=True)
-    content = {
-        "ca.crt": authority.cert_pem,
-        "ca.key": authority.key_pem,
-        "tls.crt": server.cert_pem,
-        "tls.key": server.key_pem,
-    }
-    metadata: Manifest = {"name": key.name, "namespace": key.namespace}
-    if secret is not None:
-        metadata["resourceVersion"] = secret["metadata"]["resourceVersion"]
-    manifest = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": metadata,
-        "type": (secret or {}).get("type", "Opaque"),
-        "data": {name: base64.b64encode(value).decode() for name, value in content.items()},
-    }
-    await (client.create(SECRET, manifest) if secret is None else client.update(SECRET, manifest))
-    return Certificates(authority.cert_pem, server)
-
-
-def _good(data: dict[str, bytes], hosts: Sequence[str], now: Instant) -> bool:
-    if not all(data.get(name) for name in ("ca.crt", "tls.crt", "tls.key")):
-        return False
-    try:
-        return covers(data["tls.crt"], hosts) and not needs_renewal(data["tls.crt"], now.wall)
-    except ValueError:
-        return False
-
-
-def _hosts(arguments: argparse.Namespace) -> list[str]:
-    if arguments.webhook_url:
-        authority = arguments.webhook_url.split("://")[-1].split("/")[0]
-        return [authority.rpartition(":")[0].strip("[]") or authority]
-    name, namespace = arguments.webhook_service_name, arguments.webhook_namespace
-    return [f"{name}.{namespace}.svc", f"{name}.{namespace}", name, f"{name}.{namespace}.svc.cluster.local"]
-
-
-async def _register(arguments: argparse.Namespace, client: Client, authority: bytes) -> None:
+async def register(arguments: argparse.Namespace, client: Client, authority: bytes) -> None:
     """Writes the webhook configurations; a refusal is tried again at the next look."""
     service = Key(arguments.webhook_namespace, arguments.webhook_service_name)
     wanted = configurations(

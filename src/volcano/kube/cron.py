@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from volcano.kube.duration import parse as parse_duration
 
@@ -26,6 +26,7 @@ DESCRIPTORS: Mapping[str, str] = {
 }
 # Far enough for 29 February across a century year; then a schedule such as 30 February is never due.
 FAR_AHEAD = timedelta(days=366 * 9)
+_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +45,19 @@ class Schedule:
     def next_after(self, moment: datetime) -> datetime | None:
         """The first due moment after `moment`, in its time zone; None when there is none for years."""
         if self.every is not None:
-            return moment.replace(microsecond=0) + self.every
-        candidate = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
+            return _later(moment.replace(microsecond=0), self.every)
+        candidate = _later(moment.replace(second=0, microsecond=0), _MINUTE)
         end = moment + FAR_AHEAD
         while candidate <= end:
             if candidate.month not in self.months:
                 year, month = divmod(candidate.year * 12 + candidate.month, 12)
-                candidate = candidate.replace(year=year, month=month + 1, day=1, hour=0, minute=0)
+                candidate = _later(_midnight(candidate).replace(year=year, month=month + 1, day=1))
             elif not self._on(candidate):
-                candidate = candidate.replace(hour=0, minute=0) + timedelta(days=1)
+                candidate = _later(_midnight(candidate) + timedelta(days=1))
             elif candidate.hour not in self.hours:
-                candidate = candidate.replace(minute=0) + timedelta(hours=1)
+                candidate = _later(candidate.replace(minute=0), timedelta(hours=1))
             elif candidate.minute not in self.minutes:
-                candidate += timedelta(minutes=1)
+                candidate = _later(candidate, _MINUTE)
             else:
                 return candidate
         return None
@@ -66,6 +67,16 @@ class Schedule:
         day = moment.day in self.days
         weekday = moment.isoweekday() % 7 in self.weekdays
         return (day and weekday) if self.any_day or self.any_weekday else (day or weekday)
+
+
+def _later(moment: datetime, by: timedelta = timedelta()) -> datetime:
+    """A moment so much real time later: across a change of the clocks an hour is an hour, and hours left out are."""
+    return (moment.astimezone(UTC) + by).astimezone(moment.tzinfo)
+
+
+def _midnight(moment: datetime) -> datetime:
+    """The start of a moment's day, as its clock on the wall shows it."""
+    return moment.replace(hour=0, minute=0, fold=0)
 
 
 def parse(text: str) -> Schedule:
@@ -87,8 +98,13 @@ def parse(text: str) -> Schedule:
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: {text!r}; such as '*/5 * * * *'")
     fields = [_field(part, *shape) for part, shape in zip(parts, _FIELDS, strict=True)]
     weekdays = frozenset(day % 7 for day in fields[4])
-    starred = [part.startswith(("*", "?")) for part in parts]
+    starred = [_restricts_nothing(part) for part in parts]
     return Schedule(fields[0], fields[1], fields[2], fields[3], weekdays, starred[2], starred[4])
+
+
+def _restricts_nothing(field: str) -> bool:
+    """Whether a day field leaves the choice to the other one; `*/2` does not, as in Kubernetes' schedules."""
+    return any(part in ("*", "?", "*/1", "?/1") for part in field.split(","))
 
 
 def _field(text: str, name: str, low: int, high: int, names: tuple[str, ...]) -> frozenset[int]:
@@ -118,6 +134,6 @@ def _value(text: str, name: str, low: int, names: tuple[str, ...]) -> int:
 
 
 def _integer(text: str, name: str, part: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{name} {part!r}: {text!r} is no number")
     return int(text)

@@ -1,0 +1,82 @@
+"""Resource groups: which pods an administrator steers to which nodes, read from a file that may change."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from volcano.kube.manifest import Manifest
+from volcano.log import Log
+
+log = Log("resourcegroups")
+
+# Field of a group → what it must be.
+SHAPES: Mapping[str, type] = {
+    "resourceGroup": str,
+    "object": dict,
+    "schedulerName": str,
+    "tolerations": list,
+    "labels": dict,
+}
+
+
+def read_groups(text: str) -> tuple[Manifest, ...]:
+    """The groups of a configuration in YAML; raises ValueError saying what cannot be read."""
+    try:
+        loaded = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise ValueError(f"no YAML: {error}") from None
+    groups = loaded.get("resourceGroups") or [] if isinstance(loaded, dict) else None
+    if not isinstance(groups, list):
+        raise ValueError("a mapping with a list `resourceGroups` was expected")
+    return tuple(_group(place, group) for place, group in enumerate(groups))
+
+
+def _group(place: int, group: Any) -> Manifest:
+    here = f"resourceGroups[{place}]"
+    if not isinstance(group, dict):
+        raise ValueError(f"{here}: a mapping was expected, not {group!r}")
+    for name, shape in SHAPES.items():
+        if group.get(name) is not None and not isinstance(group[name], shape):
+            raise ValueError(f"{here}.{name}: a {shape.__name__} was expected, not {group[name]!r}")
+    affinity = group.get("affinity")
+    if isinstance(affinity, str) and affinity:
+        try:
+            affinity = orjson.loads(affinity)
+        except ValueError as error:
+            raise ValueError(f"{here}.affinity: no JSON: {error}") from None
+    if affinity and not isinstance(affinity, dict):
+        raise ValueError(f"{here}.affinity: an affinity was expected, not {affinity!r}")
+    return {**group, "affinity": affinity or None}
+
+
+class GroupsFile:
+    """The groups of a file as it is now; a change that cannot be read leaves the last good ones in force."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises ValueError or OSError where the file cannot be read at the start."""
+        self._path = path
+        self._seen = self._mark()
+        self._groups = read_groups(path.read_text())
+
+    def __call__(self) -> Sequence[Manifest]:
+        return self._groups
+
+    def look(self) -> None:
+        """Takes a changed file in."""
+        try:
+            mark = self._mark()
+            if mark == self._seen:
+                return
+            self._seen = mark
+            self._groups = read_groups(self._path.read_text())
+            log.info("resource groups read again", file=self._path, groups=len(self._groups))
+        except (OSError, ValueError) as error:
+            log.warning("resource groups stay as they were", file=self._path, reason=error)
+
+    def _mark(self) -> tuple[int, int, int]:
+        """What differs when the file was written again or replaced, as a mounted ConfigMap replaces it."""
+        stat = self._path.stat()
+        return stat.st_mtime_ns, stat.st_ino, stat.st_size
