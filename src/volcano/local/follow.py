@@ -136,7 +136,7 @@ class Follower:
             counts,
             str((manifest.get("spec") or {}).get("queue", "")),
             len({pod["spec"].get("nodeName") for pod in pods if pod["spec"].get("nodeName")}),
-            max(self._clock.now().wall - begun, 0.0),
+            max((_ended(manifest, phase) or self._clock.now().wall) - begun, 0.0),
             over=phase in SUCCESSFUL or phase in UNSUCCESSFUL or endless,
             good=phase in SUCCESSFUL or endless,
             remark=remark,
@@ -193,6 +193,12 @@ def _phase(kind: Kind, manifest: Manifest) -> str:
         if found is not None and found.get("status") == "True":
             return phase
     return "Running" if status.get("active") else "Pending"
+
+
+def _ended(manifest: Manifest, phase: str) -> float | None:
+    """When a job came to its end; None while it has not, or where its status does not say."""
+    moved = ((manifest.get("status") or {}).get("state") or {}).get("lastTransitionTime")
+    return parse_timestamp(moved) if moved and phase in (*SUCCESSFUL, *UNSUCCESSFUL) else None
 
 
 def table_of(rows: Iterable[Row]) -> Table:
