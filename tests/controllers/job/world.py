@@ -67,7 +67,7 @@ def command(cluster: FakeCluster, action: str, name: str = "j", **target: Any) -
     """Somebody suspends, resumes or otherwise commands a job."""
     cluster.clock.advance(1)
     owner = {"apiVersion": JOB.api_version, "kind": JOB.kind, "name": name, "uid": "", **target}
-    number = len(cluster.log)
+    number = cluster._uid  # grows with every object
     cluster.put(COMMAND, {"metadata": {"name": f"cmd-{number}"}, "action": action, "target": owner})
     cluster.run()
 

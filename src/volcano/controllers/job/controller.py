@@ -12,8 +12,8 @@ from volcano.controllers.job.metrics import JobMetrics
 from volcano.controllers.job.observe import Observed, draw, observe
 from volcano.controllers.job.ownership import delete, owning_job
 from volcano.controllers.job.phases import TEARDOWNS
-from volcano.controllers.job.plugins.keys import generate_key_pair
-from volcano.controllers.job.plugins.plugin import KeySource
+from volcano.controllers.job.plugins.keys import KeyPool
+from volcano.controllers.job.plugins.plugin import KeySource, NotYet
 from volcano.controllers.job.podgroup import phase_of, says_the_same
 from volcano.controllers.job.policies import Trigger, most_severe, triggers
 from volcano.controllers.job.reconcile import Operations, Request, reconcile
@@ -49,6 +49,8 @@ from volcano.metrics import CollectorRegistry
 MAX_REFUSALS = 15
 # So long a problem that nothing we watch can tell the end of is left alone.
 SECOND_LOOK = 60.0
+# So soon what is being made may be ready.
+A_MOMENT = 0.05
 
 
 class JobController(Reconciler):
@@ -73,14 +75,14 @@ class JobController(Reconciler):
         self,
         *,
         scheduler_name: str = SCHEDULER_NAME,
-        keys: KeySource = generate_key_pair,
+        keys: KeySource | None = None,
         registry: CollectorRegistry | None = None,
         max_refusals: int = MAX_REFUSALS,
         delete_finished: bool = True,
     ) -> None:
         super().__init__()
         self._scheduler_name = scheduler_name
-        self._keys = keys
+        self._keys = keys or KeyPool()
         self._metrics = JobMetrics(registry if registry is not None else CollectorRegistry())
         self._max_refusals = max_refusals
         self._delete_finished = delete_finished
@@ -173,7 +175,8 @@ class JobController(Reconciler):
         memory = self._memories.setdefault(uid_of(manifest), Memory())
         self._uids[key] = uid_of(manifest)
         is_first_look = memory.blueprint is None
-        if memory.blueprint is None or not memory.blueprint.fits(manifest):
+        # What could not be worked out is tried again: a plugin may have been installed meanwhile.
+        if memory.blueprint is None or memory.blueprint.problem or not memory.blueprint.fits(manifest):
             memory.blueprint = draw(manifest, self._scheduler_name, self._keys)
         seen = observe(self.index, manifest, memory.blueprint, memory.roster)
         if seen is None:
@@ -196,7 +199,10 @@ class JobController(Reconciler):
             return Plan([*operations, *_obey(seen, memory, commands[0], now)])
         request, waiting, wait = self._request(seen, memory, now)
         operations += waiting
-        operations += reconcile(seen, request, now)
+        try:
+            operations += reconcile(seen, request, now)
+        except NotYet:
+            return Plan(operations, A_MOMENT)
         again = [
             moment for moment in (left, wait, SECOND_LOOK if seen.problem else None) if moment is not None
         ]

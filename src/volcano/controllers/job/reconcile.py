@@ -1,6 +1,7 @@
 """What has to be written so that the cluster moves towards what a job asks for: a pure function of what was seen."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from volcano.clock import Instant
@@ -10,7 +11,7 @@ from volcano.controllers.job.extras import ensure, remove
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.ownership import delete, is_left_over
 from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
-from volcano.controllers.job.plugins.plugin import PluginError
+from volcano.controllers.job.plugins.plugin import NotYet, PluginError
 from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, mend_group, trouble
 from volcano.controllers.job.pods import FORWARDING, pod_maker
 from volcano.controllers.job.roster import Member
@@ -46,7 +47,10 @@ class Request:
 
 
 def reconcile(seen: Observed, request: Request, now: Instant) -> Operations:
-    """The writes that are due, in order. On the result of these writes there is nothing more to do."""
+    """The writes that are due, in order. On the result of these writes there is nothing more to do.
+
+    Raises NotYet when something a plugin needs is still being made.
+    """
     phase = seen.status.phase
     if phase is Phase.NONE:
         return _begin(seen, now)
@@ -72,10 +76,11 @@ def _begin(seen: Observed, now: Instant) -> Operations:
     status = replace(seen.status, min_available=seen.job.min_available, controlled=_controlled(seen))
     operations = _status(seen, moved(status, Phase.PENDING, seen.job, now))
     if _hindrance(seen) is None:
-        preparations = list(_prepare(seen))
-        # A change of the job itself has to know the version that the status is about to give it.
-        if not any(operation.kind is JOB for operation in preparations):
-            operations += [*preparations, *_group(seen)]
+        with suppress(NotYet):
+            preparations = list(_prepare(seen))
+            # A change of the job itself has to know the version that the status is about to give it.
+            if not any(operation.kind is JOB for operation in preparations):
+                operations += [*preparations, *_group(seen)]
     return operations
 
 

@@ -3,6 +3,7 @@
 import base64
 import json
 import subprocess
+import time
 from typing import Any
 
 import pytest
@@ -19,8 +20,8 @@ from tests.controllers.job.world import (
     world,
 )
 from volcano.controllers.job.plugins.arguments import read_arguments
-from volcano.controllers.job.plugins.keys import generate_key_pair
-from volcano.controllers.job.plugins.plugin import BUILT_IN, PluginError, load_plugins, plugin_class
+from volcano.controllers.job.plugins.keys import KeyPool, generate_key_pair
+from volcano.controllers.job.plugins.plugin import BUILT_IN, KeyPair, PluginError, load_plugins, plugin_class
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
@@ -191,6 +192,36 @@ def test_made_keys_are_what_ssh_reads(tmp_path: Any) -> None:
     except FileNotFoundError:
         pytest.skip("no ssh-keygen here")
     assert shown.stdout.split()[:2] == pair.public.split()[:2]
+
+
+def test_a_job_waits_for_its_key_pair_and_nobody_waits_with_it() -> None:
+    made: list[KeyPair] = []
+    cluster = world()
+    cluster.kill()
+    cluster.start(controller(keys=lambda: made.pop() if made else None))
+    submit(cluster, job("s", plugins={"ssh": []}))
+    submit(cluster, job())
+    cluster.advance(1)
+    cluster.settle()
+    assert (cluster.phase("s"), cluster.phase("j")) == ("Pending", "Running")
+    assert cluster.group("s") is None
+    made.append(KeyPair("late", "public"))
+    cluster.advance(1)
+    cluster.settle()
+    assert cluster.phase("s") == "Running"
+
+
+def test_key_pairs_are_made_ahead_and_each_is_given_once() -> None:
+    pool = KeyPool(store=2)
+    given: list[KeyPair] = []
+    deadline = time.monotonic() + 60
+    while len(given) < 2 and time.monotonic() < deadline:
+        pair = pool()
+        if pair is None:
+            time.sleep(0.01)
+        else:
+            given.append(pair)
+    assert len({pair.private for pair in given}) == 2
 
 
 def test_g6_tensorflow_tells_each_pod_the_whole_cluster() -> None:

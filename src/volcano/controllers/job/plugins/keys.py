@@ -1,5 +1,8 @@
 """Making ssh key pairs: RSA, 2048 bits, in the forms that old and new ssh clients read."""
 
+import threading
+from collections import deque
+
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -16,3 +19,27 @@ def generate_key_pair() -> KeyPair:
     )
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return KeyPair(private.decode(), public.decode() + "\n")
+
+
+class KeyPool:
+    """Key pairs made ahead in a thread of its own: making one takes so long that nobody should wait for it.
+
+    The thread starts with the first demand and ends when the store is full again.
+    """
+
+    def __init__(self, store: int = 8) -> None:
+        self._store = store
+        self._ready: deque[KeyPair] = deque()
+        self._maker: threading.Thread | None = None
+
+    def __call__(self) -> KeyPair | None:
+        """A key pair that was not given to anybody else, or None while one is being made."""
+        pair = self._ready.popleft() if self._ready else None
+        if self._maker is None or not self._maker.is_alive():
+            self._maker = threading.Thread(target=self._fill_up, name="ssh keys", daemon=True)
+            self._maker.start()
+        return pair
+
+    def _fill_up(self) -> None:
+        while len(self._ready) < self._store:
+            self._ready.append(generate_key_pair())

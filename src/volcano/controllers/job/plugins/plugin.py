@@ -20,7 +20,12 @@ class KeyPair(NamedTuple):
     public: str
 
 
-KeySource = Callable[[], KeyPair]
+# Gives key pairs, each once; None while the next is still being made.
+KeySource = Callable[[], KeyPair | None]
+
+
+class NotYet(Exception):
+    """What a plugin needs is being made; ask again in a moment."""
 
 
 class Plugin:
@@ -43,7 +48,7 @@ class Plugin:
         return []
 
     def fill(self, manifest: Manifest) -> Manifest:
-        """An extra with what is made only once, when it is created, such as keys."""
+        """An extra with what is made only once, when it is created, such as keys. May raise NotYet."""
         return manifest
 
 

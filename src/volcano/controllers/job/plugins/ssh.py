@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from volcano.controllers.job.plugins.addresses import all_containers, hosts, subdomain
 from volcano.controllers.job.plugins.arguments import Value
-from volcano.controllers.job.plugins.plugin import Plugin
+from volcano.controllers.job.plugins.plugin import NotYet, Plugin
 from volcano.controllers.job.spec import Job, Task
 from volcano.kube.kinds import SECRET
 from volcano.kube.manifest import Manifest
@@ -60,8 +60,12 @@ class Ssh(Plugin):
 
     def fill(self, manifest: Manifest) -> Manifest:
         data = manifest["data"]
-        made = {} if "id_rsa" in data else _keys(*self.keys())
-        return {**manifest, "data": {**made, **data}}
+        if "id_rsa" in data:
+            return manifest
+        pair = self.keys()
+        if pair is None:
+            raise NotYet
+        return {**manifest, "data": {**_keys(*pair), **data}}
 
     def _port(self) -> int:
         port = self.arguments.number("ssh-port")
