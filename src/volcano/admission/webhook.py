@@ -17,6 +17,16 @@ from volcano.net import messages
 log = Log("webhook")
 
 JSON = {"Content-Type": "application/json"}
+# Part of a request → what it must be.
+SHAPES = {
+    "uid": str,
+    "operation": str,
+    "namespace": str,
+    "name": str,
+    "resource": dict,
+    "object": dict,
+    "oldObject": dict,
+}
 BODY_LIMIT = 3 * 1024 * 1024
 
 
@@ -63,7 +73,8 @@ class Webhook:
         needed = {"CREATE": (new,), "UPDATE": (new, old)}.get(asked["operation"], ())
         if None in needed:
             return _refusal(f"there is no object to review in this {asked['operation']}", 400)
-        key = Key(asked.get("namespace", "") if service.kind.namespaced else "", _name(asked, new, old))
+        namespace = asked.get("namespace") or "" if service.kind.namespaced else ""
+        key = Key(namespace, _name(asked, new, old))
         request = Request(asked["operation"], service.kind, key, new, old, self._lookup, self._settings)
         if service.defaults is not None:
             patch = diff(new, completed(service, request))
@@ -76,6 +87,9 @@ class Webhook:
 
 
 def _mismatch(service: Service, asked: Mapping[str, Any]) -> str:
+    for part, shape in SHAPES.items():
+        if asked.get(part) is not None and not isinstance(asked[part], shape):
+            return f"request.{part} is no {shape.__name__}: {asked[part]!r}"
     resource = asked.get("resource") or {}
     kind: Kind = service.kind
     wanted = {"group": kind.group, "version": kind.version, "resource": kind.plural}
@@ -88,7 +102,8 @@ def _mismatch(service: Service, asked: Mapping[str, Any]) -> str:
 
 
 def _name(asked: Mapping[str, Any], new: Manifest | None, old: Manifest | None) -> str:
-    metadata = (new or old or {}).get("metadata") or {}
+    metadata = (new or old or {}).get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     return str(asked.get("name") or metadata.get("name") or metadata.get("generateName") or "")
 
 
