@@ -2,8 +2,10 @@
 
 import asyncio
 import heapq
+import math
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 
@@ -69,7 +71,13 @@ class VirtualClock:
 
 def timestamp(wall: float) -> str:
     """Seconds since the epoch as `2026-01-02T03:04:05Z`."""
-    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _whole_second(math.floor(wall))
+
+
+@lru_cache(maxsize=64)
+def _whole_second(second: int) -> str:
+    """Everything that happens within a second is written with the same text: it is made once."""
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_timestamp(wall: float) -> str:

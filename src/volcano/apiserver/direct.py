@@ -1,6 +1,6 @@
 """A client straight onto the registry, in process: no HTTP, the same answers."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -14,11 +14,17 @@ from volcano.kube.manifest import Key, Manifest, key_of
 
 
 class DirectClient:
-    """Acts as one user. Copies what it is given: callers keep their manifests."""
+    """Acts as one user. Copies what it is given: callers keep their manifests.
 
-    def __init__(self, registry: Registry, user: User = SYSTEM) -> None:
+    What writes answer is made of bytes by `decode`; readers who change nothing may share what it makes.
+    """
+
+    def __init__(
+        self, registry: Registry, user: User = SYSTEM, *, decode: Callable[[bytes], Manifest] = orjson.loads
+    ) -> None:
         self._registry = registry
         self._user = user
+        self._decode = decode
 
     async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest:
         return (await self._registry.get(kind, key, subresource=subresource)).manifest()
@@ -32,19 +38,19 @@ class DirectClient:
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
         request = self._request("create", kind, key_of(manifest), subresource, options)
-        return (await self._registry.create(request, _own(manifest))).manifest()
+        return self._decode((await self._registry.create(request, _own(manifest))).data)
 
     async def update(
         self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
         request = self._request("update", kind, key_of(manifest), subresource, options)
-        return (await self._registry.update(request, _own(manifest))).manifest()
+        return self._decode((await self._registry.update(request, _own(manifest))).data)
 
     async def patch(
         self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
     ) -> Manifest:
         request = self._request("patch", kind, key, subresource, options)
-        return (await self._registry.patch(request, _own(patch))).manifest()
+        return self._decode((await self._registry.patch(request, _own(patch))).data)
 
     async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
         return (await self._registry.delete(self._request("delete", kind, key, "", options))).manifest()

@@ -162,11 +162,13 @@ class Registry:
         warnings = check_fields(served.strategy, request, manifest)
         generated = not metadata.get("name")
         objectmeta.choose_name(served.kind, metadata, self._random)
-        request = replace(request, key=Key(metadata.get("namespace", ""), metadata["name"]))
+        key = Key(metadata.get("namespace", ""), metadata["name"])
+        if key != request.key:
+            request = replace(request, key=key)
         namespaces.check_creation(self.store, served.kind, request.key)
         manifest = await self._prepared(request, served, manifest)
         reply = await self._insert(request, served, manifest, retries=NAME_ATTEMPTS if generated else 0)
-        return replace(reply, warnings=warnings)
+        return replace(reply, warnings=warnings) if warnings else reply
 
     @vouched
     async def update(self, request: Attributes, manifest: Manifest) -> Reply:
@@ -186,7 +188,8 @@ class Registry:
         else:
             pristine = orjson.dumps(manifest)
             build = lambda old: orjson.loads(pristine)  # noqa: E731
-        return replace(await self.rewrite(request, served, build), warnings=warnings)
+        reply = await self.rewrite(request, served, build)
+        return replace(reply, warnings=warnings) if warnings else reply
 
     @vouched
     async def patch(self, request: Attributes, patch: Any) -> Reply:
@@ -214,7 +217,7 @@ class Registry:
             return new
 
         reply = await self.rewrite(request, served, build)
-        return replace(reply, warnings=tuple(warnings))
+        return replace(reply, warnings=tuple(warnings)) if warnings else reply
 
     @vouched
     async def delete(self, request: Attributes, *, wait: bool = True) -> Reply:

@@ -6,7 +6,7 @@ Nearly all are. Only for those that are not does anybody need to know which fiel
 import re
 from collections.abc import Callable
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from volcano.kube import facts, quantity
@@ -84,6 +84,7 @@ def _each_of(expected: type | None, question: Question | None) -> Callable[[Any]
     return holds
 
 
+@lru_cache(maxsize=1024)  # the conditions of a thousand pods name the same few seconds
 def _is_time(value: str) -> bool:
     if _looks_like_time(value) is None:
         return False

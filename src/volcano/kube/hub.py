@@ -24,13 +24,14 @@ class Hub:
 
     A mirror runs while somebody subscribes to it. Whoever comes late is told first of everything there is. Manifests
     come without `managedFields`, which are half of an object; servers keep them when an update leaves them out.
+    An in-process client that decodes answers with `decode` shares those, too.
     """
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._shared: dict[Watch, _Shared] = {}
-        self._decode = SharedDecoder()
+        self.decode = SharedDecoder()
 
     @contextmanager
     def subscription(self, watch: Watch, sink: Sink) -> Iterator[Mirror]:
@@ -40,7 +41,7 @@ class Hub:
         """
         shared = self._shared.get(watch)
         if shared is None or shared.task.done():
-            shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self._decode)
+            shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self.decode)
         shared.add(sink)
         try:
             yield shared.mirror
@@ -90,7 +91,7 @@ class SharedDecoder:
         manifest = self._manifests.get(data)
         if manifest is None:
             manifest = orjson.loads(data)
-            manifest["metadata"].pop("managedFields", None)
+            manifest.get("metadata", {}).pop("managedFields", None)
             self._manifests[data] = manifest
             if len(self._manifests) > self._remembered:
                 self._manifests.popitem(last=False)

@@ -40,8 +40,11 @@ class Index:
         if event.type is EventType.BOOKMARK:
             return False
         manifest: Manifest = event.object
-        kind, key, uid, version = event.kind, key_of(manifest), uid_of(manifest), version_of(manifest)
+        kind, key = event.kind, key_of(manifest)
         known = self._objects[kind].get(key)
+        if known is manifest and event.type is not EventType.DELETED:
+            return False  # the watch tells of what the answer to our own write has told already
+        uid, version = uid_of(manifest), version_of(manifest)
         same = known is not None and uid_of(known) == uid
         if known is not None and same and version_of(known) > version:
             return False
@@ -51,7 +54,7 @@ class Index:
             self._gone[kind, key] = (uid, version)
             if len(self._gone) > GONE_REMEMBERED:
                 del self._gone[next(iter(self._gone))]
-            self._forget(kind, key)
+            self._put(kind, key, known, None)
             return known is not None
         if self._gone:
             gone = self._gone.get((kind, key))
@@ -61,8 +64,7 @@ class Index:
                 del self._gone[kind, key]
         if known is not None and same and version_of(known) == version:
             return False
-        self._forget(kind, key)
-        self._remember(kind, key, manifest)
+        self._put(kind, key, known, manifest)
         return True
 
     def get(self, kind: Kind, key: Key) -> Manifest | None:
@@ -86,23 +88,25 @@ class Index:
         """The objects that `owner` manages; needs `by_controller(kind)`."""
         return self.find(kind, "controller", uid_of(owner))
 
-    def _remember(self, kind: Kind, key: Key, manifest: Manifest) -> None:
-        self._objects[kind][key] = manifest
+    def _put(self, kind: Kind, key: Key, known: Manifest | None, manifest: Manifest | None) -> None:
+        """Replaces what is known under a key; most changes leave an object where it is in the secondary indexes."""
+        if manifest is not None:
+            self._objects[kind][key] = manifest
+        elif known is not None:
+            del self._objects[kind][key]
         for values, buckets in self._facets.get(kind, _NO_FACETS).values():
-            for value in values(manifest):
-                buckets[value][key] = None
-
-    def _forget(self, kind: Kind, key: Key) -> None:
-        manifest = self._objects[kind].pop(key, None)
-        if manifest is None:
-            return
-        for values, buckets in self._facets.get(kind, _NO_FACETS).values():
-            for value in values(manifest):
+            before = tuple(values(known)) if known is not None else ()
+            after = tuple(values(manifest)) if manifest is not None else ()
+            if before == after:
+                continue
+            for value in before:
                 bucket = buckets.get(value)
                 if bucket is not None:
                     bucket.pop(key, None)
                     if not bucket:
                         del buckets[value]
+            for value in after:
+                buckets[value][key] = None
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:

@@ -1,7 +1,7 @@
 """The table of kinds: group, version, plural, scope, short names and subresources."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,14 @@ class Kind:
     def __hash__(self) -> int:
         return self._hash
 
+    def __eq__(self, other: object) -> bool:
+        """Asked for every event by every brain, nearly always of the very same object or of another kind."""
+        if self is other:
+            return True
+        if not isinstance(other, Kind) or self._hash != other._hash:
+            return False
+        return all(getattr(self, name) == getattr(other, name) for name in _COMPARED)
+
     @property
     def api_version(self) -> str:
         """`v1`, `apps/v1`: what a manifest's apiVersion says."""
@@ -56,6 +64,8 @@ class Kind:
     def __str__(self) -> str:
         return f"{self.kind}.{self.api_version}"
 
+
+_COMPARED = tuple(each.name for each in fields(Kind) if each.compare)
 
 ALL = ("all",)
 STATUS = ("status",)

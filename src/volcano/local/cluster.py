@@ -4,7 +4,6 @@ Read `LocalCluster.start` first: it is the order in which the parts come up.
 """
 
 import asyncio
-import gc
 import logging
 import random
 import secrets
@@ -21,6 +20,7 @@ from volcano.apiserver.crds import served as served_by_crd
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.durable import Durable
 from volcano.apiserver.kindtable import KindTable
+from volcano.apiserver.objectmeta import uids
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
 from volcano.apiserver.store import Store
@@ -38,6 +38,7 @@ from volcano.local.credentials import Credentials, load_or_create, write_kubecon
 from volcano.local.files import Document, FileError, apply
 from volcano.local.logs import ComponentLogs, LocalLogSource, component
 from volcano.local.system import COMPONENTS, CONTROL_PLANE_POOL, system_manifests
+from volcano.local.tidying import Tidying
 from volcano.log import Log
 from volcano.net.server import Server
 from volcano.net.tls import server_context
@@ -79,6 +80,7 @@ class LocalCluster:
         self.client: Client
         self.scheduler: Scheduler
         self._hub: Hub
+        self._inner: Client  # of our own parts, which share what they are told and change none of it
         self.logs = ComponentLogs()
         self._random = random.Random(secrets.randbits(64))
         self._stack = AsyncExitStack()
@@ -102,11 +104,12 @@ class LocalCluster:
         self._keep_logs()
         self.registry = Registry(
             self._open_store(), table := KindTable(built_in_kinds()),
-            clock=self.clock, random=self._random, new_uid=lambda: str(uuid.uuid4()),
+            clock=self.clock, random=self._random, new_uid=uids(self._random),
         )  # fmt: skip
         table.follow(self.registry.store, served_by_crd)
         self.client = DirectClient(self.registry)
         self._hub = Hub(self.client, self.clock)
+        self._inner = DirectClient(self.registry, decode=self._hub.decode)
         credentials = self._credentials()
         server = self._api_server(credentials)
         await server.start()
@@ -117,8 +120,7 @@ class LocalCluster:
         await self._listen(server, credentials)
         self._start_parts(credentials.authority.cert_pem.decode())
         await self._until_ready()
-        gc.collect()
-        gc.freeze()
+        self._keep_tidy()
 
     async def stop(self) -> None:
         """Stops everything, the store last; what was acknowledged is on disk."""
@@ -151,6 +153,12 @@ class LocalCluster:
         logger.addHandler(self.logs)
         logger.setLevel(min(logger.level or logging.INFO, logging.INFO))
         self._stack.callback(logger.removeHandler, self.logs)
+
+    def _keep_tidy(self) -> None:
+        tidying = Tidying()
+        tidying.begin()
+        self._stack.callback(tidying.end)
+        self._tasks.append(asyncio.create_task(tidying.run(), name="tidying"))
 
     def _open_store(self) -> Store:
         if not self.settings.durable:
@@ -219,14 +227,14 @@ class LocalCluster:
 
     def _runner_of(self, brain: Brain) -> Callable[[], Awaitable[None]]:
         runner = Runner(
-            brain, self.client, self.clock, on_ready=lambda: self._mark(brain.name), hub=self._hub
+            brain, self._inner, self.clock, on_ready=lambda: self._mark(brain.name), hub=self._hub
         )
         return runner.run
 
     async def _run_scheduler(self) -> None:
         """A scheduler afresh: should it fall over, its successor knows nothing but what the cluster says."""
         conf = self.settings.scheduler_conf
-        self.scheduler = parts.scheduler(self.client, self.clock, conf, lambda: self._mark(parts.SCHEDULER))
+        self.scheduler = parts.scheduler(self._inner, self.clock, conf, lambda: self._mark(parts.SCHEDULER))
         await self.scheduler.run()
 
     def _supervise(self, part: str, name: str, run: Callable[[], Awaitable[None]]) -> None:
