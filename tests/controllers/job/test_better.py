@@ -4,10 +4,10 @@ import pytest
 
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
-from volcano.kube.errors import AlreadyExists, Forbidden, Invalid
+from volcano.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
 from volcano.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
 from volcano.kube.manifest import Key, labels_of
-from volcano.kube.operations import Create, Operation
+from volcano.kube.operations import Create, Delete, Operation
 
 
 def test_a_finished_job_keeps_its_true_counts() -> None:
@@ -242,3 +242,41 @@ def test_very_many_pods_that_fail_at_once_are_restarted_in_turns() -> None:
     cluster.settle()
     assert {pod["status"]["phase"] for pod in cluster.pods()} == {"Running"}
     assert cluster.job("j")["status"]["retryCount"] <= 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("Job", "JobStatusError"),
+        ("PodGroup", "PodGroupError"),
+        ("PersistentVolumeClaim", "PVCError"),
+        ("Secret", "FailedCreate"),
+    ],
+)
+def test_what_the_server_refuses_is_told_on_the_job(kind: str, reason: str) -> None:
+    cluster = world()
+    refusing = True
+    cluster.refuse = lambda operation: (
+        Forbidden("not you")
+        if refusing and operation.kind.kind == kind and not isinstance(operation, Delete)
+        else None
+    )
+    claim = {"resources": {"requests": {"storage": "1Gi"}}}
+    submit(cluster, job(plugins={"ssh": []}, volumes=[{"mountPath": "/d", "volumeClaim": claim}]))
+    cluster.advance(1)
+    (event,) = cluster.events(reason)
+    assert "not you" in event["message"]
+    refusing = False
+    cluster.advance(60)
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+
+
+def test_a_conflict_is_nobodys_business() -> None:
+    cluster = world()
+    conflicts = [Conflict("changed meanwhile") for _ in range(3)]
+    cluster.refuse = lambda operation: conflicts.pop() if conflicts and operation.kind == JOB else None
+    submit(cluster, job())
+    cluster.advance(5)
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.events("JobStatusError")) == ("Running", [])

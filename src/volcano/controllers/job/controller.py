@@ -24,7 +24,7 @@ from volcano.controllers.job.terms import Action, Happening, Phase, action_named
 from volcano.controllers.job.ttl import clean_up, seconds_left
 from volcano.kube import duration
 from volcano.kube.client import Event, EventType
-from volcano.kube.errors import BadRequest, Invalid
+from volcano.kube.errors import BadRequest, Conflict, Invalid
 from volcano.kube.kinds import (
     COMMAND,
     CONFIG_MAP,
@@ -336,6 +336,8 @@ def _refusal(done: Done) -> tuple[str, str] | None:
         return "PodGroupError", f"PodGroup {operation.key}: {done.error.message}"
     if operation.kind is PERSISTENT_VOLUME_CLAIM:
         return "PVCError", f"claim {operation.key}: {done.error.message}"
+    if operation.kind is JOB and isinstance(operation, Patch) and not isinstance(done.error, Conflict):
+        return "JobStatusError", f"job {operation.key}: {done.error.message}"
     if isinstance(operation, Delete) and operation.kind is not COMMAND:
         return (
             "FailedDelete",
