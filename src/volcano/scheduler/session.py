@@ -64,6 +64,11 @@ class Session:
         """Whether jobs have to pass the enqueue action before they are scheduled."""
         return "enqueue" in self.config.actions
 
+    @property
+    def preempts(self) -> bool:
+        """Whether jobs may take from those of lower priority in their queue."""
+        return not {"preempt", "gangpreempt"}.isdisjoint(self.config.actions)
+
     def active_jobs(self) -> Iterator[Job]:
         """The jobs that have something to decide and were not set aside."""
         jobs = self.snapshot.jobs

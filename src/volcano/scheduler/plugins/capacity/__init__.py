@@ -15,19 +15,19 @@ from volcano.scheduler.arguments import Argument, Arguments, Type
 from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Vote
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
+    HAIR,
     Holdings,
     asked,
     how_many,
     keeps_guarantees,
     lacking,
     over_share,
+    room_for,
     tolerances,
     within,
 )
 from volcano.scheduler.plugins.proportion.tree import capability, guarantees, plant, real_capabilities
 from volcano.scheduler.readings import Reading, amounts
-
-ENDED = "queue resource quota insufficient"
 
 
 class Capacity(Plugin):
@@ -87,10 +87,22 @@ class Capacity(Plugin):
     # -- order -----------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Important queues first; then, level by level, the smaller share; then who deserves something."""
+        """Who is within its share, then the more important; level by level the smaller share; who deserves something.
+
+        Borrowers come last whatever their priority: else they would take back what was just reclaimed from them.
+        """
         path = reversed(self.tree.path(queue.name))
         levels = tuple((self.share(name), self.deserved[name].empty) for name in path)
-        return (-queue.priority, not self.tree.leaf(queue.name), levels)
+        return (self._borrows(queue.name), -queue.priority, not self.tree.leaf(queue.name), levels)
+
+    def _borrows(self, name: str) -> bool:
+        """Whether what the queue takes next is beyond its share; one that tolerates no excess borrows in small change."""
+        if self.share(name) >= 1 - HAIR:
+            return True
+        entitlement, wanted = self.deserved[name], self.holdings.requested.get(name)
+        if self.tolerance.get(name) != 0 or wanted is None:
+            return False
+        return bool((wanted > entitlement.amount + STEP)[entitlement.said].any())
 
     def victim_queue_order(self, queue: Queue, evictor: Queue) -> int:
         """In a tree, closest relatives give first."""
@@ -138,12 +150,7 @@ class Capacity(Plugin):
             return refusal
         if job.group.min_resources is None:
             return Vote.PERMIT
-        for name in self.tree.path(queue.name):
-            need = job.min_resources + self.holdings.committed(name)
-            refusal = lacking(need, self.capability[name], asked(job.min_resources), self.resources, ENDED)
-            if refusal is not None:
-                return refusal
-        return Vote.PERMIT
+        return room_for(self.holdings, job, self.capability, self.session.preempts) or Vote.PERMIT
 
     def job_enqueued(self, job: Job) -> None:
         self.holdings.admit(job)

@@ -20,6 +20,7 @@ from volcano.scheduler.plugins.proportion.shares import (
     asked,
     how_many,
     lacking,
+    room_for,
     tolerances,
     within,
 )
@@ -107,17 +108,7 @@ class Proportion(Plugin):
             return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
         if job.group.min_resources is None:
             return Vote.PERMIT
-        for name in self.tree.path(queue.name):
-            refusal = lacking(
-                job.min_resources + self.holdings.committed(name),
-                self.capability[name],
-                asked(job.min_resources),
-                self.resources,
-                "queue resource quota insufficient",
-            )
-            if refusal is not None:
-                return refusal
-        return Vote.PERMIT
+        return room_for(self.holdings, job, self.capability, self.session.preempts) or Vote.PERMIT
 
     def job_enqueued(self, job: Job) -> None:
         self.holdings.admit(job)

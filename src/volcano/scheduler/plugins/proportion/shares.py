@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -18,9 +19,12 @@ from volcano.scheduler.plugins.proportion.tree import QueueTree
 # Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.
 HAIR = 1e-9
 UNLIMITED = 10**9
+ENDED = "queue resource quota insufficient"
 
 # A request as (column, amount), for arithmetic that is too small for arrays to pay.
 Parts = tuple[tuple[int, float], ...]
+
+Name = TypeVar("Name", str, int)
 
 
 class Holdings:
@@ -42,6 +46,7 @@ class Holdings:
         self.allocated = ledger.totals(allocated)
         self._parts: dict[Shape, Parts] = {}
         self._common: dict[tuple[Shape, Shape], Parts] = {}
+        self._ranks: dict[str, dict[int, Vector]] | None = None
 
     def place(self, tasks: Sequence[Task]) -> None:
         """Tasks of one job and shape were placed."""
@@ -89,8 +94,37 @@ class Holdings:
         committed: Vector = self.allocated[name] + self.inqueue.get(name, zero) - self.elastic.get(name, zero)
         return committed
 
+    def outranked(self, job: Job) -> Vector:
+        """What jobs of lower priority hold of their minimum in the same queue: preemption can take it for this one."""
+        if self._ranks is None:
+            self._ranks = {}
+            for other in self.snapshot.jobs.values():
+                if other.allocated.any():
+                    held = other.allocated - positive(other.allocated - other.min_resources)
+                    add(self._ranks.setdefault(other.queue, {}), other.priority, held)
+        ranks = self._ranks.get(job.queue, {})
+        below = (held for priority, held in ranks.items() if priority < job.priority)
+        return sum(below, start=self.snapshot.resources.zeros())
 
-def add(totals: dict[str, Vector], name: str, amount: Vector) -> None:
+
+def room_for(holdings: Holdings, job: Job, limits: Mapping[str, Vector], preempting: bool) -> Refusal | None:
+    """Why a job's minimum does not go into its queue, or into an ancestor of it, beside what is committed there.
+
+    Where preemption is at work, what it could take for the job is no obstacle: a job that is never let in could never
+    ask for it.
+    """
+    for name in holdings.tree.path(job.queue):
+        need = job.min_resources + holdings.committed(name)
+        columns, resources = asked(job.min_resources), holdings.snapshot.resources
+        refusal = lacking(need, limits[name], columns, resources, ENDED)
+        if refusal is not None and preempting:
+            refusal = lacking(need - holdings.outranked(job), limits[name], columns, resources, ENDED)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def add(totals: dict[Name, Vector], name: Name, amount: Vector) -> None:
     totals[name] = totals[name] + amount if name in totals else amount
 
 
