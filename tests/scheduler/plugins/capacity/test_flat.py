@@ -139,10 +139,17 @@ def test_g10_at_equal_shares_who_deserves_something_goes_first() -> None:
 
 
 def test_important_queues_go_before_needy_ones() -> None:
-    queues = [queue("needy", deserved=amount(5)), queue("important", priority=9)]
-    plugin = plugin_of(queues, [])
+    queues = [queue("needy", deserved=amount(5)), queue("important", priority=9, deserved=amount(5))]
+    plugin = plugin_of(queues, [runs("r", "important", "n1", 4)])
     ordered = sorted(plugin.snapshot.queues.values(), key=plugin.queue_order)
     assert [each.name for each in ordered] == ["important", "needy"]
+
+
+def test_borrowers_go_last_whatever_their_priority() -> None:
+    queues = [queue("needy", deserved=amount(5)), queue("borrower", priority=9, deserved=amount(4))]
+    plugin = plugin_of(queues, [runs("r", "borrower", "n1", 4)])
+    ordered = sorted(plugin.snapshot.queues.values(), key=plugin.queue_order)
+    assert [each.name for each in ordered] == ["needy", "borrower"]
 
 
 # -- giving back ------------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class Capacity(Plugin):
         return (self._borrows(queue.name), -queue.priority, not self.tree.leaf(queue.name), levels)
 
     def _borrows(self, name: str) -> bool:
-        """Whether what the queue takes next is beyond its share; one that tolerates no excess borrows in small change."""
+        """Whether what the queue takes next is beyond its share; who tolerates no excess is taken to want one."""
         if self.share(name) >= 1 - HAIR:
             return True
         entitlement, wanted = self.deserved[name], self.holdings.requested.get(name)

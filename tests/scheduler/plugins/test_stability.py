@@ -1,0 +1,109 @@
+"""Trees of queues come to rest, and no reclaim takes a guarantee or a share; over generated clusters."""
+
+import copy
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.builders import START, queue, resources
+from tests.scenario import cluster_of, config
+from tests.scheduler.test_invariants import Kubelet
+from tests.strategies import World, worlds
+from volcano.kube.manifest import Manifest
+from volcano.model.decisions import Evict
+from volcano.model.resources import STEP, Vector
+from volcano.scheduler.config import Config
+from volcano.scheduler.cycle import schedule
+from volcano.scheduler.plugins.capacity import Capacity
+from volcano.scheduler.plugins.proportion import Proportion
+from volcano.scheduler.session import Session
+
+FIRST = ("priority", "gang", "conformance")
+QUEUE_PLUGINS: tuple[Any, ...] = (
+    "proportion",
+    {"name": "capacity", "enableHierarchy": True},
+    {"name": "capacity", "enableHierarchy": True, "arguments": {"ancestorReclaimLevel": 1}},
+)
+ACTIONS = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
+relaxed = settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+
+
+def setup(plugin: Any, *, together: bool, actions: tuple[str, ...] = ACTIONS) -> Config:
+    """The seeds' tiers with this queue plugin, or everything in one tier."""
+    second = ("drf", "predicates", plugin, "nodeorder", "binpack")
+    return config(tiers=[(*FIRST, *second)] if together else [FIRST, second], actions=actions)
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> World:
+    """A generated cluster whose queues hang under two departments, with tolerances and guarantees."""
+    world = draw(worlds())
+    departments = [queue("root"), *(_department(draw, name) for name in ("d0", "d1"))]
+    leaves = []
+    for each in world.queues:
+        leaf = copy.deepcopy(each)
+        leaf["spec"]["parent"] = draw(st.sampled_from(("root", "d0", "d1")))
+        tolerance = draw(st.sampled_from((None, None, "0", "0.5")))
+        if tolerance is not None:
+            leaf["metadata"]["annotations"] = {"volcano.sh/overuse-tolerance": tolerance}
+        leaves.append(leaf)
+    return World(world.nodes, (*departments, *leaves), world.jobs)
+
+
+def _department(draw: st.DrawFn, name: str) -> Manifest:
+    promised = draw(st.one_of(st.none(), st.integers(1, 3)))
+    return queue(
+        name,
+        draw(st.integers(1, 3)),
+        parent="root",
+        guarantee=resources(cpu=promised) if promised else None,
+    )
+
+
+@relaxed
+@given(trees(), st.sampled_from(QUEUE_PLUGINS), st.booleans())
+def test_without_change_from_outside_trees_come_to_rest(world: World, plugin: Any, together: bool) -> None:
+    kubelet, chosen = Kubelet(copy.deepcopy(world)), setup(plugin, together=together)
+    for number in range(10):
+        outcome = schedule(kubelet.cluster.snapshot(START + number, number), chosen)
+        assert outcome.faults == {}
+        if not kubelet.settle(outcome):
+            return
+    raise AssertionError("after ten cycles there were still decisions")
+
+
+def promises(session: Session) -> tuple[dict[str, Vector], dict[str, Vector]]:
+    """What every queue is guaranteed and deserves."""
+    found = next(each for each in session.policy.plugins if isinstance(each, Proportion | Capacity))
+    if isinstance(found, Proportion):
+        return found.guarantee, found.deserved
+    return found.guarantee, {name: entitled.amount for name, entitled in found.deserved.items()}
+
+
+@relaxed
+@given(trees(), st.sampled_from(QUEUE_PLUGINS), st.booleans())
+def test_reclaim_leaves_every_queue_its_guarantee_and_its_share(
+    world: World, plugin: Any, together: bool
+) -> None:
+    snapshot = cluster_of(**world.parts()).snapshot(START, 1, None)
+    chosen = setup(plugin, together=together, actions=("reclaim",))
+    guarantee, deserved = promises(Session(snapshot, chosen))
+    outcome = schedule(snapshot, chosen)
+    lost: dict[str, Vector] = {}
+    for decision in outcome.decisions:
+        if isinstance(decision, Evict):
+            job = snapshot.jobs[decision.job]
+            request = job.tasks[decision.task].request
+            lost[job.queue] = lost.get(job.queue, snapshot.resources.zeros()) + request
+    for name, amount in lost.items():
+        held = snapshot.totals[name].allocated
+        left, asked = held - amount, amount > 0
+        asked[2] = False
+        assert snapshot.queues[name].reclaimable
+        assert (left[asked] + STEP >= guarantee[name][asked]).all(), "a guarantee was touched"
+        eager = snapshot.queues[name].annotations.get("volcano.sh/overuse-tolerance") == "0"
+        entitled = (deserved[name] >= STEP) & asked
+        assert eager or not entitled.any() or (left + STEP >= deserved[name])[entitled].any(), (
+            "below its share"
+        )
