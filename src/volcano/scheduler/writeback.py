@@ -15,6 +15,7 @@ from volcano.scheduler.lowering import Lowering
 log = Log("writeback")
 
 HANDS = 32
+AT_ONCE = 16  # writes by one hand before it lets others work
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 TRIES = 8
 PASSING = (Unavailable, TooManyRequests, Timeout)
@@ -46,7 +47,7 @@ class WriteBack:
         self._deeds: deque[Bind | Evict] = deque()
         self._words: dict[object, Decision] = {}
         self._failures: dict[str, int] = {}
-        self._work = asyncio.Semaphore(0)
+        self._work = asyncio.Event()
         self._waiting = 0
         self.writes = 0
 
@@ -61,12 +62,9 @@ class WriteBack:
             if isinstance(decision, Bind | Evict):
                 self._deeds.append(decision)
             else:
-                word = _subject(decision)
-                if word in self._words:
-                    self._words[word] = decision
-                    continue
-                self._words[word] = decision
-            self._work.release()
+                self._words[_subject(decision)] = decision
+        if self._deeds or self._words:
+            self._work.set()
 
     async def run(self) -> None:
         """Writes until cancelled."""
@@ -76,13 +74,17 @@ class WriteBack:
 
     async def _hand(self) -> None:
         while True:
-            await self._work.acquire()
-            decision = self._next()
-            self._waiting += 1
-            try:
-                await self._write(decision)
-            finally:
-                self._waiting -= 1
+            await self._work.wait()
+            for _ in range(AT_ONCE):
+                if not self._deeds and not self._words:
+                    self._work.clear()
+                    break
+                self._waiting += 1
+                try:
+                    await self._write(self._next())
+                finally:
+                    self._waiting -= 1
+            await asyncio.sleep(0)  # in process nothing ever waits: let others have their turn
 
     def _next(self) -> Decision:
         if self._deeds:
