@@ -1,0 +1,58 @@
+"""The flags that several commands share, said once."""
+
+import argparse
+
+from volcano.cli.errors import UsageError
+
+OUTPUTS = ("wide", "json", "yaml", "name")
+
+
+def add_namespace(parser: argparse.ArgumentParser, *, may_be_a_name: bool = False) -> None:
+    """`-n` and `--namespace`: kept apart, because `-n` may turn out to be a name."""
+    meaning = "the namespace, or the name when nothing else gives one" if may_be_a_name else "the namespace"
+    parser.add_argument("-n", dest="short_n", default="", metavar="NAMESPACE", help=meaning)
+    parser.add_argument("--namespace", default="", help="the namespace (default: the context's)")
+
+
+def add_target(parser: argparse.ArgumentParser, what: str) -> None:
+    """The name of an object that lives in a namespace, by position, `-N`, `--name`, or `-n` when nothing else is."""
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"the {what}'s name")
+    parser.add_argument("-N", "--name", default="", help=f"the {what}'s name")
+    add_namespace(parser, may_be_a_name=True)
+
+
+def add_named(parser: argparse.ArgumentParser, what: str) -> None:
+    """The name of an object that lives in no namespace: by position, `-n`, `-N` or `--name`."""
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"the {what}'s name")
+    parser.add_argument("-n", "-N", "--name", default="", help=f"the {what}'s name")
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """`-o`, for whatever prints objects."""
+    parser.add_argument(
+        "-o", "--output", type=output_format, default="", metavar="FORMAT",
+        help="json, yaml, wide, name or jsonpath=TEMPLATE",
+    )  # fmt: skip
+
+
+def add_list(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> None:
+    """What every list takes."""
+    if namespaced:
+        add_namespace(parser)
+        parser.add_argument("-A", "--all-namespaces", action="store_true", help="list every namespace's")
+    parser.add_argument(
+        "-l", "--label-selector", default="", metavar="SELECTOR", help="only those with labels"
+    )
+    parser.add_argument(
+        "--sort-by", default="", metavar="FIELD", help="a column, or a path such as .metadata.name"
+    )
+    parser.add_argument("-w", "--watch", action="store_true", help="stay, and print what changes")
+    parser.add_argument("--no-headers", action="store_true", help="leave out the line of column names")
+    add_output(parser)
+
+
+def output_format(text: str) -> str:
+    """Checks what `-o` says."""
+    if text and text not in OUTPUTS and not text.startswith("jsonpath="):
+        raise UsageError(f"-o: {text!r} is none of {', '.join(OUTPUTS)} and jsonpath=TEMPLATE")
+    return text

@@ -1,0 +1,206 @@
+"""Every list: fetched, filtered, sorted, printed in any format, and with `--watch` kept up to date."""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from volcano.cli.errors import UsageError
+from volcano.cli.naming import namespace
+from volcano.cli.output import is_table, render_all, render_one
+from volcano.cli.session import Session
+from volcano.cli.tables import THREE_MORE, Column, Layout, Width
+from volcano.kube.client import EventType, Query
+from volcano.kube.errors import Gone, Unavailable
+from volcano.kube.jsonpath import compile_path
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.quantity import parse as parse_quantity
+
+NOTHING = "No resources found"
+SETTLE = 0.2  # seconds in which changes are gathered before they are printed
+PAUSE = 1.0
+
+# All objects that a list looks at, by kind.
+Objects = Mapping[Kind, Sequence[Manifest]]
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a list is about: objects of a kind, those to keep, and columns that may look at other kinds as well."""
+
+    kind: Kind
+    columns: Callable[[Objects], Sequence[Column]]
+    keep: Callable[[Manifest], bool] = lambda manifest: True
+    also: tuple[Kind, ...] = ()
+    labels: str = ""  # beyond what -l says
+    sort: Callable[[Manifest], Any] = key_of
+    namespace_column: int | None = 0  # where it goes with -A; None when the columns have it anyway
+    namespace_width: Width = THREE_MORE
+
+
+async def show(listing: Listing, arguments: argparse.Namespace, session: Session) -> int:
+    """Prints the list; with `--watch`, stays and prints what changes."""
+    view = _View(listing, arguments, session)
+    await view.fetch()
+    view.print_all()
+    if arguments.watch:
+        session.stdout.flush()
+        await view.follow()
+    return 0
+
+
+class _View:
+    """One list on its way to the screen."""
+
+    def __init__(self, listing: Listing, arguments: argparse.Namespace, session: Session) -> None:
+        self._listing = listing
+        self._arguments = arguments
+        self._session = session
+        inside = namespace(arguments, session) if listing.kind.namespaced else ""
+        self._everywhere = listing.kind.namespaced and not inside
+        labels = ",".join(filter(None, (listing.labels, arguments.label_selector)))
+        self._queries = {kind: Query() for kind in listing.also}
+        self._queries[listing.kind] = Query(namespace=inside, labels=labels)
+        self._held: dict[Kind, dict[Key, Manifest]] = {}
+        self._versions: dict[Kind, str] = {}
+        self._layout: Layout | None = None
+        self._printed: dict[Key, str] = {}
+
+    async def fetch(self) -> None:
+        """Lists every kind that matters."""
+        for kind in self._queries:
+            await self._list(kind)
+
+    async def _list(self, kind: Kind) -> None:
+        found = await self._session.client.list(kind, self._queries[kind])
+        self._held[kind] = {key_of(item): item for item in found.items}
+        self._versions[kind] = found.resource_version
+
+    def print_all(self) -> None:
+        """Prints the whole list."""
+        items, columns = self._items(), self._columns()
+        output = self._arguments.output
+        if not is_table(output):
+            if not self._arguments.watch:
+                self._write(render_all(output, self._listing.kind, items))
+            else:
+                for item in items:
+                    self._print_one(item)
+            return
+        if not items and not self._arguments.watch:
+            self._session.write(NOTHING)
+            return
+        session = self._session
+        self._layout = Layout(
+            columns, items, terminal=session.terminal, colour=session.colour, room=session.width
+        )
+        if not self._arguments.no_headers:
+            session.write(self._layout.header())
+        for item in items:
+            self._print_one(item)
+
+    def _write(self, text: str) -> None:
+        if text:
+            ended = self._arguments.output.startswith("jsonpath")
+            self._session.write(text, end="" if ended else "\n")
+
+    def _print_one(self, item: Manifest) -> None:
+        output = self._arguments.output
+        text = self._layout.row(item) if self._layout else render_one(output, self._listing.kind, item)
+        if self._printed.get(key_of(item)) != text:
+            self._printed[key_of(item)] = text
+            self._session.write("---\n" + text if output == "yaml" else text)
+
+    # what is shown of the objects
+
+    def _objects(self) -> Objects:
+        return {kind: list(held.values()) for kind, held in self._held.items()}
+
+    def _items(self) -> list[Manifest]:
+        kept = [item for item in self._objects()[self._listing.kind] if self._listing.keep(item)]
+        kept.sort(key=self._listing.sort)
+        if self._arguments.sort_by:
+            kept.sort(key=sorter(self._arguments.sort_by, self._columns()))
+        return kept
+
+    def _columns(self) -> list[Column]:
+        wide = self._arguments.output == "wide"
+        columns = [c for c in self._listing.columns(self._objects()) if wide or not c.wide]
+        if self._everywhere and self._listing.namespace_column is not None:
+            column = Column("Namespace", lambda item: key_of(item).namespace, self._listing.namespace_width)
+            columns.insert(self._listing.namespace_column, column)
+        return columns
+
+    # what changes
+
+    async def follow(self) -> None:
+        """Prints the objects that change, for ever."""
+        changed = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for kind in self._queries:
+                group.create_task(self._watch(kind, changed))
+            group.create_task(self._print_changes(changed))
+
+    async def _print_changes(self, changed: asyncio.Event) -> None:
+        while True:
+            await changed.wait()
+            await self._session.clock.sleep(SETTLE)
+            changed.clear()
+            if self._layout is not None:
+                self._layout.renew(self._columns())
+            items = self._items()
+            for item in items:
+                self._print_one(item)
+            there = {key_of(item) for item in items}
+            self._printed = {key: text for key, text in self._printed.items() if key in there}
+            self._session.stdout.flush()
+
+    async def _watch(self, kind: Kind, changed: asyncio.Event) -> None:
+        while True:
+            query = replace(self._queries[kind], resource_version=self._versions[kind])
+            try:
+                async for event in self._session.client.watch(kind, query):
+                    self._versions[kind] = event.object["metadata"]["resourceVersion"]
+                    if event.type is EventType.BOOKMARK:
+                        continue
+                    if event.type is EventType.DELETED:
+                        self._held[kind].pop(key_of(event.object), None)
+                    else:
+                        self._held[kind][key_of(event.object)] = event.object
+                    changed.set()
+            except (Gone, Unavailable):
+                await self._session.clock.sleep(PAUSE)
+                with suppress(Unavailable):
+                    await self._list(kind)
+                    changed.set()
+
+
+def sorter(field: str, columns: Iterable[Column]) -> Callable[[Manifest], Any]:
+    """The order that `--sort-by` asks for: by a column's header, or by a path into the object."""
+    by_header = {column.header.lower(): column for column in columns}
+    if field.lower() in by_header:
+        value = by_header[field.lower()].value
+        return lambda item: _comparable(value(item))
+    if not field.startswith((".", "{", "$", "[")):
+        raise UsageError(
+            f"--sort-by: {field!r} is neither a path such as .metadata.name nor one of the columns "
+            f"{', '.join(column.header for column in columns)}"
+        )
+    try:
+        path = compile_path(field)
+    except ValueError as error:
+        raise UsageError(f"--sort-by: {error}") from None
+    return lambda item: _comparable(path.first(item))
+
+
+def _comparable(value: Any) -> tuple[int, Any]:
+    """Missing values first, then numbers and quantities by size, then the rest as text."""
+    if value is None:
+        return (0, 0)
+    try:
+        return (1, parse_quantity(str(value)))
+    except ValueError:
+        return (2, str(value))

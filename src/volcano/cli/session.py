@@ -1,0 +1,159 @@
+"""What a command has at hand: a client, a namespace, a clock, and a place to write."""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from functools import cached_property
+from typing import Any, TextIO
+
+from volcano.cli.colours import paint
+from volcano.cli.errors import NoServer
+from volcano.clients.connect import connect
+from volcano.clients.credentials import NOBODY_ELSE, Impersonation
+from volcano.clients.http import HttpClient, Retries
+from volcano.clients.kubeconfig import ConfigError, Overrides, Settings, kubeconfig_files, load_settings
+from volcano.clock import Clock, SystemClock
+
+USER_AGENT = "vcctl"
+# A person waits: what does not answer now is reported, not waited for.
+RETRIES = Retries(attempts=3)
+WIDTH_OF_A_FILE = 10_000
+
+
+class Session:
+    """One run of one command."""
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: str = "",
+        overrides: Overrides = Overrides(),
+        environment: Mapping[str, str] = os.environ,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.environment = environment
+        self.stdout = stdout or sys.stdout
+        self.stderr = stderr or sys.stderr
+        self.clock = clock or SystemClock()
+        self._kubeconfig = kubeconfig
+        self._overrides = overrides
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> "Session":
+        """The session that the common flags describe."""
+        groups = tuple(arguments.as_group or ())
+        acting = (
+            Impersonation(arguments.impersonate, "", groups, {}) if arguments.impersonate else NOBODY_ELSE
+        )
+        overrides = Overrides(
+            context=arguments.context,
+            cluster=arguments.cluster,
+            user=arguments.user,
+            server=arguments.master,
+            token=arguments.token,
+            insecure=arguments.insecure_skip_tls_verify,
+            impersonate=acting,
+        )
+        return cls(kubeconfig=arguments.kubeconfig, overrides=overrides)
+
+    def run(
+        self,
+        command: Callable[[argparse.Namespace, "Session"], Coroutine[Any, Any, int]],
+        arguments: argparse.Namespace,
+    ) -> int:
+        """Carries out a command in a loop of its own, and closes the connection behind it."""
+        return asyncio.run(self._run(command(arguments, self)))
+
+    async def _run(self, command: Coroutine[Any, Any, int]) -> int:
+        try:
+            code = await command
+            self.stdout.flush()
+            return code
+        finally:
+            if "client" in self.__dict__:
+                await self.client.close()
+
+    # the cluster
+
+    @cached_property
+    def settings(self) -> Settings:
+        """Where the cluster is: as kubectl finds it, else a `volcano up` that runs here."""
+        try:
+            kubeconfig = self._kubeconfig
+            if not kubeconfig and not self._overrides.server and not self._configured():
+                from volcano.local.state import find_any
+
+                running = find_any()
+                if running is None:
+                    looked = ", ".join(map(str, kubeconfig_files(self.environment)))
+                    raise NoServer(
+                        f"no cluster is configured: looked for {looked}, for the service account of a pod and for "
+                        "a running `volcano up`; name a file with --kubeconfig or KUBECONFIG, or start a cluster "
+                        "with `volcano up`"
+                    )
+                kubeconfig = running.kubeconfig
+            return load_settings(self.environment, kubeconfig=kubeconfig, overrides=self._overrides)
+        except ConfigError as error:
+            raise NoServer(str(error)) from None
+
+    def _configured(self) -> bool:
+        """Whether kubectl would find a cluster."""
+        files = kubeconfig_files(self.environment)
+        return any(path.exists() for path in files) or "KUBERNETES_SERVICE_HOST" in self.environment
+
+    @cached_property
+    def client(self) -> HttpClient:
+        """A client of the cluster; nothing is sent before its first verb."""
+        try:
+            return connect(
+                self.settings,
+                self.clock,
+                environment=self.environment,
+                user_agent=USER_AGENT,
+                retries=RETRIES,
+                page=500,
+            )
+        except ConfigError as error:
+            raise NoServer(str(error)) from None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context, where no flag names another."""
+        return self.settings.namespace
+
+    # the terminal
+
+    @cached_property
+    def terminal(self) -> bool:
+        """Whether somebody watches; else the output goes to a file or another program."""
+        return self.stdout.isatty()
+
+    @cached_property
+    def colour(self) -> bool:
+        """Whether to colour: only on a terminal, and never where NO_COLOR is set or the terminal is dumb."""
+        return (
+            self.terminal and not self.environment.get("NO_COLOR") and self.environment.get("TERM") != "dumb"
+        )
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal; as good as endless when there is none."""
+        return shutil.get_terminal_size().columns if self.terminal else WIDTH_OF_A_FILE
+
+    def paint(self, text: str, *styles: str) -> str:
+        """The text in a style such as "green" or "bold", where colours are wanted."""
+        return paint(text, *styles) if self.colour else text
+
+    def write(self, text: str = "", *, end: str = "\n") -> None:
+        """Prints what was asked for."""
+        self.stdout.write(text + end)
+
+    def complain(self, text: str) -> None:
+        """Prints a remark that is not part of what was asked for."""
+        self.stdout.flush()
+        self.stderr.write(text + "\n")
