@@ -180,6 +180,7 @@ class LocalCluster:
             random=self._random,
             authority=credentials.authority.cert_pem,
             logs=source,
+            ready={"store": lambda: self.registry.store.trouble},
             audit=self._audit(),
         )
         server = ApiServer(self.registry, setup)
