@@ -55,6 +55,9 @@ def test_a_roster_counts_what_counting_afresh_would(
         assert roster.missing(task_name, replicas) == sorted(
             set(range(replicas)) - {who.ordinal for who in own}
         )
+        assert roster.is_complete(task_name, replicas) == (
+            {who.ordinal for who in own} == set(range(replicas))
+        )
         assert roster.has_more_than(task_name, replicas) == any(who.ordinal >= replicas for who in own)
         assert sorted(roster.within(task_name, *STATES)) == sorted(own)
     assert roster.alive() == sum(not who.is_over() for who in expected.values())
@@ -156,6 +159,32 @@ def test_changes_that_no_job_cares_about_wake_nobody() -> None:
     assert is_at_rest(cluster)
     cluster.change(POD_GROUP, key, {"status": {"phase": "Unknown"}})
     assert not is_at_rest(cluster)
+
+
+def test_a_large_jobs_counters_are_not_written_for_every_pod() -> None:
+    cluster = world()
+    submit(cluster, job(tasks=[task(replicas=200)], minAvailable=1))
+    cluster.admit()
+    cluster.advance(1)
+    before = len(cluster.log)
+    for index in range(200):
+        cluster.set_pod(f"j-main-{index}", "Running")
+        cluster.run()
+        cluster.clock.advance(0.001)
+    cluster.advance(1)
+    written = [operation for operation in cluster.log[before:] if operation.kind == JOB]
+    assert 2 <= len(written) <= 5
+    status = cluster.job("j")["status"]
+    assert (cluster.phase("j"), status["running"]) == ("Running", 200)
+    assert "pending" not in status
+
+
+def test_a_large_jobs_phase_is_written_at_once() -> None:
+    cluster = world()
+    submit(cluster, job(tasks=[task(replicas=200)]))
+    cluster.admit()
+    cluster.start_pods()
+    assert cluster.phase("j") == "Running"
 
 
 def test_warnings_of_one_kind_do_not_flood() -> None:

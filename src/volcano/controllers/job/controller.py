@@ -184,7 +184,11 @@ class JobController(Reconciler):
         if is_first_look:
             notice_losses(seen)
         plan = self._decide(seen, memory, commands, now)
-        return Plan(memory.unsaid(plan.operations, now), plan.again_after)
+        operations = memory.unsaid(plan.operations, now)
+        wait = memory.may_wait(operations, seen.job.replicas, now)
+        if wait is not None:
+            return Plan((), wait if plan.again_after is None else min(wait, plan.again_after))
+        return Plan(operations, plan.again_after)
 
     def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
         left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None

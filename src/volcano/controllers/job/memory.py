@@ -1,6 +1,6 @@
 """What the controller remembers of one job between looks; all of it can be lost without harm."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from volcano.clock import Instant
@@ -8,13 +8,23 @@ from volcano.controllers.job.observe import Blueprint
 from volcano.controllers.job.roster import Roster
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.timers import Timers
-from volcano.kube.kinds import EVENT
-from volcano.kube.operations import Create, Operation, Together
+from volcano.kube.kinds import EVENT, JOB
+from volcano.kube.operations import Create, Operation, Patch, Together
 
 Round = tuple[int, int]
 
+# The counters of a job of more than so many pods are written no more often than that, in seconds.
+LARGE, CALM = 100, 0.1
+
 # Warnings of one kind about one job come no more often than this, in seconds.
 QUIET = 10.0
+
+
+def _is_count(operation: Operation | Together) -> bool:
+    """Whether a write changes counters of a job's status and nothing else."""
+    if not isinstance(operation, Patch) or operation.kind is not JOB or operation.subresource != "status":
+        return False
+    return "state" not in operation.patch["status"] and "controlledResources" not in operation.patch["status"]
 
 
 def round_of(status: Status) -> Round:
@@ -35,11 +45,25 @@ class Memory:
     warned: dict[str, float] = field(default_factory=dict)  # when, by reason
     refusal: tuple[str, str] | None = None  # reason and message of the last write that was refused
     refusals: int = 0  # in a row, of a kind that does not pass by itself
+    counted_at: float = float("-inf")  # when the counters were last written
 
     def was_acted_on(self, occurrence: str, status: Status) -> bool:
         """Whether the tear-down that this occurrence asked for has been written down."""
         at = self.acted.get(occurrence)
         return at is not None and at != round_of(status)
+
+    def may_wait(self, operations: Sequence[Operation | Together], pods: int, now: Instant) -> float | None:
+        """How long a write of nothing but a large job's counters can wait for more of its kind; None when it cannot.
+
+        Many pods that start or end at about the same time are then one write and not one each.
+        """
+        if pods <= LARGE or len(operations) != 1 or not _is_count(operations[0]):
+            return None
+        left = self.counted_at + CALM - now.monotonic
+        if left > 0:
+            return left
+        self.counted_at = now.monotonic
+        return None
 
     def unsaid(self, operations: Iterable[Operation | Together], now: Instant) -> list[Operation | Together]:
         """Leaves out events that were recorded before, and warnings that follow one of their kind too soon."""

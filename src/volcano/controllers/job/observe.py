@@ -138,6 +138,8 @@ def _pods(index: Index, job: Job, roster: Roster) -> Pods:
     blockers: list[Manifest] = []
     surplus: list[Member] = list(roster.marked.values())
     for task in job.tasks:
+        if roster.is_complete(task.name, task.replicas):
+            continue
         if roster.has_more_than(task.name, task.replicas):
             members = roster.within(task.name, *POD_PHASES)
             surplus += [m for m in members if m.ordinal >= task.replicas and not m.marked]

@@ -71,6 +71,7 @@ class Roster:
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._ready: defaultdict[str, int] = defaultdict(int)
         self._ordinals: defaultdict[str, set[int]] = defaultdict(set)
+        self._ordinal_sums: defaultdict[str, int] = defaultdict(int)
 
     def put(self, member: Member) -> None:
         """Takes in a pod, or its newer state."""
@@ -118,17 +119,18 @@ class Roster:
         """How many pods a task has, those being deleted included."""
         return sum(self.count(task, state) for state in (*POD_PHASES, TERMINATING))
 
+    def is_complete(self, task: str, replicas: int) -> bool:
+        """Whether a task has exactly the pods 0 to replicas - 1: no other set of that size has so small a sum."""
+        least = replicas * (replicas - 1) // 2
+        return len(self._ordinals[task]) == replicas and self._ordinal_sums[task] == least
+
     def missing(self, task: str, replicas: int) -> list[int]:
         """Which of the pods 0 to replicas - 1 a task does not have."""
-        present = self._ordinals[task]
-        if len(present) == replicas and not self.has_more_than(task, replicas):
-            return []
-        return sorted(set(range(replicas)) - present)
+        return sorted(set(range(replicas)) - self._ordinals[task])
 
     def has_more_than(self, task: str, replicas: int) -> bool:
         """Whether a task has pods numbered beyond its replicas."""
-        present = self._ordinals[task]
-        return bool(present) and max(present) >= replicas
+        return max(self._ordinals[task], default=-1) >= replicas
 
     def restarts(self, task: str) -> int:
         """How often containers were restarted in the task's pods that have not ended."""
@@ -152,6 +154,7 @@ class Roster:
     def _count(self, member: Member, sign: int) -> None:
         self._restarts[member.task] += sign * member.restarts
         self._ready[member.task] += sign * member.ready
+        self._ordinal_sums[member.task] += sign * member.ordinal
         if sign > 0:
             self._ordinals[member.task].add(member.ordinal)
         else:
