@@ -4,11 +4,13 @@ from typing import Any
 
 import pytest
 
-from tests.builders import JobManifests, job, node, pod, podgroup, queue
-from tests.scenario import Result, schedule
+from tests.builders import START, JobManifests, job, node, pod, podgroup, queue
+from tests.scenario import Result, cluster_of, config, event, schedule
+from volcano.kube.client import EventType
 from volcano.kube.manifest import Manifest
-from volcano.model.decisions import SetPodCondition, SetPodGroup
+from volcano.model.decisions import Bind, SetPodCondition, SetPodGroup
 from volcano.model.job import Job
+from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.plugin import Plugin
 
 PLUGINS = ["gang", "predicates"]
@@ -140,3 +142,42 @@ class Clumsy(Plugin):
     def job_valid(self, job: Job) -> None:
         if job.name == "bad":
             raise ZeroDivisionError("oops")
+
+
+class Careless(Plugin):
+    """Fails when asked how the job called bad ranks, or whether it is ready."""
+
+    def job_order(self, job: Job) -> int:
+        if job.name == "bad":
+            raise ZeroDivisionError("oops")
+        return 0
+
+
+class Hopeless(Plugin):
+    """Fails when asked whether the job called bad is ready."""
+
+    def job_short(self, job: Job) -> int:
+        if job.name == "bad":
+            raise ZeroDivisionError("oops")
+        return 0
+
+
+@pytest.mark.parametrize("plugin", ["Careless", "Hopeless"])
+def test_whatever_question_a_plugin_fails_on_only_that_job_suffers(plugin: str) -> None:
+    jobs = [job("bad", 1), job("good", 1)]
+    result = schedule(nodes=[node("n1")], jobs=jobs, plugins=[f"{__name__}:{plugin}", "predicates"])
+    assert set(result.bound()) == {"good-worker-0"}
+    assert "the scheduler failed on this job: ZeroDivisionError" in result.condition("bad")
+
+
+def test_a_job_set_aside_stays_so_until_one_of_its_objects_changes() -> None:
+    cluster = cluster_of(nodes=[node("n1")], jobs=[job("bad", 1)])
+    clumsy, fine = config(plugins=[f"{__name__}:Clumsy", "predicates"]), config(plugins=["predicates"])
+    first = run_cycle(cluster.snapshot(START, 1), clumsy)
+    assert "default/bad" in first.faults
+    second = run_cycle(cluster.snapshot(START, 2, first.memory), fine)
+    assert second.verdicts["default/bad"].stage == "fault"
+    cluster.apply(event(pod("bad-worker-0", group="bad", version=2), cluster, EventType.MODIFIED))
+    third = run_cycle(cluster.snapshot(START, 3, second.memory), fine)
+    assert third.verdicts == {}
+    assert any(isinstance(decision, Bind) for decision in third.decisions)

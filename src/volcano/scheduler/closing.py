@@ -33,8 +33,13 @@ def decisions(session: Session) -> Iterator[Decision]:
     yield from _changes(session)
     for uid in _concerned(session):
         job = session.snapshot.jobs.get(uid)
-        if job is not None:
-            yield from _about_job(session, job)
+        if job is None:
+            continue
+        said: list[Decision] = []
+        with session.attempt(job):
+            said = list(_about_job(session, job))
+        # When a plugin failed on it just now, that is what is said instead.
+        yield from said or (_about_job(session, job) if uid in session.faults else ())
     yield from session.told
     yield from _queues(session)
 

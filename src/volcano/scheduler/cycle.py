@@ -22,6 +22,6 @@ def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = N
         action(session)
         timings[f"action:{name}"] = watch() - begun
     decided = tuple(decisions(session))
-    memory = session.close()
+    verdicts, memory = session.final_verdicts(), session.close()
     timings["total"] = watch() - started
-    return Outcome(decided, dict(session.verdicts), memory, dict(session.faults), timings, session.readings())
+    return Outcome(decided, verdicts, memory, dict(session.faults), timings, session.readings())

@@ -38,8 +38,16 @@ class Gauges:
             "action_scheduling_latency_milliseconds", "one action", 1, 2000, 20, "action"
         )
         self._attempts = counter("schedule_attempts", "tasks tried, by what came of it", "result")
+        self._job_latency = histogram(
+            "e2e_job_scheduling_latency_milliseconds",
+            "from a job's creation to a task's node",
+            100,
+            120_000,
+            30,
+        )
         self._victims = gauge("pod_preemption_victims", "victims of the last cycle that evicted")
-        self._preemptions = counter("total_preemption_attempts", "cycles that evicted somebody")
+        # A counter by meaning; the library would add to a counter's name.
+        self._preemptions = gauge("total_preemption_attempts", "cycles that evicted somebody")
         self._evictions = counter("eviction_transactions", "jobs room was made for", "action")
         self._waiting_jobs = gauge("unschedule_job_count", "jobs that wait")
         self._waiting_tasks = gauge("unschedule_task_count", "tasks of a job that wait", "job_id")
@@ -75,6 +83,9 @@ class Gauges:
                 self._evictions.labels(action[0]).inc()
         self._attempts.labels("scheduled").inc(sum(isinstance(d, Bind) for d in outcome.decisions))
         self._attempts.labels("unschedulable").inc(len(outcome.verdicts))
+        for decision in outcome.decisions:
+            if isinstance(decision, Bind) and (job := snapshot.jobs.get(decision.job)) is not None:
+                self._job_latency.observe(max(snapshot.now - job.created, 0.0) * 1000)
         self._jobs(outcome, snapshot)
         self._queue_totals(snapshot)
         self._dials.show(outcome.readings, snapshot)

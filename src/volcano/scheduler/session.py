@@ -11,6 +11,7 @@ from volcano.model.decisions import Decision, Tell
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
+from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.config import Config
 from volcano.scheduler.explain import Misfit, Verdict, misfitted
@@ -21,6 +22,8 @@ from volcano.scheduler.policy import Policy
 from volcano.scheduler.readings import Reading
 
 log = Log("session")
+
+SET_ASIDE = "set-aside"  # where jobs that made a cycle fail are remembered from one cycle to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,14 @@ class Session:
             for plugin, settings in zip(tier, configured, strict=True):
                 plugin.open(settings.arguments)
         self._valid: dict[str, bool] = {}
+        self._keep_aside()
+
+    def _keep_aside(self) -> None:
+        """Jobs that made an earlier cycle fail stay aside until one of their objects changes."""
+        for uid, reason in self.snapshot.memory.get(SET_ASIDE, {}).items():
+            if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
+                self.faults[uid] = reason
+                self.judge(_fault(uid, reason))
 
     @property
     def admits(self) -> bool:
@@ -115,7 +126,7 @@ class Session:
         """Sets a job aside that made something go wrong."""
         reason = f"{type(error).__name__}: {error}"
         self.faults[job.uid] = reason
-        self.judge(Verdict(job.uid, "fault", f"the scheduler failed on this job: {reason}"))
+        self.judge(_fault(job.uid, reason))
         log.error("job set aside", job=job.uid, error=error)
 
     def readings(self) -> tuple[Reading, ...]:
@@ -130,7 +141,24 @@ class Session:
             kept = plugin.remember()
             if kept is not None:
                 memory[plugin.name] = kept
+        if self.faults:
+            memory[SET_ASIDE] = dict(self.faults)
         return memory
+
+    def final_verdicts(self) -> dict[str, Verdict]:
+        """What holds jobs up after all: those that got everything they want have no verdict any more."""
+        return {uid: verdict for uid, verdict in self.verdicts.items() if self._waits(uid)}
+
+    def _waits(self, uid: str) -> bool:
+        job = self.snapshot.jobs.get(uid)
+        if job is None or uid in self.faults or self.ledger.phase(job) == "Pending":
+            return True
+        counts = self.ledger.tally(job).counts
+        return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
+
+
+def _fault(uid: str, reason: str) -> Verdict:
+    return Verdict(uid, "fault", f"the scheduler failed on this job: {reason}")
 
 
 class Attempt:

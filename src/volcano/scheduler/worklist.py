@@ -85,7 +85,7 @@ class Worklist:
     def __init__(self, session: "Session", sheets: Iterable[Sheet]) -> None:
         self._session = session
         queues, jobs = session.snapshot.queues, session.snapshot.jobs
-        self._sheets = {sheet.job.uid: sheet for sheet in sheets}
+        self._sheets = {sheet.job.uid: sheet for sheet in sheets if _ranked(session, sheet.job)}
         # Placing for one queue may change what ranks another; a job's key changes in its own turn only.
         self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), moving=True)
         self._jobs: dict[str, Heap] = {}
@@ -125,6 +125,13 @@ class Worklist:
     def alone(self, queue: str) -> bool:
         """Whether nobody competes with the job whose turn it is."""
         return not self._queues and not self._jobs[queue]
+
+
+def _ranked(session: "Session", job: Job) -> bool:
+    """Whether the job has a place in the order; one on which a plugin fails is set aside."""
+    with session.attempt(job):
+        session.policy.job_order(job)
+    return job.uid not in session.faults
 
 
 def pending(session: "Session", job: Job, wanted: Callable[[Task], bool]) -> list[Task]:
