@@ -18,7 +18,7 @@ from volcano.apiserver.store import Store
 from volcano.apiserver.terminations import NamespaceTerminator
 from volcano.clock import VirtualClock
 from volcano.kube import crds
-from volcano.kube.client import Options, Query
+from volcano.kube.client import Client, Options, Query
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.reconciler import Brain
@@ -26,6 +26,7 @@ from volcano.kube.runner import Runner
 
 TURNS = 60  # event loop turns without a write that count as rest
 LONGEST_REST = 200_000
+_DEFINED: list[Manifest] = []  # our CRDs as a server has stored them
 
 
 class SmallCluster:
@@ -53,14 +54,24 @@ class SmallCluster:
             await self.client.create(
                 NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
-        for manifest in crds.load():
-            await self.client.create(CRD, manifest)
+        await self._define()
         for janitor in (Collector(self.registry), NamespaceTerminator(self.registry)):
             self._tasks.append(asyncio.create_task(janitor.run()))
         for brain in self._brains:
             self.start(brain)
         await self.rest()
         return self
+
+    async def _define(self) -> None:
+        """Defines our kinds. Judging their schemas takes most of a small cluster's start: it is done once."""
+        if not _DEFINED:
+            for manifest in crds.load():
+                await self.client.create(CRD, manifest)
+            _DEFINED.extend(await self.all(CRD))
+            return
+        for manifest in _DEFINED:
+            metadata = {k: v for k, v in manifest["metadata"].items() if k != "resourceVersion"}
+            self.registry.store.put(CRD.resource, {**manifest, "metadata": metadata}, None)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -69,9 +80,9 @@ class SmallCluster:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def start(self, brain: Brain) -> asyncio.Task[None]:
+    def start(self, brain: Brain, client: Client | None = None) -> asyncio.Task[None]:
         """Sets one more brain to work; cancel the task to stop it as a crash would."""
-        task = asyncio.create_task(Runner(brain, self.client, self.clock).run())
+        task = asyncio.create_task(Runner(brain, client or self.client, self.clock).run())
         self._tasks.append(task)
         return task
 
