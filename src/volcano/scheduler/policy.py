@@ -7,6 +7,7 @@ from volcano.model.decisions import ClaimVolume
 from volcano.model.job import Job, SubJob
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
+from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler import reducers
 from volcano.scheduler.config import Config
@@ -45,6 +46,7 @@ class Policy:
         self._job_keys: dict[str, tuple[int, tuple[Any, ...]]] = {}
         self._task_keys: dict[str, tuple[Any, ...]] = {}
         self._short: dict[str, tuple[int, int]] = {}
+        self._promised: dict[str, list[Job]] | None = None  # jobs for which others were evicted, by queue
         self._reserving: dict[Any, list[Plugin]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
         self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
@@ -87,8 +89,25 @@ class Policy:
     # -- order -------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[Any, ...]:
-        """A key; the queue with the smallest is served first."""
-        return (*reducers.order(self.asked("queue_order"), queue), queue.created, queue.name)
+        """A key; the queue with the smallest is served first.
+
+        Queues for whose jobs others were evicted go before all: else the evicted would take the room back.
+        """
+        key = reducers.order(self.asked("queue_order"), queue)
+        return (not self._owed(queue.name), *key, queue.created, queue.name)
+
+    def _owed(self, queue: str) -> bool:
+        """Whether room was made for a job of this queue that it has neither got nor, in this cycle, failed to use."""
+        if self._promised is None:
+            self._promised = {}
+            for job in self.session.active_jobs():
+                if any(task.nominated for task in job.by_status.get(Status.PENDING, ())):
+                    self._promised.setdefault(job.queue, []).append(job)
+        tally, failed = self.session.ledger.tally, self.session.verdicts
+        return any(
+            job.uid not in failed and tally(job).counts[Status.PENDING] > 0
+            for job in self._promised.get(queue, ())
+        )
 
     def job_order(self, job: Job) -> tuple[Any, ...]:
         """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the job is touched."""

@@ -178,3 +178,14 @@ def test_the_system_is_never_evicted_for_anybody() -> None:
     dns = job("dns", 4, min_available=0, namespace="kube-system", on=on(0, 4), phase="Running")
     urgent = job("urgent", 1, priority_class="production-training")
     assert cycle(nodes=machines(4), jobs=[dns, urgent], others=CLASSES, preempting=True).evicted() == set()
+
+
+def test_a_gang_that_can_never_fit_evicts_nobody() -> None:
+    """Four pods of three cpus on nodes of three, five and four: one each, whoever goes."""
+    nodes = [node("n0", cpu=3), node("n1", cpu=5), node("n2", cpu=4)]
+    small = job(
+        "small", 3, cpu=1, min_available=1, priority_class="dev-experiment", on=on(0, 3), phase="Running"
+    )
+    urgent = job("urgent", 4, cpu=3, priority_class="production-training")
+    result = cycle(nodes=nodes, jobs=[small, urgent], others=CLASSES, preempting=True)
+    assert result.evicted() == set()

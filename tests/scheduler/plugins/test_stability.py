@@ -6,12 +6,13 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.builders import START, queue, resources
-from tests.scenario import cluster_of, config
+from tests.builders import START, job, node, queue, resources
+from tests.scenario import cluster_of, config, event
 from tests.scheduler.test_invariants import Kubelet
 from tests.strategies import World, worlds
+from volcano.kube.client import EventType
 from volcano.kube.manifest import Manifest
-from volcano.model.decisions import Evict
+from volcano.model.decisions import Bind, Evict, Nominate
 from volcano.model.resources import STEP, Vector
 from volcano.scheduler.config import Config
 from volcano.scheduler.cycle import schedule
@@ -61,10 +62,25 @@ def _department(draw: st.DrawFn, name: str) -> Manifest:
     )
 
 
+class Nominating(Kubelet):
+    """Also lets pods know on which node room was made for them."""
+
+    def settle(self, result: Any) -> bool:
+        moved = super().settle(result)
+        for decision in result.decisions:
+            if isinstance(decision, Nominate):
+                self.version += 1
+                manifest = self.pods[decision.task]
+                manifest["metadata"]["resourceVersion"] = str(self.version)
+                manifest["status"]["nominatedNodeName"] = decision.node
+                self.cluster.apply(event(manifest, self.cluster, EventType.MODIFIED))
+        return moved
+
+
 @relaxed
 @given(trees(), st.sampled_from(QUEUE_PLUGINS), st.booleans())
 def test_without_change_from_outside_trees_come_to_rest(world: World, plugin: Any, together: bool) -> None:
-    kubelet, chosen = Kubelet(copy.deepcopy(world)), setup(plugin, together=together)
+    kubelet, chosen = Nominating(copy.deepcopy(world)), setup(plugin, together=together)
     for number in range(10):
         outcome = schedule(kubelet.cluster.snapshot(START + number, number), chosen)
         assert outcome.faults == {}
@@ -107,3 +123,15 @@ def test_reclaim_leaves_every_queue_its_guarantee_and_its_share(
         assert eager or not entitled.any() or (left + STEP >= deserved[name])[entitled].any(), (
             "below its share"
         )
+
+
+def test_room_that_was_made_for_a_job_is_not_taken_by_a_more_important_queue() -> None:
+    """The evicted pod waits again, in the queue that goes first; the one it was evicted for still gets the room."""
+    queues = [queue("root"), queue("first", priority=9), queue("owner", deserved=resources(cpu=1))]
+    jobs = [
+        job("evicted", 2, min_available=0, queue="first", on=["n1"], phase="Running"),
+        job("new", 1, queue="owner", nominated="n1"),
+    ]
+    snapshot = cluster_of(nodes=[node("n1", cpu=2)], queues=queues, jobs=jobs).snapshot(START, 1, None)
+    outcome = schedule(snapshot, setup("capacity", together=False))
+    assert [each.name for each in outcome.decisions if isinstance(each, Bind)] == ["new-worker-0"]

@@ -145,13 +145,6 @@ def test_important_queues_go_before_needy_ones() -> None:
     assert [each.name for each in ordered] == ["important", "needy"]
 
 
-def test_borrowers_go_last_whatever_their_priority() -> None:
-    queues = [queue("needy", deserved=amount(5)), queue("borrower", priority=9, deserved=amount(4))]
-    plugin = plugin_of(queues, [runs("r", "borrower", "n1", 4)])
-    ordered = sorted(plugin.snapshot.queues.values(), key=plugin.queue_order)
-    assert [each.name for each in ordered] == ["needy", "borrower"]
-
-
 # -- giving back ------------------------------------------------------------------------------------------------
 
 

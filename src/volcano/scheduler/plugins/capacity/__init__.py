@@ -15,7 +15,6 @@ from volcano.scheduler.arguments import Argument, Arguments, Type
 from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Vote
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
-    HAIR,
     Holdings,
     asked,
     how_many,
@@ -87,22 +86,10 @@ class Capacity(Plugin):
     # -- order -----------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Who is within its share, then the more important; level by level the smaller share; who deserves something.
-
-        Borrowers come last whatever their priority: else they would take back what was just reclaimed from them.
-        """
+        """Important queues first; then, level by level, the smaller share; then who deserves something."""
         path = reversed(self.tree.path(queue.name))
         levels = tuple((self.share(name), self.deserved[name].empty) for name in path)
-        return (self._borrows(queue.name), -queue.priority, not self.tree.leaf(queue.name), levels)
-
-    def _borrows(self, name: str) -> bool:
-        """Whether what the queue takes next is beyond its share; who tolerates no excess is taken to want one."""
-        if self.share(name) >= 1 - HAIR:
-            return True
-        entitlement, wanted = self.deserved[name], self.holdings.requested.get(name)
-        if self.tolerance.get(name) != 0 or wanted is None:
-            return False
-        return bool((wanted > entitlement.amount + STEP)[entitlement.said].any())
+        return (-queue.priority, not self.tree.leaf(queue.name), levels)
 
     def victim_queue_order(self, queue: Queue, evictor: Queue) -> int:
         """In a tree, closest relatives give first."""
