@@ -9,11 +9,20 @@ from tests.k8s.control_plane import build, cluster
 
 @pytest.fixture(scope="session")
 def real_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
-    """A real kube-apiserver with etcd; the judge wherever ours and it disagree."""
+    """A real kube-apiserver with etcd; the judge wherever ours and it disagree. All suites share it."""
+    yield from _started(tmp_path_factory)
+
+
+@pytest.fixture(scope="module")
+def fresh_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
+    """A real kube-apiserver of a module's own, for tests that what others left behind would disturb."""
+    yield from _started(tmp_path_factory)
+
+
+def _started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
     if build.missing():
-        pytest.skip(
-            f"not built: {', '.join(build.missing())}; `make test-k8s` builds them where Go is installed"
-        )
+        names = ", ".join(build.missing())
+        pytest.skip(f"not built: {names}; `make test-k8s` builds them where Go is installed")
     running = cluster.start(tmp_path_factory.mktemp("control-plane"))
     yield running
     running.stop()

@@ -35,9 +35,9 @@ def test_a_wrong_manifest_is_refused_as_a_real_server_refuses_it(
 
 @pytest.mark.k8s
 def test_the_recorded_answers_are_those_of_a_real_server(
-    real_apiserver: RealCluster, answers: dict[str, list[list[Any]]]
+    fresh_apiserver: RealCluster, answers: dict[str, list[list[Any]]]
 ) -> None:
-    server = truth.RealServer(real_apiserver.url, real_apiserver.token)
+    server = truth.RealServer(fresh_apiserver.url, fresh_apiserver.token)
     wrong = {
         case.name: found
         for case in CASES

@@ -58,9 +58,9 @@ class Programs:
 
 
 @pytest.fixture(scope="module")
-def programs(real_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    running = Programs(real_apiserver, tmp_path_factory.mktemp("programs"))
-    connect = ["--kubeconfig", str(real_apiserver.kubeconfig), "--leader-elect-lease-duration", "3s"]
+def programs(fresh_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    running = Programs(fresh_apiserver, tmp_path_factory.mktemp("programs"))
+    connect = ["--kubeconfig", str(fresh_apiserver.kubeconfig), "--leader-elect-lease-duration", "3s"]
     connect += ["--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "200ms"]
     definitions = "---\n".join(yaml.safe_dump(manifest) for manifest in crds.load())
     applied = running.kubectl("apply", "--server-side", "-f", "-", stdin=definitions)
@@ -72,9 +72,9 @@ def programs(real_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFacto
     running.start("controllers", *connect)
     running.start("scheduler", *connect)
     webhook = ("--webhook-url", "https://127.0.0.1:18443", "--listen-address", "127.0.0.1", "--port", "18443")
-    running.start("webhooks", "--kubeconfig", str(real_apiserver.kubeconfig), *webhook)
+    running.start("webhooks", "--kubeconfig", str(fresh_apiserver.kubeconfig), *webhook)
     nodes = ("--nodes", "3", "--node", "cpu=4,memory=8Gi", "--sim-duration", "2s")
-    running.start("local", "nodes", "--kubeconfig", str(real_apiserver.kubeconfig), *nodes)
+    running.start("local", "nodes", "--kubeconfig", str(fresh_apiserver.kubeconfig), *nodes)
     until(lambda: running.kubectl("get", "queue", "default").returncode == 0, running)
     until(lambda: running.kubectl("get", "node", "node-2").returncode == 0, running)
     name = "volcano-admission-service-cronjobs-validate"
