@@ -52,6 +52,24 @@ async def show(listing: Listing, arguments: argparse.Namespace, session: Session
     return 0
 
 
+async def show_one(
+    listing: Listing, item: Manifest, arguments: argparse.Namespace, session: Session, *, namespace: str = ""
+) -> int:
+    """Prints one object as the list would."""
+    if not is_table(arguments.output):
+        text = render_one(arguments.output, listing.kind, item)
+        session.write(text, end="" if arguments.output.startswith("jsonpath") else "\n")
+        return 0
+    objects: dict[Kind, Sequence[Manifest]] = {listing.kind: [item]}
+    for kind in listing.also:
+        objects[kind] = (await session.client.list(kind, Query(namespace=namespace))).items
+    columns = [c for c in listing.columns(objects) if arguments.output == "wide" or not c.wide]
+    layout = Layout(columns, [item], terminal=session.terminal, colour=session.colour, room=session.width)
+    session.write(layout.header())
+    session.write(layout.row(item))
+    return 0
+
+
 class _View:
     """One list on its way to the screen."""
 

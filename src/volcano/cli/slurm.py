@@ -1,0 +1,125 @@
+"""`vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume`: what Slurm's users type. Here `-n` is the name."""
+
+import argparse
+import os
+import shlex
+from collections.abc import Sequence
+
+from volcano.cli import flags, jobs, naming
+from volcano.cli.errors import UsageError
+from volcano.cli.joblist import keep_of
+from volcano.cli.joblist import listing as jobs_listing
+from volcano.cli.jobview import view
+from volcano.cli.listing import Listing, Objects, show, show_one
+from volcano.cli.queuelist import columns as queue_columns
+from volcano.cli.session import Session
+from volcano.cli.tables import Column
+from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
+from volcano.kube.manifest import Key
+
+IMAGE = "VOLCANO_DEFAULT_IMAGE"
+NAMESPACE = "VOLCANO_DEFAULT_JOB_NAMESPACE"
+SCHEDULER = "VOLCANO_SCHEDULER_NAME"
+QUEUE_COLUMNS = ("Name", "Weight", "State", "Inqueue", "Pending", "Running", "Unknown")
+
+
+def _add_target(parser: argparse.ArgumentParser, *, namespace: str = "") -> None:
+    parser.add_argument("position", nargs="?", default="", metavar="NAME", help="the job's name")
+    parser.add_argument("-n", "--name", default="", help="the job's name")
+    parser.add_argument("-N", "--namespace", default=namespace, help="the namespace (default: the context's)")
+    parser.set_defaults(short_n="")
+
+
+def vsub_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vsub` takes; the environment gives some of the defaults."""
+    _add_target(parser, namespace=os.environ.get(NAMESPACE, ""))
+    jobs.add_job(
+        parser,
+        image=os.environ.get(IMAGE) or jobs.IMAGE,
+        scheduler=os.environ.get(SCHEDULER) or jobs.SCHEDULER,
+    )
+    parser.add_argument("-c", "--command", dest="line", default="", help="the command line to run")
+
+
+async def vsub(arguments: argparse.Namespace, session: Session) -> int:
+    """Submits a job."""
+    key = naming.target(arguments, session, "job name cannot be left blank")
+    try:
+        command = shlex.split(arguments.line)
+    except ValueError as error:
+        raise UsageError(f"--command: {arguments.line!r}: {error}") from None
+    created = await session.client.create(JOB, jobs.new_job(key, arguments, command))
+    session.write(f"run job {created['metadata']['name']} successfully")
+    return 0
+
+
+def vjobs_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vjobs` takes."""
+    _add_target(parser)
+    parser.add_argument("-S", "--scheduler", default="", help="only jobs for this scheduler")
+    parser.add_argument(
+        "--selector", default="", metavar="TEXT", help="only jobs with this text in their name"
+    )
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list every namespace's")
+    flags.add_list(parser, namespaced=False)
+
+
+async def vjobs(arguments: argparse.Namespace, session: Session) -> int:
+    """Lists jobs, or shows one."""
+    if arguments.position or arguments.name:
+        return await view(session, naming.target(arguments, session, ""), arguments.output)
+    return await show(jobs_listing(session, keep_of(arguments)), arguments, session)
+
+
+def vqueues_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vqueues` takes."""
+    flags.add_named(parser, "queue")
+    flags.add_list(parser, namespaced=False)
+
+
+async def vqueues(arguments: argparse.Namespace, session: Session) -> int:
+    """Lists queues, or shows one."""
+    listing = Listing(QUEUE, _queue_columns, also=(POD_GROUP,))
+    name = arguments.position or arguments.name
+    if name:
+        return await show_one(listing, await naming.find(session, QUEUE, Key("", name)), arguments, session)
+    return await show(listing, arguments, session)
+
+
+def _queue_columns(objects: Objects) -> Sequence[Column]:
+    return [column for column in queue_columns(objects) if column.header in QUEUE_COLUMNS or column.wide]
+
+
+def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcancel` takes."""
+    _add_target(parser)
+
+
+async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
+    """Deletes a job."""
+    key = naming.target(arguments, session, jobs.MANDATORY.format("cancel"))
+    await naming.delete(session, JOB, key)
+    session.write(f"cancel job {key.name} successfully")
+    return 0
+
+
+def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vsuspend` takes."""
+    _add_target(parser)
+
+
+async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
+    """Suspends a job."""
+    await jobs.order(session, naming.target(arguments, session, jobs.MANDATORY.format("suspend")), "AbortJob")
+    return 0
+
+
+def vresume_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vresume` takes."""
+    _add_target(parser)
+
+
+async def vresume(arguments: argparse.Namespace, session: Session) -> int:
+    """Resumes a suspended job."""
+    await jobs.order(session, naming.target(arguments, session, jobs.MANDATORY.format("resume")), "ResumeJob")
+    return 0
