@@ -106,7 +106,7 @@ class Placer:
         return None
 
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
-        """Whether the task could be put on this node as things are: on future idle resources, or (`later` false) now."""
+        """Whether the task could be put on this node as things are: on future idle resources, or `later` false: now."""
         fit = self.fit(task, queue)
         if fit.refusal is not None or not fit.alive[row] or not (fit.future if later else fit.idle)[row]:
             return False
@@ -122,7 +122,7 @@ class Placer:
             return False
         ledger = self._session.ledger
         room = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
-        if not (fit.request[fit.asked] < room[fit.asked] + STEP).all():
+        if not (fit.need < room).all():
             return False
         if not self._session.policy.asked("reject_nodes_now"):
             return True
@@ -145,13 +145,11 @@ class Placer:
         order = np.lexsort((self._rank[rows], -fit.score[rows]))
         return rows[order]
 
-    def fits_with(self, task: Task, row: int, extra: Vector) -> bool:
+    def fits_with(self, task: Task, queue: str, row: int, extra: Vector) -> bool:
         """Whether the request fits on a node once `extra` more is released there."""
-        ledger = self._session.ledger
-        room = (
-            ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row] + extra
-        )
-        return bool((task.request < room + STEP)[task.request > 0].all())
+        fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
+        room = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
+        return bool((fit.need < room + extra).all())
 
     # -- runs --------------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     """Rows for up to `wanted` tasks, in the order they are placed: always the highest score, ties by rank.
 
     `best` holds, by rank, each node's score for the next task, minus infinity where it does not fit; `capacity` how
-    many fit, by row. Placing on a node changes that node's score alone, so only the `wanted` best nodes can ever be chosen.
+    many fit, by row. Placing on a node changes that node's score alone, so only the `wanted` best nodes can ever be
+    chosen.
     """
     ranks = _leading(best, wanted)
     rows = by_rank[ranks]

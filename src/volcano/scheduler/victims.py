@@ -19,46 +19,51 @@ Eligible = Callable[[Task], bool]
 
 
 class Prey:
-    """The running tasks that some hunts may look at, by node; brought up to date where the ledger changed."""
+    """The running tasks that some hunts may look at, by node; looked at again where the ledger changed."""
 
     def __init__(self, session: "Session", eligible: Eligible) -> None:
-        self._session = session
-        self._eligible = eligible
-        self._by_row: list[list[Task]] = []
-        self.amount: Vector = session.ledger.used * 0.0  # what they hold, by row
+        self._ledger = session.ledger
         self._seen = len(session.ledger.touched)
-        for row in range(len(session.nodes)):
-            self._by_row.append([])
-            self._look(row)
+        # Facts decide who is eligible at all, once; the ledger who still is.
+        self._eligible = [
+            [task for task in tasks.values() if eligible(task)] for tasks in session.snapshot.tasks_on
+        ]
+        self._by_row: list[list[Task]] = [[] for _ in self._eligible]
+        self._amounts: Vector = session.ledger.used * 0.0  # what they hold, by row
+        self._unseen = {row for row, tasks in enumerate(self._eligible) if tasks}
+        self._unsummed: set[int] = set()
 
     def on(self, row: int) -> list[Task]:
         """The eligible tasks on a node, as of now."""
         self._refresh()
+        if row in self._unseen:
+            self._look(row)
         return self._by_row[row]
 
     def amounts(self) -> Vector:
+        """What the eligible tasks hold, by row, as of now."""
         self._refresh()
-        return self.amount
+        for row in list(self._unseen):
+            self._look(row)
+        for row in self._unsummed:
+            total = self._amounts[row]
+            total[:] = 0.0
+            for task in self._by_row[row]:
+                total += task.shape.request
+        self._unsummed.clear()
+        return self._amounts
 
     def _refresh(self) -> None:
-        touched = self._session.ledger.touched
+        touched = self._ledger.touched
         if self._seen < len(touched):
-            for row in set(touched.since(self._seen).tolist()):
-                self._look(row)
+            self._unseen.update(touched.since(self._seen).tolist())
             self._seen = len(touched)
 
     def _look(self, row: int) -> None:
-        status = self._session.ledger.status
-        found = [
-            task
-            for task in self._session.snapshot.tasks_on[row].values()
-            if self._eligible(task) and status(task) in EVICTABLE
-        ]
-        self._by_row[row] = found
-        total = self.amount[row]
-        total[:] = 0.0
-        for task in found:
-            total += task.shape.request
+        status = self._ledger.status
+        self._by_row[row] = [task for task in self._eligible[row] if status(task) in EVICTABLE]
+        self._unseen.discard(row)
+        self._unsummed.add(row)
 
 
 class Trail:
@@ -172,14 +177,16 @@ class Hunter:
         """Sets of victims that would make enough room, to be tried in turn: usually the first few will do."""
         policy, placer, task = self._session.policy, self._session.placer, hunt.task
         few = 1
-        while few < len(candidates) and not placer.fits_with(task, row, _sum(candidates[:few])):
+        while few < len(candidates) and not placer.fits_with(
+            task, self._queue.name, row, _sum(candidates[:few])
+        ):
             few += 1
         if few < len(candidates):
             victims = policy.victims(hunt, candidates[:few], first_tier=True)
             if len(victims) == few:
                 yield victims
         victims = policy.victims(hunt, candidates) if candidates else []
-        if victims and placer.fits_with(task, row, _sum(victims)):
+        if victims and placer.fits_with(task, self._queue.name, row, _sum(victims)):
             yield self._only_needed(hunt, victims, row)
 
     def _only_needed(self, hunt: Hunt, victims: list[Task], row: int) -> list[Task]:
