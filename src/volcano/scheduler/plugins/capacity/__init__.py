@@ -25,7 +25,13 @@ from volcano.scheduler.plugins.proportion.shares import (
     tolerances,
     within,
 )
-from volcano.scheduler.plugins.proportion.tree import capability, guarantees, plant, real_capabilities
+from volcano.scheduler.plugins.proportion.tree import (
+    QueueTree,
+    capability,
+    guarantees,
+    plant,
+    real_capabilities,
+)
 from volcano.scheduler.readings import Reading, amounts
 
 
@@ -40,16 +46,27 @@ class Capacity(Plugin):
     def open(self, arguments: Arguments) -> None:
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
-        self.tree = plant(self.snapshot.queues, flat=not self.hierarchical)
-        self.holdings = Holdings(self.snapshot, self.ledger, self.tree)
         self._kept: Sequence[Task] = ()
         self._hunt: Hunt | None = None
-        self.broken = ""
-        if self.hierarchical:
-            missing = () if ROOT_QUEUE in self.snapshot.queues else ("there is no queue root",)
-            self.broken = "; ".join((*missing, *self.tree.problems))
 
     # -- what belongs to whom --------------------------------------------------------------------------------
+
+    @cached_property
+    def tree(self) -> QueueTree:
+        return plant(self.snapshot.queues, flat=not self.hierarchical)
+
+    @cached_property
+    def broken(self) -> str:
+        """What is wrong with the tree; nothing is scheduled then."""
+        if not self.hierarchical:
+            return ""
+        missing = () if ROOT_QUEUE in self.snapshot.queues else ("there is no queue root",)
+        return "; ".join((*missing, *self.tree.problems))
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """Made when first asked for, which is before the first placement is booked."""
+        return Holdings(self.snapshot, self.ledger, self.tree)
 
     @cached_property
     def guarantee(self) -> dict[str, Vector]:

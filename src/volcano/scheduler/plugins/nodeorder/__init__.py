@@ -36,7 +36,10 @@ class NodeOrder(Plugin):
 
     def open(self, arguments: Arguments) -> None:
         self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
-        self.somebody_has_images = any(node.images for node in self.snapshot.nodes)
+
+    @cached_property
+    def somebody_has_images(self) -> bool:
+        return any(node.images for node in self.snapshot.nodes)
 
     # -- each node by itself ----------------------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Arguments
 from volcano.scheduler.plugin import Hunt, Plugin, Refusal, Vote
 from volcano.scheduler.plugins.proportion.division import Claim, divide, gather
 from volcano.scheduler.plugins.proportion.shares import (
@@ -24,7 +23,13 @@ from volcano.scheduler.plugins.proportion.shares import (
     tolerances,
     within,
 )
-from volcano.scheduler.plugins.proportion.tree import capability, guarantees, plant, real_capabilities
+from volcano.scheduler.plugins.proportion.tree import (
+    QueueTree,
+    capability,
+    guarantees,
+    plant,
+    real_capabilities,
+)
 from volcano.scheduler.readings import Reading, amounts
 
 OWN = "/own"  # the jobs of a queue that also has children stand beside the children under this name
@@ -37,11 +42,16 @@ class Proportion(Plugin):
     deserves; who comes to hold more, because others came back for their part, can be reclaimed from.
     """
 
-    def open(self, arguments: Arguments) -> None:
-        self.tree = plant(self.snapshot.queues)
-        self.holdings = Holdings(self.snapshot, self.ledger, self.tree)
-
     # -- what belongs to whom --------------------------------------------------------------------------------
+
+    @cached_property
+    def tree(self) -> QueueTree:
+        return plant(self.snapshot.queues)
+
+    @cached_property
+    def holdings(self) -> Holdings:
+        """Made when first asked for, which is before the first placement is booked."""
+        return Holdings(self.snapshot, self.ledger, self.tree)
 
     @cached_property
     def guarantee(self) -> dict[str, Vector]:
