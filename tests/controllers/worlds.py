@@ -214,7 +214,7 @@ async def _groups_seen(cluster: SmallCluster) -> Any:
 
 async def _cron(cluster: SmallCluster, n: int) -> None:
     policy = ("Allow", "Forbid", "Replace")[n % 3]
-    limits = {"successfulJobsHistoryLimit": n % 2, "failedJobsHistoryLimit": n % 3}
+    limits: Any = {"successfulJobsHistoryLimit": n % 2, "failedJobsHistoryLimit": n % 3}
     await cluster.create(CRON_JOB, f"c{n % 2}", spec=cron_spec(concurrencyPolicy=policy, **limits))
 
 

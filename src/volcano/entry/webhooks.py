@@ -38,6 +38,12 @@ LOOK_EVERY = 60.0  # seconds between looks at certificates, registration and res
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    parsed = parse(arguments)
+    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The flags, checked. Exits with a message when they make no sense."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
     parsed.enabled = [path.strip() for path in parsed.enabled_admission.split(",") if path.strip()]
@@ -50,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     if not 0 <= parsed.port <= 65535:
         parser.error(f"--port {parsed.port}: choose 1 to 65535")
-    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+    return parsed
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,16 +110,22 @@ class IndexLookup:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    clock, index = SystemClock(), Index()
-    groups = _groups(arguments.admission_conf)
-    webhook = Webhook(IndexLookup(index), _settings(arguments, groups), arguments.enabled)
+    clock = SystemClock()
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
-        mirrors = [Mirror(client, Watch(kind), _sink(index), clock) for kind in LOOKED_AT]
-        health = process.Health(
-            ready={"caches": lambda: "" if all(m.synced.is_set() for m in mirrors) else "not listed yet"}
-        )
+        await answer(arguments, client, clock)
+
+
+async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
+    """Answers the API server's questions, for ever: with certificates, registered, after everything is listed."""
+    index, groups = Index(), _groups(arguments.admission_conf)
+    webhook = Webhook(IndexLookup(index), _settings(arguments, groups), arguments.enabled)
+    mirrors = [Mirror(client, Watch(kind), _sink(index), clock) for kind in LOOKED_AT]
+    health = process.Health(
+        ready={"caches": lambda: "" if all(m.synced.is_set() for m in mirrors) else "not listed yet"}
+    )
+    async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, CollectorRegistry())
         async with asyncio.TaskGroup() as group:
             for mirror in mirrors:
