@@ -35,11 +35,11 @@ class CustomStrategy:
         paths = [*unknown_metadata(manifest), *self.schema.unknown_fields(manifest)]
         return [f'unknown field "{path}"' for path in paths]
 
-    def prune(self, manifest: Manifest) -> None:
+    def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
         prune_metadata(self.kind, manifest)
         self.schema.prune(manifest)
 
-    def default(self, manifest: Manifest) -> None:
+    def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
         self.schema.default(manifest)
 
     def before_create(self, manifest: Manifest, now: Instant) -> None:

@@ -58,9 +58,11 @@ class DirectClient:
     async def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        async with aclosing(self._registry.watch(kind, query)) as pieces:
-            async for piece in pieces:
-                yield Event(piece.type, kind, decode(piece.data))
+        batches = self._registry.batches(kind, query)
+        async with aclosing(batches):
+            async for pieces in batches:
+                for type_, data in pieces:
+                    yield Event(type_, kind, decode(data))
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
         return Attributes(verb, kind, key, self._user, subresource, options)

@@ -15,7 +15,7 @@ from volcano.kube.client import Options
 from volcano.kube.errors import Conflict, NotFound
 from volcano.kube.manifest import Manifest, owners_of
 
-_FINALIZERS = (b'"foregroundDeletion"', b'"orphan"')
+_FOREGROUND, _ORPHAN = b'"foregroundDeletion"', b'"orphan"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Collector(Janitor[Place]):
 
     def _waits_for_dependents(self, owner: Place) -> bool:
         record = self.store.get(owner.collection, owner.key)
-        if record is None or _FINALIZERS[0] not in record.data:
+        if record is None or _FOREGROUND not in record.data:
             return False
         metadata = orjson.loads(record.data)["metadata"]
         return bool(metadata.get("deletionTimestamp")) and FOREGROUND in (metadata.get("finalizers") or ())
@@ -179,4 +179,4 @@ def _without_finalizer(manifest: Manifest, name: str) -> None:
 
 def _has_collector_finalizer(data: bytes) -> bool:
     """Whether an encoded object may be waiting for the collector; decoding tells for sure."""
-    return any(name in data for name in _FINALIZERS)
+    return _FOREGROUND in data or _ORPHAN in data

@@ -218,6 +218,8 @@ class QuotaStatus(Reconciler):
     def keys(self, event: Event) -> Iterable[Hashable]:
         namespace = key_of(event.object).namespace
         quotas = self.index.find(kinds.RESOURCE_QUOTA, "namespace", namespace)
+        if not quotas and event.kind != kinds.RESOURCE_QUOTA:
+            return ()
         own = [key_of(event.object)] if event.kind == kinds.RESOURCE_QUOTA else []
         return [*own, *(key_of(quota) for quota in quotas if event.kind in limited(quota))]
 

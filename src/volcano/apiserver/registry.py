@@ -1,6 +1,6 @@
 """The verbs, for any kind that is served: what happens between a request and the store."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import wraps
@@ -138,10 +138,14 @@ class Registry:
             raise
         return feed
 
-    async def watch(self, kind: Kind, query: Query = EVERYTHING) -> AsyncGenerator[Piece, None]:
-        """Changes as they come, one by one; `feed(...).batches(...)` hands them on in groups."""
+    def batches(self, kind: Kind, query: Query = EVERYTHING) -> AsyncGenerator[Sequence[Piece], None]:
+        """Changes as they come, in groups."""
         feed = self.feed(kind, query)
-        batches = feed.batches(self.clock, timeout=query.timeout_seconds, bookmarks=query.bookmarks)
+        return feed.batches(self.clock, timeout=query.timeout_seconds, bookmarks=query.bookmarks)
+
+    async def watch(self, kind: Kind, query: Query = EVERYTHING) -> AsyncGenerator[Piece, None]:
+        """Changes as they come, one by one."""
+        batches = self.batches(kind, query)
         async with aclosing(batches):
             async for pieces in batches:
                 for piece in pieces:
@@ -350,8 +354,8 @@ class Registry:
         admitted = await self._admit(request, new, old, self.lookup)
         assert admitted is not None, "admission must return the object to store"
         if orjson.dumps(admitted) != before:
-            strategy.prune(admitted)
-            strategy.default(admitted)
+            strategy.prune(admitted, old)
+            strategy.default(admitted, old)
             if old is not None:
                 strategy.before_update(admitted, old, request.subresource, self.clock.now())
         return admitted
@@ -384,8 +388,8 @@ class Registry:
         objectmeta.carry_over(served.kind, request.key, new, old)
         self._check_version(served, request, new, old)
         subresources.restrict(request.subresource, new, old)
-        strategy.prune(new)
-        strategy.default(new)
+        strategy.prune(new, old)
+        strategy.default(new, old)
         strategy.before_update(new, old, request.subresource, now)
         if self._admit is not None:
             new = await self._admitted(request, strategy, new, old)

@@ -65,12 +65,12 @@ class Strategy(Protocol):
         """Messages for fields the schema does not know, such as `unknown field "spec.foo"`, for strict decoding."""
         ...
 
-    def prune(self, manifest: Manifest) -> None:
-        """Drops the fields the schema does not know."""
+    def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
+        """Drops the fields the schema does not know. What `old`, a stored object, has as well needs no second look."""
         ...
 
-    def default(self, manifest: Manifest) -> None:
-        """Fills in the defaults of the schema (before admission)."""
+    def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
+        """Fills in the defaults of the schema (before admission). What `old` has as well lacks none."""
         ...
 
     def before_create(self, manifest: Manifest, now: Instant) -> None:

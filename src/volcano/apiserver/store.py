@@ -121,6 +121,8 @@ class Collection:
 
     def range(self, namespace: str = "", start: Key | None = None) -> list[Key]:
         """The keys of a namespace (or of all), from `start` on, in order."""
+        if not self.keys:
+            return []
         first, last = 0, len(self.keys)
         if namespace:
             first = bisect_left(self.keys, Key(namespace, ""))

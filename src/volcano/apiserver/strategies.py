@@ -10,8 +10,12 @@ from volcano.apiserver.wellformed import well_formed
 from volcano.clock import Instant
 from volcano.kube import facts
 from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import Kind
+from volcano.kube.kinds import POD, Kind
 from volcano.kube.manifest import Manifest
+
+
+# Kinds whose defaults are all in their spec. Of pods, mostly the status is written.
+_DEFAULTED_IN_SPEC = frozenset({POD})
 
 
 class BuiltInStrategy:
@@ -34,9 +38,10 @@ class BuiltInStrategy:
     def unknown_fields(self, manifest: Manifest) -> list[str]:
         return [] if self._fine(manifest) else facts.inspect(self._type, manifest).unknown
 
-    def prune(self, manifest: Manifest) -> None:
+    def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
         """Drops unknown fields; raises BadRequest when a field has the wrong type, as decoding would."""
-        if self._fine(manifest):
+        news = manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
+        if self._fine(news):
             return
         found = facts.inspect(self._type, manifest)
         if found.wrong:
@@ -48,8 +53,10 @@ class BuiltInStrategy:
             facts.prune(self._type, manifest)
         drop_nulls(self._type, manifest)
 
-    def default(self, manifest: Manifest) -> None:
-        if self._default is not None:
+    def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
+        if self._default is None:
+            return
+        if old is None or self.kind not in _DEFAULTED_IN_SPEC or manifest.get("spec") != old["spec"]:
             self._default(manifest)
 
     def before_create(self, manifest: Manifest, now: Instant) -> None:

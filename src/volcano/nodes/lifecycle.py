@@ -5,7 +5,7 @@ status already says (timestamps there have whole seconds), so that a restarted p
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,10 @@ class Run:
     last: Manifest | None = None  # lastState
 
 
+# Name, program and role (init, sidecar, main).
+Container = tuple[str, Program, str]
+
+
 @dataclass(slots=True)
 class Memory:
     """What a node remembers of one pod beyond its status."""
@@ -43,6 +47,8 @@ class Memory:
     default_duration: float = FOREVER
     runs: dict[str, Run] = field(default_factory=dict)
     finished: bool = False
+    # The pod's containers, and the version of the pod they were read from.
+    containers: tuple[str, Sequence[Container]] = ("", ())
 
 
 def accept(pod: Manifest, memory: Memory, now: Instant) -> None:
@@ -82,8 +88,15 @@ def advance(pod: Manifest, memory: Memory, now: Instant) -> float:
     return due
 
 
-def containers(pod: Manifest, memory: Memory) -> Iterator[tuple[str, Program, str]]:
-    """Name, program and role (init, sidecar, main) of every container, in start order."""
+def containers(pod: Manifest, memory: Memory) -> Sequence[Container]:
+    """Every container, in start order."""
+    version = pod["metadata"].get("resourceVersion", "")
+    if not version or version != memory.containers[0]:
+        memory.containers = version, tuple(_containers(pod, memory))
+    return memory.containers[1]
+
+
+def _containers(pod: Manifest, memory: Memory) -> Iterator[Container]:
     spec = pod["spec"]
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
