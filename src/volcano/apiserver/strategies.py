@@ -13,7 +13,6 @@ from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import POD, Kind
 from volcano.kube.manifest import Manifest
 
-
 # Kinds whose defaults are all in their spec. Of pods, mostly the status is written.
 _DEFAULTED_IN_SPEC = frozenset({POD})
 
