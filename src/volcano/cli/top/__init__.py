@@ -1,0 +1,39 @@
+"""`vcctl top`: queues and jobs with their shares, live on a terminal, once as a table anywhere else."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from volcano.cli import flags
+from volcano.cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from volcano.cli.session import Session
+
+EPILOG = (
+    "keys: arrows move, Enter opens a queue's jobs and a job's pods, Esc goes back, s changes the order, "
+    "/ filters, q quits"
+)
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    flags.add_namespace(parser)
+    parser.add_argument(
+        "--once", action="store_true", help="print one table and end; so does a pipe or a file"
+    )
+    parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml, with --once")
+    parser.epilog = EPILOG
+
+
+async def run(arguments: argparse.Namespace, session: "Session") -> int:
+    if arguments.output not in ("", "json", "yaml"):
+        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
+    namespace = arguments.namespace or arguments.short_n
+    if session.terminal and not arguments.once and not arguments.output:
+        from volcano.cli.top import keyboard, live
+
+        descriptor = keyboard.terminal()
+        if descriptor is not None:
+            return await live.run(session, namespace, descriptor)
+    from volcano.cli.top import once
+
+    return await once.run(session, namespace, arguments.output)

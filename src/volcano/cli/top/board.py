@@ -1,0 +1,230 @@
+"""What there is to show: queues, jobs and pods as rows, made from manifests and nothing else."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from volcano.apiserver.tables.pods import pod_status
+from volcano.apiserver.tables.reading import at, items, number, wall_time
+from volcano.cli.top.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    condition_of,
+    controller_of,
+    key_of,
+    labels_of,
+)
+from volcano.kube.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
+
+ENDED = ("Succeeded", "Failed")
+WAITING = ("Pending", "Inqueue", "Restarting")
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The cluster as it was seen at one moment."""
+
+    queues: Sequence[Manifest]
+    jobs: Sequence[Manifest]
+    groups: Sequence[Manifest]
+    pods: Sequence[Manifest]
+    nodes: Sequence[Manifest]
+    now: float  # wall time
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """One pod of a job."""
+
+    key: Key
+    task: str
+    index: int
+    status: str
+    node: str
+    restarts: int
+    created: float
+    requests: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One job, or a PodGroup that no job of ours owns."""
+
+    key: Key
+    queue: str
+    phase: str
+    minimum: int
+    ready: int
+    wanted: int
+    created: float
+    holds: Amounts
+    waits_for: str = ""
+    grouped_only: bool = False
+
+    def dominant(self, total: Amounts) -> float:
+        """The largest part of any resource of the cluster that the job holds."""
+        return max(
+            (self.holds.get(name, 0.0) / most for name, most in total.items() if most > 0), default=0.0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """Everything that any screen shows, computed once from one picture."""
+
+    now: float
+    nodes: int
+    total: Amounts
+    used: Amounts
+    queues: Sequence[QueueShare]
+    jobs: Sequence[JobRow]
+    pods: Mapping[Key, Sequence[PodRow]]  # by the key of their JobRow
+    counts: Mapping[str, Counter[str]]  # by queue: its own and its descendants' jobs, by phase
+
+    def jobs_in(self, queue: str) -> list[JobRow]:
+        """The jobs of a queue and of its descendants."""
+        inside = {share.name for share in self.queues if queue in share.path} | {queue}
+        return [job for job in self.jobs if job.queue in inside]
+
+
+def board(picture: Picture) -> Board:
+    """The rows of a picture."""
+    total = cluster_total(picture.nodes)
+    shares = queue_shares(picture.queues, total)
+    pods = _pods_by_job(picture.pods)
+    jobs = [*_job_rows(picture, pods), *_bare_groups(picture, pods)]
+    used: dict[str, float] = defaultdict(float)
+    for pod in picture.pods:
+        if _holds(pod):
+            for name, amount in pod_requests(pod).items():
+                used[name] += amount
+    return Board(
+        now=picture.now,
+        nodes=sum(serves(node) for node in picture.nodes),
+        total=total,
+        used=dict(used),
+        queues=shares,
+        jobs=sorted(jobs, key=lambda job: job.key),
+        pods={job.key: [_pod_row(pod) for pod in pods[_pod_home(job)]] for job in jobs},
+        counts=_counts(shares, jobs),
+    )
+
+
+def _job_rows(picture: Picture, pods: Mapping[tuple[str, Key], list[Manifest]]) -> Iterable[JobRow]:
+    groups = {owner["uid"]: group for group in picture.groups if (owner := controller_of(group)) is not None}
+    for job in picture.jobs:
+        key = key_of(job)
+        group = groups.get(job["metadata"].get("uid", ""))
+        phase = str(at(job, "status", "state", "phase", default="Pending"))
+        yield JobRow(
+            key=key,
+            queue=queue_of(job),
+            phase=phase,
+            minimum=number(job, "spec", "minAvailable"),
+            ready=number(job, "status", "running") + number(job, "status", "succeeded"),
+            wanted=sum(number(task, "replicas") for task in items(job, "spec", "tasks")),
+            created=wall_time(at(job, "metadata", "creationTimestamp")) or 0.0,
+            holds=_held(pods["job", key]),
+            waits_for=why_waiting(group) if group is not None and phase in WAITING else "",
+        )
+
+
+def _bare_groups(picture: Picture, pods: Mapping[tuple[str, Key], list[Manifest]]) -> Iterable[JobRow]:
+    """PodGroups of Deployments, plain pods and others' jobs: they share queues with ours."""
+    for group in picture.groups:
+        owner = controller_of(group)
+        if owner is not None and owner.get("apiVersion") == JOB.api_version and owner.get("kind") == JOB.kind:
+            continue
+        members = pods["group", key_of(group)]
+        yield JobRow(
+            key=key_of(group),
+            queue=queue_of(group),
+            phase=str(at(group, "status", "phase", default="Pending")),
+            minimum=number(group, "spec", "minMember"),
+            ready=number(group, "status", "running") + number(group, "status", "succeeded"),
+            wanted=len(members),
+            created=wall_time(at(group, "metadata", "creationTimestamp")) or 0.0,
+            holds=_held(members),
+            waits_for=why_waiting(group) if at(group, "status", "phase") in (None, *WAITING) else "",
+            grouped_only=True,
+        )
+
+
+def why_waiting(group: Manifest) -> str:
+    """What a PodGroup waits for, in the words of its condition; empty when it does not wait."""
+    blocked = condition_of(group, "Unschedulable")
+    if blocked is None or blocked.get("status") != "True":
+        return ""
+    return str(blocked.get("message") or blocked.get("reason") or "")
+
+
+def _pod_home(job: JobRow) -> tuple[str, Key]:
+    return ("group" if job.grouped_only else "job", job.key)
+
+
+def _pods_by_job(pods: Iterable[Manifest]) -> dict[tuple[str, Key], list[Manifest]]:
+    found: dict[tuple[str, Key], list[Manifest]] = defaultdict(list)
+    for pod in pods:
+        namespace = key_of(pod).namespace
+        if name := labels_of(pod).get(JOB_NAME):
+            found["job", Key(namespace, name)].append(pod)
+        elif name := annotations_of(pod).get(GROUP_NAME):
+            found["group", Key(namespace, name)].append(pod)
+    return found
+
+
+def _counts(shares: Sequence[QueueShare], jobs: Iterable[JobRow]) -> dict[str, Counter[str]]:
+    paths = {share.name: share.path for share in shares}
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    for job in jobs:
+        for queue in paths.get(job.queue, (job.queue,)):
+            counts[queue][job.phase] += 1
+    return counts
+
+
+def _pod_row(pod: Manifest) -> PodRow:
+    index = labels_of(pod).get(TASK_INDEX) or annotations_of(pod).get(TASK_INDEX) or ""
+    return PodRow(
+        key=key_of(pod),
+        task=labels_of(pod).get(TASK_SPEC) or annotations_of(pod).get(TASK_SPEC) or "",
+        index=int(index) if index.isdecimal() else 0,
+        status=pod_status(pod) or "Pending",
+        node=str(at(pod, "spec", "nodeName", default="")),
+        restarts=sum(number(status, "restartCount") for status in items(pod, "status", "containerStatuses")),
+        created=wall_time(at(pod, "metadata", "creationTimestamp")) or 0.0,
+        requests=pod_requests(pod),
+    )
+
+
+def _holds(pod: Manifest) -> bool:
+    """Whether a pod takes up room on a node."""
+    return bool(at(pod, "spec", "nodeName")) and at(pod, "status", "phase") not in ENDED
+
+
+def _held(pods: Iterable[Manifest]) -> dict[str, float]:
+    held: dict[str, float] = defaultdict(float)
+    for pod in pods:
+        if _holds(pod):
+            for name, amount in pod_requests(pod).items():
+                held[name] += amount
+    return dict(held)
+
+
+def pod_requests(pod: Manifest) -> dict[str, float]:
+    """What a pod asks for: its containers together, or its greediest init container where that asks for more."""
+    together: dict[str, float] = defaultdict(float)
+    for container in items(pod, "spec", "containers"):
+        for name, amount in _asked(container).items():
+            together[name] += amount
+    for container in items(pod, "spec", "initContainers"):
+        for name, amount in _asked(container).items():
+            together[name] = max(together[name], amount)
+    return dict(together)
+
+
+def _asked(container: Mapping[str, object]) -> dict[str, float]:
+    limits, requests = at(container, "resources", "limits"), at(container, "resources", "requests")
+    return {**amounts(limits), **amounts(requests)}

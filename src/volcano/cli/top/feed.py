@@ -1,0 +1,147 @@
+"""The cluster as `vcctl top` sees it: mirrored while it runs, or listed once."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import orjson
+
+from volcano.cli.session import Session
+from volcano.cli.top.board import Picture
+from volcano.kube.client import Query
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
+from volcano.kube.manifest import Manifest
+from volcano.kube.mirror import Mirror
+from volcano.kube.reconciler import Watch
+
+SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE)
+KEPT_METADATA = (
+    "name", "namespace", "uid", "resourceVersion", "labels", "annotations", "creationTimestamp", "deletionTimestamp",
+    "ownerReferences",
+)  # fmt: skip
+KEPT_OF_CONTAINERS = ("name", "resources", "restartPolicy")
+HEARD_FOR = 10.0  # seconds a trouble stays on the screen
+
+
+class Trouble(logging.Handler):
+    """Keeps what went wrong lately for the screen: printed, it would spoil it."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self._last = ("", 0.0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._last = (record.getMessage(), record.created)
+
+    def lately(self, now: float) -> str:
+        text, when = self._last
+        return text if now - when < HEARD_FOR else ""
+
+
+@contextmanager
+def troubles() -> Iterator[Trouble]:
+    """Our own log goes to the screen's line of troubles instead of to stderr."""
+    heard, logger = Trouble(), logging.getLogger("volcano")
+    before = logger.propagate
+    logger.addHandler(heard)
+    logger.propagate = False
+    try:
+        yield heard
+    finally:
+        logger.removeHandler(heard)
+        logger.propagate = before
+
+
+class Feed:
+    """What is known of the cluster at present."""
+
+    def __init__(
+        self, session: Session, namespace: str, limited: tuple[str, ...], mirrors: dict[Kind, Mirror]
+    ) -> None:
+        self._session = session
+        self._mirrors = mirrors
+        self.limited = limited  # what we may not see, in words
+
+    def picture(self) -> Picture:
+        def of(kind: Kind) -> list[Manifest]:
+            return self._mirrors[kind].objects() if kind in self._mirrors else []
+
+        now = self._session.clock.now().wall
+        return Picture(of(QUEUE), of(JOB), of(POD_GROUP), of(POD), of(NODE), now)
+
+
+@asynccontextmanager
+async def followed(session: Session, namespace: str, changed: Callable[[], None]) -> AsyncIterator[Feed]:
+    """Mirrors the cluster; `changed` is called for every change. Raises where not even queues may be seen."""
+    scopes, limited = await visible(session, namespace)
+    mirrors = {
+        kind: Mirror(session.client, Watch(kind, scope), lambda _: changed(), session.clock, decode=slim)
+        for kind, scope in scopes.items()
+    }
+    tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors.values()]
+    try:
+        await asyncio.gather(*(mirror.synced.wait() for mirror in mirrors.values()))
+        yield Feed(session, namespace, limited, mirrors)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def listed(session: Session, namespace: str) -> tuple[Picture, tuple[str, ...]]:
+    """The cluster as it is now, and what of it we may not see."""
+    scopes, limited = await visible(session, namespace)
+    items = {
+        kind: (await session.client.list(kind, Query(namespace=scope), decode=slim)).items
+        for kind, scope in scopes.items()
+    }
+    queues, jobs, groups, pods, nodes = (items.get(kind, []) for kind in SHOWN)
+    return Picture(queues, jobs, groups, pods, nodes, session.clock.now().wall), limited
+
+
+async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tuple[str, ...]]:
+    """The namespace in which each kind may be seen ("" for all), and in words what may not be.
+
+    Whoever may not look into every namespace sees the own one; whoever may not see queues sees nothing.
+    """
+    scopes: dict[Kind, str] = {}
+    limited = []
+    for kind in SHOWN:
+        choices = [namespace, session.namespace] if kind.namespaced and not namespace else [namespace]
+        refused: Forbidden | None = None
+        for scope in choices if kind.namespaced else [""]:
+            try:
+                await session.client.list(kind, Query(namespace=scope, limit=1))
+            except Forbidden as error:
+                refused = error
+                continue
+            scopes[kind] = scope
+            if refused is not None:
+                limited.append(f"{kind.plural} of namespace {scope} only")
+            break
+        else:
+            if kind == QUEUE and refused is not None:
+                raise refused
+            limited.append(f"no rights to list {kind.plural}")
+    return scopes, tuple(limited)
+
+
+def slim(data: bytes) -> Manifest:
+    """An object without what no screen shows: a cluster has many pods."""
+    manifest: Manifest = orjson.loads(data)
+    metadata = manifest.get("metadata") or {}
+    manifest["metadata"] = {name: metadata[name] for name in KEPT_METADATA if name in metadata}
+    spec = manifest.get("spec")
+    if isinstance(spec, dict) and "containers" in spec:
+        manifest["spec"] = {
+            "nodeName": spec.get("nodeName", ""),
+            **{part: _slim_containers(spec.get(part)) for part in ("containers", "initContainers")},
+        }
+    return manifest
+
+
+def _slim_containers(containers: Any) -> list[Manifest]:
+    return [{n: c[n] for n in KEPT_OF_CONTAINERS if n in c} for c in containers or () if isinstance(c, dict)]

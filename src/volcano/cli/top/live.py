@@ -1,0 +1,97 @@
+"""`vcctl top` on a terminal: full screen, drawn when something changed, moved by keys."""
+
+import asyncio
+import signal
+from contextlib import ExitStack, suppress
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from volcano.cli.session import Session
+from volcano.cli.top.board import Board, board
+from volcano.cli.top.feed import Feed, Trouble, followed, troubles
+from volcano.cli.top.keyboard import listening
+from volcano.cli.top.screen import Pieces, identities, render
+from volcano.cli.top.view import View, press
+
+DRAWN_EVERY = 1.0  # seconds, for the ages and the clock
+DRAWN_AT_MOST = 0.2  # seconds between two looks at the cluster, however much changes
+CHROME = 12  # lines that are no rows
+
+
+class Top:
+    """The loop of the full screen."""
+
+    def __init__(self, session: Session, feed: Feed, trouble: Trouble, console: Console) -> None:
+        self._session = session
+        self._feed = feed
+        self._trouble = trouble
+        self._console = console
+        self._view = View()
+        self._board: Board = board(feed.picture())
+        self._looked = 0.0
+        self._stale = False
+        self.wake = asyncio.Event()
+
+    def changed(self) -> None:
+        """Something in the cluster is not as it was."""
+        self._stale = True
+        self.wake.set()
+
+    def press(self, key: str) -> None:
+        """A key was hit: the screen follows at once, without another look at the cluster."""
+        shown = identities(self._board, self._view.place)
+        self._view = press(self._view, key, shown, max(self._console.size.height - CHROME, 1))
+        self.wake.set()
+
+    async def run(self, live: Live) -> None:
+        """Draws until somebody quits."""
+        while not self._view.over:
+            self._look()
+            live.update(self._screen(), refresh=True)
+            self.wake.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.wake.wait(), DRAWN_AT_MOST if self._stale else DRAWN_EVERY)
+
+    def _look(self) -> None:
+        now = self._session.clock.now().monotonic
+        if now - self._looked >= (DRAWN_AT_MOST if self._stale else DRAWN_EVERY):
+            self._board, self._looked, self._stale = board(self._feed.picture()), now, False
+
+    def _screen(self) -> Group:
+        width, height = self._console.size
+        trouble = self._trouble.lately(self._session.clock.now().wall) or "; ".join(self._feed.limited)
+        source = self._session.settings.server
+        lines = render(self._board, self._view, source, width, height, trouble)
+        return Group(*(styled(line) for line in lines))
+
+
+def styled(line: Pieces) -> Text:
+    """A line as rich draws it."""
+    return Text.assemble(*line, no_wrap=True, overflow="crop", end="\n")
+
+
+async def run(session: Session, namespace: str, descriptor: int) -> int:
+    """Shows the cluster until somebody quits."""
+    console = Console(file=session.stdout, no_color=not session.colour, highlight=False)
+    waker: list[Top] = []
+
+    def changed() -> None:
+        for top in waker:
+            top.changed()
+
+    with troubles() as trouble:
+        async with followed(session, namespace, changed) as feed:
+            top = Top(session, feed, trouble, console)
+            waker.append(top)
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGWINCH, top.wake.set)
+            try:
+                with ExitStack() as stack:
+                    stack.enter_context(listening(descriptor, top.press))
+                    live = Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop")
+                    await top.run(stack.enter_context(live))
+            finally:
+                loop.remove_signal_handler(signal.SIGWINCH)
+    return 0

@@ -1,0 +1,121 @@
+"""`vcctl top` for pipes and files: the same rows, once, as tables or as data."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from volcano.apiserver.tables.reading import human_duration
+from volcano.cli.output import render
+from volcano.cli.session import Session
+from volcano.cli.tables import Column, Layout
+from volcano.cli.top.board import WAITING, Board, board
+from volcano.cli.top.feed import listed
+from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.kube.manifest import Manifest
+
+
+async def run(session: Session, namespace: str, output: str) -> int:
+    """Prints queues and jobs."""
+    picture, limited = await listed(session, namespace)
+    seen = board(picture)
+    if output:
+        session.write(render(output, as_data(seen)))
+        return 0
+    for line in limited:
+        session.complain(line)
+    _print(session, queue_columns(seen), seen.queues)
+    if seen.jobs:
+        session.write()
+        _print(session, job_columns(seen), seen.jobs)
+    return 0
+
+
+def _print(session: Session, columns: Sequence[Column], found: Sequence[Any]) -> None:
+    layout = Layout(columns, found, terminal=session.terminal, colour=session.colour, room=session.width)
+    session.write(layout.header().rstrip())
+    for row in found:
+        session.write(layout.row(row).rstrip())
+
+
+def queue_columns(seen: Board) -> list[Column]:
+    """A queue's state and, for every resource, what it holds of what it is due."""
+
+    def phase(queue: QueueShare, *phases: str) -> str:
+        return str(sum(seen.counts[queue.name][word] for word in phases) if queue.name in seen.counts else 0)
+
+    return [
+        Column("Queue", lambda queue: "  " * queue.depth + queue.name),
+        Column("State", lambda queue: queue.state, coloured=True),
+        Column("Weight", lambda queue: str(queue.weight)),
+        Column("Share", lambda queue: f"{queue.share(seen.total):.0%}"),
+        *amount_columns(seen.total),
+        Column("Running", lambda queue: phase(queue, "Running")),
+        Column("Waiting", lambda queue: phase(queue, *WAITING)),
+    ]
+
+
+def amount_columns(total: Amounts) -> list[Column]:
+    """For every resource, what a queue holds and what it is due."""
+
+    def column(resource: str) -> Column:
+        def value(queue: QueueShare) -> str:
+            held = shown(resource, queue.allocated.get(resource, 0.0))
+            return (
+                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
+            )
+
+        return Column(f"{short_name(resource)}/deserved", value)
+
+    return [column(resource) for resource in resource_names(total)]
+
+
+def job_columns(seen: Board) -> list[Column]:
+    """A job's gang, its share, and why it waits."""
+    return [
+        Column("Job", lambda job: job.key.name),
+        Column("Namespace", lambda job: job.key.namespace),
+        Column("Queue", lambda job: job.queue),
+        Column("Phase", lambda job: job.phase, coloured=True),
+        Column("Ready", lambda job: f"{job.ready}/{job.wanted}"),
+        Column("Min", lambda job: str(job.minimum)),
+        Column("Share", lambda job: f"{job.dominant(seen.total):.0%}"),
+        Column("Age", lambda job: human_duration(seen.now - job.created)),
+        Column("Waits for", lambda job: job.waits_for),
+    ]
+
+
+def as_data(seen: Board) -> Manifest:
+    """The same as plain data; amounts in cores, bytes and devices."""
+    return {
+        "cluster": {"nodes": seen.nodes, "total": dict(seen.total), "used": dict(seen.used)},
+        "queues": [queue_data(queue, seen.total) for queue in seen.queues],
+        "jobs": [
+            {
+                "namespace": job.key.namespace,
+                "name": job.key.name,
+                "queue": job.queue,
+                "phase": job.phase,
+                "minAvailable": job.minimum,
+                "ready": job.ready,
+                "pods": job.wanted,
+                "holds": dict(job.holds),
+                "share": round(job.dominant(seen.total), 4),
+                **({"waitsFor": job.waits_for} if job.waits_for else {}),
+            }
+            for job in seen.jobs
+        ],
+    }
+
+
+def queue_data(queue: QueueShare, total: Amounts) -> Manifest:
+    """A queue as plain data."""
+    return {
+        "name": queue.name,
+        "parent": queue.parent,
+        "state": queue.state,
+        "weight": queue.weight,
+        "share": round(queue.share(total), 4),
+        "allocated": dict(queue.allocated),
+        "guarantee": dict(queue.guarantee),
+        "deserved": dict(queue.deserved),
+        "capability": dict(queue.capability),
+    }

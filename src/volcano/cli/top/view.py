@@ -1,0 +1,129 @@
+"""Where in the screens somebody is, and where a key takes them: pure, so that every key can be tested."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from volcano.kube.manifest import Key
+
+QUEUES, JOBS, PODS = "queues", "jobs", "pods"
+BELOW = {QUEUES: JOBS, JOBS: PODS}
+# The orders that `s` goes through, on each level.
+SORTS = {
+    QUEUES: ("tree", "share", "waiting", "name"),
+    JOBS: ("name", "share", "phase", "age"),
+    PODS: ("name", "node", "status", "age"),
+}
+STEPS = {"up": -1, "k": -1, "down": 1, "j": 1}
+BACK = ("escape", "left", "backspace", "h")
+OPEN = ("enter", "right", "l")
+NOWHERE = Key("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One screen: its level, whose children it shows, and what was chosen there."""
+
+    level: str = QUEUES
+    queue: str = ""
+    job: Key = NOWHERE
+    sort: int = 0
+    pattern: str = ""
+    selected: str = ""  # the row's identity; the first row while empty
+
+    @property
+    def order(self) -> str:
+        return SORTS[self.level][self.sort % len(SORTS[self.level])]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The screens opened one from the other, the last on top."""
+
+    places: tuple[Place, ...] = (Place(),)
+    typing: bool = False
+    over: bool = False
+
+    @property
+    def place(self) -> Place:
+        return self.places[-1]
+
+    def at(self, place: Place) -> "View":
+        """The same view with its top screen changed."""
+        return replace(self, places=(*self.places[:-1], place))
+
+
+def press(view: View, key: str, rows: Sequence[str], page: int = 10) -> View:
+    """The view after a key; `rows` are the identities of what is shown now, `page` how many fit the screen."""
+    if key == "interrupt":
+        return replace(view, over=True)
+    if view.typing:
+        return _type(view, key)
+    place = view.place
+    if key == "q":
+        return replace(view, over=True)
+    if key == "s":
+        return view.at(replace(place, sort=place.sort + 1))
+    if key == "/":
+        return replace(view.at(replace(place, pattern="")), typing=True)
+    if key in BACK:
+        return _back(view)
+    if key in OPEN:
+        return _open(view, rows)
+    return view.at(replace(place, selected=_moved(place.selected, key, rows, page)))
+
+
+def position(selected: str, rows: Sequence[str]) -> int:
+    """Where the chosen row is now; the first when it is gone."""
+    return rows.index(selected) if selected in rows else 0
+
+
+def window(chosen: int, count: int, height: int) -> range:
+    """The rows that fit the screen, the chosen one among them."""
+    first = min(max(chosen - height // 2, 0), max(count - height, 0))
+    return range(first, min(first + max(height, 0), count))
+
+
+def _type(view: View, key: str) -> View:
+    place = view.place
+    match key:
+        case "enter":
+            return replace(view, typing=False)
+        case "escape":
+            return replace(view.at(replace(place, pattern="")), typing=False)
+        case "backspace":
+            return view.at(replace(place, pattern=place.pattern[:-1]))
+        case _ if len(key) == 1 and key.isprintable():
+            return view.at(replace(place, pattern=place.pattern + key))
+    return view
+
+
+def _back(view: View) -> View:
+    """One screen up; a filter goes first."""
+    if view.place.pattern:
+        return view.at(replace(view.place, pattern=""))
+    return replace(view, places=view.places[:-1]) if len(view.places) > 1 else view
+
+
+def _open(view: View, rows: Sequence[str]) -> View:
+    place = view.place
+    if place.level not in BELOW or not rows:
+        return view
+    chosen = rows[position(place.selected, rows)]
+    opened = Place(level=BELOW[place.level], queue=place.queue or chosen)
+    if place.level == JOBS:
+        opened = replace(opened, job=Key(*chosen.split("/", 1)))
+    remembered = view.at(replace(place, selected=chosen))
+    return replace(remembered, places=(*remembered.places, opened))
+
+
+def _moved(selected: str, key: str, rows: Sequence[str], page: int) -> str:
+    if not rows:
+        return selected
+    at = position(selected, rows)
+    last = len(rows) - 1
+    targets = {"home": 0, "end": last, "pageup": at - page, "pagedown": at + page, "g": 0, "G": last}
+    if key in STEPS:
+        at += STEPS[key]
+    else:
+        at = targets.get(key, at)
+    return rows[min(max(at, 0), last)]
