@@ -31,12 +31,12 @@ from volcano.kube.hub import Hub
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
-from volcano.kube.reconciler import Brain
 from volcano.kube.runner import Runner
 from volcano.local import parts, state
 from volcano.local.credentials import Credentials, load_or_create, write_kubeconfig
 from volcano.local.files import Document, FileError, apply
 from volcano.local.logs import ComponentLogs, LocalLogSource, component
+from volcano.local.parts import MakeBrain
 from volcano.local.system import COMPONENTS, CONTROL_PLANE_POOL, system_manifests
 from volcano.local.tidying import Tidying
 from volcano.log import Log
@@ -217,20 +217,26 @@ class LocalCluster:
         log.info("listening", url=self.url, version=__version__)
 
     def _start_parts(self, authority: str) -> None:
-        for part, brains in parts.brains(self.settings, self.nodes(), self._random, authority).items():
-            for brain in brains:
-                self._ready[brain.name] = False
-                self._supervise(part, brain.name, self._runner_of(brain))
+        for part, makers in parts.brains(self.settings, self.nodes(), self._random, authority).items():
+            for make in makers:
+                self._start_brain(part, make)
         self._ready[parts.SCHEDULER] = False
         self._supervise(parts.SCHEDULER, parts.SCHEDULER, self._run_scheduler)
         for janitor in parts.janitors(self.registry):
             self._supervise(parts.KUBERNETES, janitor.name, janitor.run)
 
-    def _runner_of(self, brain: Brain) -> Callable[[], Awaitable[None]]:
-        runner = Runner(
-            brain, self._inner, self.clock, on_ready=lambda: self._mark(brain.name), hub=self._hub
-        )
-        return runner.run
+    def _start_brain(self, part: str, make: MakeBrain) -> None:
+        """Sets a brain to work. Should its runner fall over, a fresh one takes its place: it has missed nothing."""
+        first = [make()]
+        name = first[0].name
+        self._ready[name] = False
+
+        async def run() -> None:
+            brain = first.pop() if first else make()
+            runner = Runner(brain, self.client, self.clock, on_ready=lambda: self._mark(name), hub=self._hub)
+            await runner.run()
+
+        self._supervise(part, name, run)
 
     async def _run_scheduler(self) -> None:
         """A scheduler afresh: should it fall over, its successor knows nothing but what the cluster says."""

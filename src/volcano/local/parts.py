@@ -51,6 +51,7 @@ from volcano.scheduler.loop import Scheduler
 if TYPE_CHECKING:
     from volcano.local.cluster import Settings
 
+MakeBrain = Callable[[], Brain]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
@@ -58,30 +59,32 @@ KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 def brains(
     settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str
-) -> Mapping[str, list[Brain]]:
-    """Every brain by the component whose log it writes to."""
+) -> Mapping[str, list[MakeBrain]]:
+    """How to make every brain, by the component whose log it writes to."""
     return {
         KUBERNETES: [
-            NamespaceAccounts(authority),
-            QuotaStatus(),
-            ReplicaSetController(),
-            DeploymentController(),
-            StatefulSetController(),
-            DaemonSetController(),
-            BatchJobController(),
-            EndpointsController(),
-            NodeLifecycleController(),
-            VolumeController(host_directory=str(settings.directory / "volumes")),
-            SimulatedNodes(nodes, default_duration=settings.sim_duration),
+            lambda: NamespaceAccounts(authority),
+            QuotaStatus,
+            ReplicaSetController,
+            DeploymentController,
+            StatefulSetController,
+            DaemonSetController,
+            BatchJobController,
+            EndpointsController,
+            NodeLifecycleController,
+            lambda: VolumeController(host_directory=str(settings.directory / "volumes")),
+            lambda: SimulatedNodes(nodes, default_duration=settings.sim_duration),
         ],
         CONTROLLERS: [
-            JobController(),
-            QueueController(),
-            PodGroupController(),
-            CronJobController(),
-            JobFlowController(),
-            JobTemplateController(),
-            HyperNodeController(lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))),
+            JobController,
+            QueueController,
+            PodGroupController,
+            CronJobController,
+            JobFlowController,
+            JobTemplateController,
+            lambda: HyperNodeController(
+                lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
+            ),
         ],
     }
 
