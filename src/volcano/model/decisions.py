@@ -29,8 +29,7 @@ class Bind(msgspec.Struct, frozen=True):
     claims: tuple[ClaimVolume, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Evict:
+class Evict(msgspec.Struct, frozen=True):
     """Take a pod off its node. `reason` is the action: preempt, reclaim, gangpreempt, gangreclaim or shuffle."""
 
     task: str

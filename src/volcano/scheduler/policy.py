@@ -126,8 +126,8 @@ class Policy:
         """A key; at equal terms by the number at the end of the name, then by age."""
         key = self._task_keys.get(task.uid)
         if key is None:
-            key = (*reducers.order(self.asked("task_order"), task), task.index, task.created, task.uid)
-            self._task_keys[task.uid] = key
+            said = [ask(task) for ask in self.asked("task_order")]
+            key = self._task_keys[task.uid] = (*said, task.index, task.created, task.uid)
         return key
 
     def victim_order(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
