@@ -73,13 +73,19 @@ class Layout:
 
     def _line(self, cells: Sequence[str], *, styled: bool = False) -> str:
         if not self._terminal:
-            return "".join(cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True))
+            return _apart([cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)])
         parts = []
         for column, cell, width in zip(self._columns, cells, self._widths, strict=True):
             text = _cut(cell, width).ljust(width)
             style = style_of(cell) if styled and self._colour and column.coloured else ""
             parts.append(paint(text, style) if style else text)
         return (" " * GAP).join(parts).rstrip()
+
+
+def _apart(cells: Sequence[str]) -> str:
+    """The cells in a row; one that fills its column is kept from running into the next."""
+    *others, last = cells
+    return "".join(cell if cell.endswith(" ") else f"{cell} " for cell in others) + last
 
 
 def _fitted(natural: Sequence[int], room: int) -> list[int]:
