@@ -1,5 +1,6 @@
 """A client straight onto the registry, in process: no HTTP, the same answers."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
@@ -11,6 +12,9 @@ from volcano.apiserver.seams import SYSTEM, Attributes, User
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, Query
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
+
+# Events told before others get their turn: nothing else here makes whoever has much to catch up on pause.
+IN_A_ROW = 50
 
 
 class DirectClient:
@@ -61,8 +65,10 @@ class DirectClient:
         batches = self._registry.batches(kind, query)
         async with aclosing(batches):
             async for pieces in batches:
-                for type_, data in pieces:
+                for count, (type_, data) in enumerate(pieces, start=1):
                     yield Event(type_, kind, decode(data))
+                    if count % IN_A_ROW == 0:
+                        await asyncio.sleep(0)
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
         return Attributes(verb, kind, key, self._user, subresource, options)

@@ -4,6 +4,7 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Protocol
 
 from volcano.clock import Instant
@@ -19,6 +20,8 @@ log = Log("reconciler")
 
 FIRST_RETRY = 0.05
 LONGEST_RETRY = 30.0
+# Keys looked at in one step; others in the process get their turn before the rest.
+MOST_AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,9 @@ class _Queue:
             if self.due_at.get(key) == at:
                 del self.due_at[key]
                 self.add(key)
-        keys, self.ready = list(self.ready), {}
+        keys = list(islice(self.ready, MOST_AT_ONCE))
+        for key in keys:
+            del self.ready[key]
         return keys
 
 

@@ -4,6 +4,7 @@ import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType, Options
@@ -31,6 +32,8 @@ STATUS_HEARTBEAT = 300.0
 LEASE_NAMESPACE = "kube-node-lease"
 STOP_DURATION = "volcano.sh/sim-stop-duration"
 RETRY = 1.0
+# Pods and nodes looked after in one step; others in the process get their turn before the rest.
+MOST_AT_ONCE = 256
 
 
 @dataclass(slots=True)
@@ -161,9 +164,8 @@ class SimulatedNodes:
                 )
         for item in self._agenda.due(now.monotonic):
             self._ready[item] = None
-        ready: dict[object, None] = self._ready
-        self._ready = {}
-        for item in ready:
+        for item in list(islice(self._ready, MOST_AT_ONCE)):
+            del self._ready[item]
             if item in self._busy:
                 self._busy[item] = True
             elif isinstance(item, Key):
