@@ -45,7 +45,8 @@ class Embedded:
     """A cluster with its loop in a thread of its own."""
 
     def __init__(self, directory: Path) -> None:
-        pools = parse_pools([4], ["cpu=4,memory=8Gi"])
+        # Room for all the jobs that tests leave running.
+        pools = parse_pools([4], ["cpu=400,memory=800Gi"])
         self.cluster = LocalCluster(Settings(directory, durable=False, pools=pools))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
