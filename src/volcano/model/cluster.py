@@ -272,6 +272,10 @@ class Cluster:
                 queue = self._queues.get(name)
                 if queue is not None:
                     self._queues[name] = replace(queue, allocated_text={})
+            case SetPodCondition(uid, namespace, name):
+                task = self._tasks.get((namespace, name))
+                if task is not None and task.uid == uid:
+                    self._replace(task, msgspec.structs.replace(task, condition=("", "")))
             case _:
                 pass
 

@@ -12,7 +12,7 @@ from volcano.kube.reconciler import Watch
 from volcano.kube.recorder import Recorder
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
-from volcano.model.decisions import Bind, Decision
+from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.config import Config
 from volcano.scheduler.cycle import schedule
@@ -132,8 +132,10 @@ class Scheduler:
         return not isinstance(decision, Bind) or self.cluster.has_node(decision.node)
 
     def _refused(self, decision: Decision) -> None:
+        """What was to be done is tried again at once, what was merely to be said with the next cycle."""
         self.cluster.forget(decision)
-        self._pulse.wake()
+        if isinstance(decision, Bind | Evict):
+            self._pulse.wake()
 
     def _bound(self, decision: Bind) -> None:
         self.gauges.bound(decision)
