@@ -263,3 +263,15 @@ def test_guarantees_and_unreclaimable_queues_are_left_alone() -> None:
     assert taken(queue("q")) == 1
     assert taken(queue("q", guarantee=amount(3))) == 0
     assert taken(queue("q", reclaimable=False)) == 0
+
+
+def test_two_queues_do_not_rob_each_other_in_turns() -> None:
+    """a deserves memory, b cpus; each holds too much of the other. Taking would only turn the tables."""
+    queues = [queue("a", deserved=amount(2, "4Gi")), queue("b", deserved=amount(4, "2Gi"))]
+    jobs = [
+        *(runs(f"a{i}", "a", "n1", 1, "1Gi") for i in range(3)),
+        *(runs(f"b{i}", "b", "n1", 1, "1Gi") for i in range(3)),
+    ]
+    for name in "ab":
+        result = cycle([node("n1", 6, "6Gi")], queues, [*jobs, wants("new", name, 1, "1Gi")])
+        assert result.evicted() == set(), name

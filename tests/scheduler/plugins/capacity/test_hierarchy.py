@@ -217,3 +217,33 @@ def test_the_owner_gets_its_part_back() -> None:
     back = job("back", 4, queue="team-b1")
     result = cycle(SEEDS_TREE, [borrowed, back], nodes=nodes)
     assert len(result.evicted()) == 4
+
+
+def test_a_full_department_makes_room_for_itself() -> None:
+    """The department may have four cpus and has them: its other team gives, not the neighbour who is over as well."""
+    queues = [
+        ROOT,
+        queue("dept", parent="root", capability=amount(4), deserved=amount(4)),
+        queue("a", parent="dept", deserved=amount(2)),
+        queue("b", parent="dept", deserved=amount(2)),
+        queue("neighbour", parent="root", deserved=amount(1)),
+    ]
+    jobs = [
+        *(runs(f"a{i}", "a", "n1", 1) for i in range(4)),
+        *(runs(f"x{i}", "neighbour", "n1", 1) for i in range(4)),
+        wants("new", "b", 1),
+    ]
+    evicted = cycle(queues, jobs).evicted()
+    assert len(evicted) == 1
+    assert evicted < {f"a{i}-worker-0" for i in range(4)}
+
+
+def test_nobody_is_evicted_for_a_department_that_has_too_much_already() -> None:
+    queues = [
+        ROOT,
+        queue("dept", parent="root", capability=amount(3), deserved=amount(3)),
+        queue("a", parent="dept", deserved=amount(1)),
+        queue("b", parent="dept", deserved=amount(2)),
+    ]
+    jobs = [*(runs(f"a{i}", "a", "n1", 2) for i in range(4)), wants("new", "b", 1)]
+    assert cycle(queues, jobs).evicted() == set()

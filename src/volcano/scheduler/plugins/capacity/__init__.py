@@ -15,6 +15,7 @@ from volcano.scheduler.arguments import Argument, Arguments, Type
 from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Vote
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
+    HAIR,
     Holdings,
     asked,
     how_many,
@@ -182,6 +183,11 @@ class Capacity(Plugin):
         path = self.tree.path(queue.name)
         if not within(self.holdings.allocated[queue.name] + request, self.capability[queue.name], columns):
             return False
+        # An ancestor that already holds more than it may would not let the tasks in, whoever made room for them.
+        if not all(
+            within(self.holdings.allocated[name], self.capability[name], columns) for name in path[1:]
+        ):
+            return False
         return any(self._deserves(name, request, columns) for name in path[: self.level + 1])
 
     def _deserves(self, name: str, request: Vector, columns: Mask) -> bool:
@@ -210,11 +216,14 @@ class Capacity(Plugin):
             return
         running: dict[str, Vector] = {}
         taker = self.tree.path(hunt.job.queue)
+        full = self._full(hunt, taker)
         for task in candidates:
             job = self.snapshot.jobs.get(task.job)
             if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in taker:
                 continue
             if not self.holdings.common(task.shape, hunt.task.shape):
+                continue
+            if full and full not in self.tree.path(job.queue):
                 continue
             path = [name for name in self.tree.path(job.queue) if name not in taker]
             held = {name: running.get(name, self.holdings.allocated[name]) for name in path}
@@ -225,12 +234,40 @@ class Capacity(Plugin):
                 running.update(left)
                 yield task
 
+    def _full(self, hunt: Hunt, path: Sequence[str]) -> str:
+        """The nearest ancestor of the taker without room for its task: only who is below it can make that room."""
+        parts = self.holdings.parts(hunt.task.shape)
+        for name in path[1:]:
+            if how_many(parts, self.holdings.allocated[name], self.capability[name]) < 1:
+                return name
+        return ""
+
     def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
         """Whether the queue, and the ancestors that count, hold more than they deserve, or deserve none of it."""
         queue = path[0]
         if not self.deserved[queue].common(task.request) and self._related_and_undeserving(hunt, queue):
             return False
-        return all(self._over(name, held[name], task) for name in path[: self.level + 1])
+        if not all(self._over(name, held[name], task) for name in path[: self.level + 1]):
+            return False
+        return self._evens_out(hunt, task, queue, held[queue])
+
+    def _evens_out(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
+        """Whether the taker, with its task, would not hold a larger part of its share than the giver does now.
+
+        Otherwise the giver could come back for it, and the taker again, for ever.
+        """
+        given, taken = self.deserved[queue].amount, self.deserved[hunt.job.queue].amount
+        common = self.holdings.common(task.shape, hunt.task.shape)
+        gives = [held.item(column) / given.item(column) for column, _ in common if given.item(column) >= STEP]
+        if not gives:
+            return True
+        has = self.holdings.allocated[hunt.job.queue]
+        takes = [
+            (has.item(column) + amount) / taken.item(column)
+            for column, amount in self.holdings.parts(hunt.task.shape)
+            if taken.item(column) >= STEP
+        ]
+        return max(takes, default=0.0) <= max(gives) + HAIR
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         entitlement = self.deserved[name]
