@@ -19,7 +19,7 @@ from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Key, key_of, uid_of
 from volcano.kube.reconciler import Brain
 
-QUICK = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LASTING = 40.0  # seconds in the end, for what waits for a moment
 happenings = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 11)), min_size=3, max_size=9)
 worlds = pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
@@ -57,7 +57,7 @@ async def lived(
     async with SmallCluster(*world.beside()) as cluster:
         shift = Shift(cluster, world, cuts)
         await shift.rest()
-        for step, number in steps:
+        for step, number in (*world.first, *steps):
             await take(cluster, world, step, number)
             await shift.rest()
             if world.seconds:
@@ -93,10 +93,41 @@ async def test_ended_after_any_write_and_started_again_it_comes_to_the_same(
     assert await lived(world, steps, cuts) == await lived(world, steps)
 
 
+@pytest.mark.parametrize(
+    "world",
+    [
+        pytest.param(world, id=world.name, marks=[pytest.mark.slow] if world.beside is not tuple else [])
+        for world in WORLDS
+    ],
+)
+async def test_ended_after_each_single_write_of_a_tale_it_comes_to_the_same(world: World) -> None:
+    steps = list(world.tale)
+    unbroken = await lived(world, steps)
+    assert unbroken[1] == []
+    writes = await writes_of(world, steps)
+    assert writes >= len(steps)
+    for cut in range(1, writes + 1):
+        assert await lived(world, steps, [cut]) == unbroken, f"ended after write {cut} of {writes}"
+
+
+async def writes_of(world: World, steps: list[tuple[int, int]]) -> int:
+    """How many writes it takes to live through something."""
+    async with SmallCluster(*world.beside()) as cluster:
+        client = CutClient(cluster.registry)
+        for brain in world.brains():
+            cluster.start(brain, client)
+        await cluster.rest()
+        for step, number in (*world.first, *steps):
+            await take(cluster, world, step, number)
+            cluster.clock.advance(world.seconds)
+            await cluster.rest()
+        return len(client.written)
+
+
 async def history(world: World, steps: list[tuple[int, int]]) -> list[Event]:
     """Every change of every object that a world's controllers watch, in order, while they are at work."""
     async with SmallCluster(*world.beside(), *world.brains()) as cluster:
-        for step, number in steps:
+        for step, number in (*world.first, *steps):
             await take(cluster, world, step, number)
         changes = [
             (change.version, Event(change.type, kind, orjson.loads(change.data)))

@@ -69,6 +69,8 @@ class World:
     view: Callable[[SmallCluster], Awaitable[Any]]
     beside: Callable[[], Sequence[Brain]] = tuple  # parts that do not end: simulated nodes
     seconds: float = 0.0  # that pass after each step
+    first: Sequence[tuple[int, int]] = ()  # what happens before anything else
+    tale: Sequence[tuple[int, int]] = ()  # what happens next, in a story that touches everything
 
 
 class CutClient(DirectClient):
@@ -419,18 +421,22 @@ WORLDS = [
         lambda: (QueueController(),),
         (_queue, _queue, _command, _command, _group, _group_done, _group_gone, _queue_gone),
         _queues_seen,
+        tale=((4, 1), (2, 0), (6, 1), (2, 1), (2, 4), (2, 0), (2, 5), (2, 1), (7, 2)),
+        first=((0, 0), (0, 1), (0, 2)),
     ),
     World(
         "pod groups",
         lambda: (PodGroupController(), ReplicaSetController()),
         (_bare_pod, _replica_set, _scale, _size, _pod_gone),
         _groups_seen,
+        tale=((0, 0), (1, 5), (3, 5), (2, 3), (4, 0), (2, 7), (3, 3)),
     ),
     World(
         "cron jobs",
         lambda: (CronJobController(),),
         (_cron, _cron, _ended, _suspend, _job_gone, _nothing),
         _crons_seen,
+        tale=((0, 2), (0, 1), (5, 0), (2, 0), (5, 0), (2, 1), (5, 0), (3, 0), (4, 0)),
         seconds=40,
     ),
     World(
@@ -438,12 +444,16 @@ WORLDS = [
         lambda: (JobFlowController(), JobTemplateController()),
         (_template, _flow, _job_phase, _job_phase, _job_gone, _flow_gone),
         _flows_seen,
+        tale=((0, 2), (2, 0), (2, 6), (4, 1), (2, 6), (2, 1), (2, 2), (1, 3), (2, 1)),
+        first=((0, 0), (0, 1), (1, 2)),
     ),
     World(
         "hyper nodes",
         lambda: (hyper_node_controller(),),
         (_node, _node, _relabel, _node_gone, _discovery, _own_hyper_node),
         _hyper_nodes_seen,
+        tale=((5, 4), (2, 2), (3, 1), (0, 6), (4, 0), (0, 1), (4, 1)),
+        first=((0, 0), (0, 1), (0, 2), (4, 1)),
     ),
     World(
         "workloads",
@@ -457,6 +467,7 @@ WORLDS = [
         ),
         (_deployment, _rollout, _stateful_set, _daemon_set, _batch_job, _service, _pod_gone),
         _workloads_seen,
+        tale=((5, 0), (0, 3), (6, 1), (1, 2), (4, 1), (2, 2), (6, 0), (3, 0)),
         beside=simulated,
         seconds=2,
     ),

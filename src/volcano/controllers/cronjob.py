@@ -64,7 +64,6 @@ class CronJobController(Reconciler):
         active = [job for job in jobs if _phase(job) not in FINISHED and not is_deleting(job)]
         operations: list[Operation] = [
             *self._refused(cron_job, now),
-            *_prune(cron_job, jobs, self._notes, now),
             *self._departures(cron_job, active, now),
         ]
         last = (cron_job.get("status") or {}).get("lastScheduleTime")
@@ -73,6 +72,8 @@ class CronJobController(Reconciler):
             started, last, again = self._start(cron_job, active, last, now)
             operations += started
         operations += _report(cron_job, jobs, active, last)
+        # Only now: a job may go when what is to be known of it has been written down.
+        operations += _prune(cron_job, jobs, self._notes, now)
         return Plan(operations, again)
 
     def settle(self, done: Done, now: Instant) -> None:

@@ -76,17 +76,16 @@ class JobFlowController(Reconciler):
             return NOTHING
         if phase == "Succeed" and (flow.get("spec") or {}).get("jobRetainPolicy") == "delete":
             return Plan([_removal(job) for job in jobs.values() if not is_deleting(job)])
-        operations: list[Operation] = []
-        if phase != "Succeed":
-            operations += self._create(flow, jobs, now)
-        status = _status(flow, jobs, now)
-        if status != (flow.get("status") or {}):
-            if status["state"]["phase"] != phase and status["state"]["phase"] in ENDINGS:
-                self._ending[key] = status["state"]["phase"]
-            operations.append(
-                Patch(JOB_FLOW, key, {"status": _replacing(flow.get("status") or {}, status)}, "status")
-            )
-        return Plan(operations)
+        creations = list(self._create(flow, jobs, now)) if phase != "Succeed" else []
+        coming = {operation.key.name for operation in creations if operation.kind == JOB}
+        status = _status(flow, jobs, coming, now)
+        # What can be said already does not wait for jobs that may be refused; a flow just made has nothing to say yet.
+        if status == (flow.get("status") or {}) or (creations and not flow.get("status")):
+            return Plan(creations)
+        if status["state"]["phase"] != phase and status["state"]["phase"] in ENDINGS:
+            self._ending[key] = status["state"]["phase"]
+        patch = {"status": _replacing(flow.get("status") or {}, status)}
+        return Plan([Patch(JOB_FLOW, key, patch, "status"), *creations])
 
     def written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind == JOB_FLOW and operation.key in self._ending:
@@ -160,7 +159,8 @@ def _phase(manifest: Manifest) -> str:
     return str(((manifest.get("status") or {}).get("state") or {}).get("phase", ""))
 
 
-def _status(flow: Manifest, jobs: dict[str, Manifest], now: Instant) -> Manifest:
+def _status(flow: Manifest, jobs: dict[str, Manifest], coming: set[str], now: Instant) -> Manifest:
+    """How a flow fares. Jobs that are about to be made again keep what was written down about them."""
     known = flow.get("status") or {}
     status: Manifest = {name: [] for name in [*LISTS.values(), "unKnowJobs"]}
     for name in sorted(jobs):
@@ -168,7 +168,10 @@ def _status(flow: Manifest, jobs: dict[str, Manifest], now: Instant) -> Manifest
         if phase not in UNLISTED:
             status[LISTS.get(phase, "unKnowJobs")].append(name)
     histories = {entry["name"]: entry for entry in known.get("jobStatusList") or ()}
-    status["jobStatusList"] = [_job_status(jobs[name], histories.get(name), now) for name in sorted(jobs)]
+    status["jobStatusList"] = [
+        _job_status(jobs[name], histories.get(name), now) if name in jobs else histories[name]
+        for name in sorted(jobs.keys() | (coming & histories.keys()))
+    ]
     status["conditions"] = {
         name: {
             "phase": _phase(job),
