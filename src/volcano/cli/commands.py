@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+HIDDEN = ""  # the help of a command that only programs use
+
 
 class Command(NamedTuple):
     """One leaf of the tree. `function` names two functions of the module: itself and `<function>_arguments`."""
@@ -28,12 +30,16 @@ VCCTL: tuple[Command, ...] = (
     Command("job suspend", "jobs", "abort a job", "suspend"),
     Command("job resume", "jobs", "resume a job", "resume"),
     Command("job delete", "jobs", "delete a job", "delete"),
+    Command("job logs", "logs", "print the logs of a job's pods, interleaved"),
+    Command("job wait", "wait", "wait until a job reaches a phase"),
+    Command("job describe", "describe", "show all about a job on one screen"),
     Command("queue create", "queues", "create a queue", "create"),
     Command("queue delete", "queues", "delete a queue", "delete"),
     Command("queue operate", "queues", "open, close or update a queue", "operate"),
     Command("queue update", "queues", "change a queue's weight, parent or resources", "update"),
     Command("queue list", "queuelist", "list queues", "run"),
     Command("queue get", "queuelist", "show one queue", "get"),
+    Command("queue tree", "tree", "show the hierarchy of queues with their shares"),
     Command("jobflow create", "flows", "create jobflows from a file", "create_flow"),
     Command("jobflow list", "flows", "list jobflows", "list_flow"),
     Command("jobflow get", "flows", "show one jobflow", "get_flow"),
@@ -48,6 +54,10 @@ VCCTL: tuple[Command, ...] = (
     Command("podgroup list", "podgroups", "list podgroups", "run"),
     Command("podgroup get", "podgroups", "show one podgroup, by its own or its job's name", "get"),
     Command("podgroup describe", "podgroups", "show all about a podgroup", "describe"),
+    Command("submit", "submit", "submit a job from a command line"),
+    Command("top", "top", "watch queues and jobs, full screen"),
+    Command("completion", "completion", "print the completion script of a shell"),
+    Command("__complete", "completion", HIDDEN, "answer"),
     Command("version", "version", "Print the version information", "run"),
 )
 

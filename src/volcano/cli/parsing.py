@@ -88,7 +88,8 @@ def build(program: str, description: str, commands: Sequence[Command]) -> Parser
             )
             groups[group] = _branches(parser)
             add_common(parser, inherited=True)
-        parser = groups.get(group, branches).add_parser(leaf, help=command.help, description=command.help)
+        listed = {"help": command.help} if command.help else {}
+        parser = groups.get(group, branches).add_parser(leaf, description=command.help, **listed)
         parser.command = command
     return root
 
