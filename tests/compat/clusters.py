@@ -28,7 +28,10 @@ def running_cluster(directory: Path, *arguments: str) -> Iterator[Running]:
     command = [sys.executable, "-m", "volcano.entry.local", "up", "--kubeconfig", str(kubeconfig), *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            command, stdout=output, stderr=output, env={**os.environ, "HOME": str(directory)}
+            command,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "HOME": str(directory), "XDG_RUNTIME_DIR": str(directory)},
         )
     try:
         deadline = time.monotonic() + READY_WITHIN
