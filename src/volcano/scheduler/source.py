@@ -1,7 +1,9 @@
 """Where the configuration comes from: a file, or text handed in; the last good one stays in force."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from volcano.clock import Clock
 from volcano.log import Log
@@ -19,6 +21,9 @@ class ConfigSource:
         """Starts with a text; with None, with the configuration that is shipped."""
         self.file = file
         self.error = ""
+        self.ports: Mapping[
+            str, Any
+        ] = {}  # ways out for plugins, such as {"extender": HttpPort()}; set by the program
         self.on_change: Callable[[], None] = lambda: None
         self._current: Config | None = None
         self._text: str | None = None
@@ -27,7 +32,7 @@ class ConfigSource:
     @property
     def current(self) -> Config | None:
         """The last good configuration; None when there never was one."""
-        return self._current
+        return replace(self._current, ports=self.ports) if self._current and self.ports else self._current
 
     def offer(self, text: str) -> bool:
         """Takes a new text in force if it is good; otherwise remembers why not and keeps the last good one."""

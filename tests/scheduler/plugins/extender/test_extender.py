@@ -8,12 +8,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.builders import START, job, node, resources
 from tests.scenario import Result, cluster_of, config
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.plugins.extender.port import Port, Recorder, Replay
+from volcano.scheduler.source import ConfigSource
 
 URL = "http://extender.test"
 VERBS = {
@@ -212,3 +214,28 @@ def test_an_extender_without_verbs_is_asked_nothing() -> None:
     outside = Outside()
     assert len(cycle(outside).bound()) == 1
     assert outside.heard == []
+
+
+def test_the_program_hands_its_port_to_whatever_configuration_is_in_force() -> None:
+    outside = Outside(fits={"status": "no", "code": 2})
+    text = yaml.safe_dump(
+        {
+            "actions": "allocate",
+            "tiers": [
+                {
+                    "plugins": [
+                        {
+                            "name": "extender",
+                            "arguments": {"extender.urlPrefix": URL, "extender.predicateVerb": "fits"},
+                        }
+                    ]
+                }
+            ],
+        }
+    )
+    source = ConfigSource(text)
+    source.ports = {"extender": outside}
+    assert source.current is not None
+    snapshot = cluster_of(nodes=[node("a")], jobs=[job("j")]).snapshot(START, 1, None)
+    schedule(snapshot, source.current)
+    assert {verb for verb, _ in outside.heard} == {"fits"}
