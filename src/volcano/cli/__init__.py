@@ -8,7 +8,7 @@ To add a command:
            flags.add_target(parser, "job")
 
        async def run(arguments: argparse.Namespace, session: Session) -> int:
-           target = naming.target(arguments, session, "job", "describe")
+           target = naming.target(arguments, session, "job name is mandatory")
            job = await naming.find(session, JOB, target)
            session.write(...)
            return 0

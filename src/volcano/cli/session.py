@@ -1,4 +1,7 @@
-"""What a command has at hand: a client, a namespace, a clock, and a place to write."""
+"""What a command has at hand: a client, a namespace, a clock, and a place to write.
+
+What talks to servers is imported when it is first needed: `--help` and completion never do.
+"""
 
 import argparse
 import asyncio
@@ -7,19 +10,20 @@ import shutil
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from volcano.cli.colours import paint
 from volcano.cli.errors import NoServer
-from volcano.clients.connect import connect
-from volcano.clients.credentials import NOBODY_ELSE, Impersonation
-from volcano.clients.http import HttpClient, Retries
-from volcano.clients.kubeconfig import ConfigError, Overrides, Settings, kubeconfig_files, load_settings
 from volcano.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from volcano.clients.http import HttpClient
+    from volcano.clients.kubeconfig import Overrides, Settings
 
 USER_AGENT = "vcctl"
 # A person waits: what does not answer now is reported, not waited for.
-RETRIES = Retries(attempts=3)
+ATTEMPTS = 3
+PAGE = 500
 WIDTH_OF_A_FILE = 10_000
 
 
@@ -30,7 +34,7 @@ class Session:
         self,
         *,
         kubeconfig: str = "",
-        overrides: Overrides = Overrides(),
+        overrides: "Overrides | None" = None,
         environment: Mapping[str, str] = os.environ,
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
@@ -46,6 +50,9 @@ class Session:
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "Session":
         """The session that the common flags describe."""
+        from volcano.clients.credentials import NOBODY_ELSE, Impersonation
+        from volcano.clients.kubeconfig import Overrides
+
         groups = tuple(arguments.as_group or ())
         acting = (
             Impersonation(arguments.impersonate, "", groups, {}) if arguments.impersonate else NOBODY_ELSE
@@ -81,42 +88,55 @@ class Session:
     # the cluster
 
     @cached_property
-    def settings(self) -> Settings:
+    def settings(self) -> "Settings":
         """Where the cluster is: as kubectl finds it, else a `volcano up` that runs here."""
-        try:
-            kubeconfig = self._kubeconfig
-            if not kubeconfig and not self._overrides.server and not self._configured():
-                from volcano.local.state import find_any
+        from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
 
-                running = find_any()
-                if running is None:
-                    looked = ", ".join(map(str, kubeconfig_files(self.environment)))
-                    raise NoServer(
-                        f"no cluster is configured: looked for {looked}, for the service account of a pod and for "
-                        "a running `volcano up`; name a file with --kubeconfig or KUBECONFIG, or start a cluster "
-                        "with `volcano up`"
-                    )
-                kubeconfig = running.kubeconfig
-            return load_settings(self.environment, kubeconfig=kubeconfig, overrides=self._overrides)
+        overrides = self._overrides or Overrides()
+        kubeconfig = self._kubeconfig
+        if not kubeconfig and not overrides.server and not self._configured():
+            kubeconfig = self._running()
+        try:
+            return load_settings(self.environment, kubeconfig=kubeconfig, overrides=overrides)
         except ConfigError as error:
             raise NoServer(str(error)) from None
 
     def _configured(self) -> bool:
         """Whether kubectl would find a cluster."""
+        from volcano.clients.kubeconfig import kubeconfig_files
+
         files = kubeconfig_files(self.environment)
         return any(path.exists() for path in files) or "KUBERNETES_SERVICE_HOST" in self.environment
 
+    def _running(self) -> str:
+        """The kubeconfig of a cluster that runs on this machine."""
+        from volcano.clients.kubeconfig import kubeconfig_files
+        from volcano.local.state import find_any
+
+        running = find_any()
+        if running is None:
+            looked = ", ".join(map(str, kubeconfig_files(self.environment)))
+            raise NoServer(
+                f"no cluster is configured: looked for {looked}, for the service account of a pod and for a running "
+                "`volcano up`; name a file with --kubeconfig or KUBECONFIG, or start a cluster with `volcano up`"
+            )
+        return running.kubeconfig
+
     @cached_property
-    def client(self) -> HttpClient:
+    def client(self) -> "HttpClient":
         """A client of the cluster; nothing is sent before its first verb."""
+        from volcano.clients.connect import connect
+        from volcano.clients.http import Retries
+        from volcano.clients.kubeconfig import ConfigError
+
         try:
             return connect(
                 self.settings,
                 self.clock,
                 environment=self.environment,
                 user_agent=USER_AGENT,
-                retries=RETRIES,
-                page=500,
+                retries=Retries(attempts=ATTEMPTS),
+                page=PAGE,
             )
         except ConfigError as error:
             raise NoServer(str(error)) from None
