@@ -16,6 +16,7 @@ from volcano.model.node import Node
 from volcano.model.nodebook import NodeBook
 from volcano.model.parse import Parser
 from volcano.model.queue import Queue, QueueTotals
+from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import COMPLETED, Status
 from volcano.model.storage import Storage
@@ -53,7 +54,9 @@ class Cluster:
         self._by_queue: dict[str, dict[str, None]] = {}
         self._jobs: dict[str, Job] = {}
         self._active: dict[str, None] = {}
-        self._totals: dict[str, QueueTotals] = {}
+        self._sums: dict[str, list[Vector]] = {}  # by queue: allocated, requested, inqueue, elastic
+        self._job_counts: dict[str, int] = {}
+        self._totals: dict[str, QueueTotals] = {}  # the same, frozen
         self._dirty: dict[str, None] = {}
         self._priorities: dict[str, int] = {}
         self._default_priority = 0
@@ -340,8 +343,6 @@ class Cluster:
             self._remake(uid)
         self._dirty.clear()
         view = self._book.view()
-        zeros = self._index.zeros()
-        none = QueueTotals(zeros, zeros, zeros, zeros)
         return Snapshot(
             now=now,
             seed=seed,
@@ -356,7 +357,7 @@ class Cluster:
             jobs=self._jobs.copy(),
             active=tuple(self._active),
             queues=self._queues.copy(),
-            totals={name: self._totals.get(name, none) for name in self._queues},
+            totals={name: self._totals_of(name) for name in self._queues},
             total=view.allocatable.sum(axis=0),
             changed=changed,
             memory=memory or {},
@@ -397,7 +398,29 @@ class Cluster:
                 self._active[uid] = None
         for sign, found in ((-1, before), (1, job)):
             if found is not None:
-                self._totals[found.queue] = _moved(self._totals.get(found.queue), found, sign)
+                self._count_job(found, sign)
+
+    def _count_job(self, job: Job, sign: int) -> None:
+        sums = self._sums.get(job.queue)
+        if sums is None:
+            sums = self._sums[job.queue] = [self._index.zeros() for _ in range(4)]
+        for total, amount in zip(sums, (job.allocated, job.requested, job.inqueue, job.elastic), strict=True):
+            if sign > 0:
+                total += amount
+            else:
+                total -= amount
+        self._job_counts[job.queue] = self._job_counts.get(job.queue, 0) + sign
+        self._totals.pop(job.queue, None)
+
+    def _totals_of(self, queue: str) -> QueueTotals:
+        """What a queue's jobs add up to, frozen; made afresh when one of them changed."""
+        found = self._totals.get(queue)
+        if found is None:
+            sums = self._sums.get(queue) or [self._index.zeros() for _ in range(4)]
+            frozen = [total.copy() for total in sums]
+            found = QueueTotals(frozen[0], frozen[1], frozen[2], frozen[3], self._job_counts.get(queue, 0))
+            self._totals[queue] = found
+        return found
 
     def _priority(self, group: PodGroup, tasks: Mapping[str, Task]) -> int:
         if group.implicit:
@@ -420,8 +443,8 @@ class Cluster:
                 on_node[task.node][task.uid] = task
         self._book.widen(self._index, on_node)
         self._dirty.update(dict.fromkeys(self._groups))
-        self._totals.clear()
-        self._jobs.clear()
+        for counted in (self._sums, self._job_counts, self._totals, self._jobs):
+            counted.clear()
 
 
 def _widened(task: Task, shapes: Any) -> Task:
@@ -433,19 +456,6 @@ def _assumed_task(task: Task, decision: Bind | Evict) -> Task:
     if isinstance(decision, Bind):
         return msgspec.structs.replace(task, status=Status.BINDING, node=decision.node)
     return msgspec.structs.replace(task, status=Status.RELEASING)
-
-
-def _moved(totals: QueueTotals | None, job: Job, sign: int) -> QueueTotals:
-    if totals is None:
-        zeros = job.allocated * 0.0
-        totals = QueueTotals(zeros, zeros, zeros, zeros)
-    return QueueTotals(
-        totals.allocated + sign * job.allocated,
-        totals.requested + sign * job.requested,
-        totals.inqueue + sign * job.inqueue,
-        totals.elastic + sign * job.elastic,
-        totals.jobs + sign,
-    )
 
 
 def _older(task: Task, known: Task) -> bool:

@@ -1,6 +1,7 @@
 """A PodGroup and its tasks → a Job: counts, totals and sub-groups, made afresh only when something of it changed."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
@@ -19,7 +20,7 @@ def job_of(uid: str, group: PodGroup, tasks: Mapping[str, Task], priority: int, 
     roles: dict[str, dict[Status, int]] = {}
     best_effort: dict[str, int] = {}
     shapes: dict[tuple[Shape, Status], int] = {}
-    gated = index.zeros()
+    gated = nothing = _nothing(index.width)
     for task in tasks.values():
         status, role = task.status, task.role
         by_status.setdefault(status, []).append(task)
@@ -31,8 +32,8 @@ def job_of(uid: str, group: PodGroup, tasks: Mapping[str, Task], priority: int, 
                 best_effort[role] = best_effort.get(role, 0) + 1
             if task.gates and task.gates != (names.QUEUE_GATE,):
                 gated = gated + task.request
-    allocated, requested, total = _sums(shapes, index)
-    minimum = index.vector(group.min_resources)
+    allocated, requested, total = _sums(shapes, nothing)
+    minimum = index.vector(group.min_resources) if group.min_resources else nothing
     holding = sum(len(by_status.get(status, ())) for status in HOLDING)
     frozen = {status: tuple(found) for status, found in by_status.items()}
     sub_jobs, sub_job_of = _sub_jobs(uid, group, tasks)
@@ -50,31 +51,38 @@ def job_of(uid: str, group: PodGroup, tasks: Mapping[str, Task], priority: int, 
         gated=gated,
         min_resources=minimum,
         inqueue=_inqueue(group, minimum, allocated, gated, holding),
-        elastic=positive(allocated - minimum),
+        elastic=allocated if minimum is nothing else positive(allocated - minimum),
         sub_jobs=sub_jobs,
         sub_job_of=sub_job_of,
     )
 
 
-def _sums(shapes: Mapping[tuple[Shape, Status], int], index: ResourceIndex) -> tuple[Vector, Vector, Vector]:
+@lru_cache(maxsize=64)
+def _nothing(width: int) -> Vector:
+    """Zeros that everybody may share."""
+    zeros = np.zeros(width)
+    zeros.setflags(write=False)
+    return zeros
+
+
+def _sums(shapes: Mapping[tuple[Shape, Status], int], nothing: Vector) -> tuple[Vector, Vector, Vector]:
     """What tasks hold; hold or wait for; and ask for in total."""
-    allocated, pending, rest = index.zeros(), index.zeros(), index.zeros()
+    allocated = requested = total = nothing
     for (shape, status), count in shapes.items():
         amount = shape.request * count
         if status in HOLDING:
-            allocated += amount
-        elif status is Status.PENDING:
-            pending += amount
-        else:
-            rest += amount
-    return allocated, allocated + pending, allocated + pending + rest
+            allocated = amount if allocated is nothing else allocated + amount
+        if status in HOLDING or status is Status.PENDING:
+            requested = amount if requested is nothing else requested + amount
+        total = amount if total is nothing else total + amount
+    return allocated, requested, total
 
 
 def _inqueue(group: PodGroup, minimum: Vector, allocated: Vector, gated: Vector, holding: int) -> Vector:
     """What an admitted job was promised and does not hold yet, in the dimensions its minimum names."""
     admitted = group.phase == "Inqueue" or (group.phase == "Running" and holding >= group.min_member)
     if group.min_resources is None or not admitted:
-        return np.zeros_like(minimum)
+        return _nothing(len(minimum))
     named = minimum > 0
     return positive(positive(np.where(named, minimum - allocated, 0.0)) - gated)
 
