@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tests.cluster import SmallCluster
-from volcano.controllers.cronjob import CronJobController
+from volcano.clock import Instant
+from volcano.controllers.cronjob import CronJobController, find_due
 from volcano.kube import cron
 from volcano.kube.kinds import CRON_JOB, EVENT, JOB
 from volcano.kube.manifest import Manifest
@@ -121,6 +122,9 @@ async def test_a_schedule_that_cannot_be_read_is_said_once() -> None:
         ),
         pytest.param("@monthly", "2026-01-01T00:00:00", "2026-02-01T00:00:00", id="a descriptor"),
         pytest.param("@every 90m", "2026-01-01T00:00:00", "2026-01-01T01:30:00", id="an interval"),
+        pytest.param(
+            "0 0 */10 * 1", "2026-01-01T00:00:00", "2026-01-05T00:00:00", id="a stepped star restricts"
+        ),
         pytest.param("0 0 31 12 7", "2026-12-27T00:00:00", "2026-12-31T00:00:00", id="day 7 is Sunday"),
     ],
 )
@@ -141,3 +145,82 @@ def test_a_schedule_is_read_in_its_time_zone() -> None:
 def test_a_wrong_schedule_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"fields|between|step|descriptor|number"):
         cron.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "after", "due"),
+    [
+        # Berlin sets its clocks forward from 2 to 3 on 29 March 2026, and back from 3 to 2 on 25 October.
+        pytest.param("30 2 * * *", "2026-03-28T12:00Z", "2026-03-30T00:30Z", id="an hour that is left out"),
+        pytest.param("0 * * * *", "2026-03-29T00:30Z", "2026-03-29T01:00Z", id="hourly over the gap"),
+        pytest.param("0 * * * *", "2026-10-25T00:00Z", "2026-10-25T01:00Z", id="the hour that comes twice"),
+        pytest.param("*/20 * * * *", "2026-10-25T00:50Z", "2026-10-25T01:00Z", id="minutes go on"),
+        pytest.param("@every 1h", "2026-10-25T00:10Z", "2026-10-25T01:10Z", id="an interval is real time"),
+        pytest.param("0 9 * * *", "2026-10-25T00:10Z", "2026-10-25T08:00Z", id="nine is nine on the wall"),
+    ],
+)
+def test_schedules_when_the_clocks_change(schedule: str, after: str, due: str) -> None:
+    moment = datetime.fromisoformat(after).astimezone(ZoneInfo("Europe/Berlin"))
+    found = cron.parse(schedule).next_after(moment)
+    assert found is not None
+    assert found.astimezone(UTC) == datetime.fromisoformat(due)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "created", "now", "due"),
+    [
+        pytest.param(
+            "0,1 9 * * *", "2026-01-01T00:00Z", "2026-01-05T08:00Z", "2026-01-04T09:01Z", id="irregular gaps"
+        ),
+        pytest.param(
+            "@every 7m",
+            "2026-01-01T00:00Z",
+            "2026-01-01T10:00Z",
+            "2026-01-01T09:55Z",
+            id="intervals stay aligned",
+        ),
+        pytest.param(
+            "0 0 1 1 *", "2020-06-01T00:00Z", "2026-01-01T00:30Z", "2026-01-01T00:00Z", id="years of silence"
+        ),
+    ],
+)
+def test_the_latest_missed_run_is_always_found(schedule: str, created: str, now: str, due: str) -> None:
+    wall = datetime.fromisoformat(now).timestamp()
+    manifest = {"metadata": {"creationTimestamp": created}, "spec": {"schedule": schedule}}
+    found = find_due(manifest, cron.parse(schedule), UTC, Instant(wall, 0.0))
+    assert found.at == datetime.fromisoformat(due)
+    assert found.next is not None
+    assert found.next.timestamp() > wall
+
+
+async def test_a_job_that_is_refused_is_said_and_tried_again() -> None:
+    async with SmallCluster(CronJobController()) as cluster:
+        wrong: Manifest = {**TEMPLATE, "metadata": {"labels": {"a": "no label!"}}}
+        await cluster.create(CRON_JOB, "tick", spec={**spec(), "jobTemplate": wrong})
+        await cluster.pass_time(65, step=1)
+        assert [event["reason"] for event in await cluster.all(EVENT)] == ["FailedCreate"]
+        assert "lastScheduleTime" not in ((await cluster.get(CRON_JOB, "tick")).get("status") or {})
+        mended = {"metadata": {"labels": {"a": "label"}}}
+        await cluster.patch(CRON_JOB, "tick", {"spec": {"jobTemplate": mended}})
+        await cluster.pass_time(31, step=1)
+        assert len(await cluster.names(JOB)) == 1
+        assert "SuccessfulCreate" in {event["reason"] for event in await cluster.all(EVENT)}
+
+
+async def test_a_zone_within_the_schedule_is_followed_and_frowned_upon() -> None:
+    async with SmallCluster(CronJobController()) as cluster:
+        await cluster.create(CRON_JOB, "tick", spec=spec("TZ=Asia/Tokyo */1 * * * *"))
+        await cluster.pass_time(65, step=13)
+        assert len(await cluster.names(JOB)) == 1
+        assert "UnsupportedSchedule" in {event["reason"] for event in await cluster.all(EVENT)}
+
+
+async def test_a_job_deleted_by_somebody_leaves_the_active_list() -> None:
+    async with SmallCluster(CronJobController()) as cluster:
+        await cluster.create(CRON_JOB, "tick", spec=spec())
+        await cluster.pass_time(65, step=13)
+        (name,) = await cluster.names(JOB)
+        await cluster.delete(JOB, name)
+        assert not (await cluster.get(CRON_JOB, "tick"))["status"].get("active")
+        assert "StaleReference" in {event["reason"] for event in await cluster.all(EVENT)}
+        assert await cluster.names(JOB) == [], "a run that was started is not started again"

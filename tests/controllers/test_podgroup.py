@@ -86,3 +86,32 @@ async def test_a_group_deleted_by_mistake_comes_back() -> None:
         made = await cluster.create(POD, "p", spec=pod())
         await cluster.delete(POD_GROUP, f"podgroup-{uid_of(made)}")
         assert await cluster.names(POD_GROUP) == [f"podgroup-{uid_of(made)}"]
+
+
+async def test_a_pod_created_again_under_its_name_gets_a_group_of_its_own_at_once() -> None:
+    async with SmallCluster(PodGroupController()) as cluster:
+        before = await cluster.create(POD, "p", spec=pod())
+        await cluster.delete(POD, "p", grace=0)
+        after = await cluster.create(POD, "p", spec=pod())
+        assert uid_of(before) != uid_of(after)
+        assert await cluster.names(POD_GROUP) == [f"podgroup-{uid_of(after)}"]
+
+
+async def test_finished_pods_are_given_no_group() -> None:
+    async with SmallCluster() as cluster:
+        await cluster.create(POD, "p", spec=pod())
+        await cluster.patch(POD, "p", {"status": {"phase": "Succeeded"}}, "status")
+        cluster.start(PodGroupController())
+        await cluster.rest()
+        assert await cluster.names(POD_GROUP) == []
+        assert GROUP not in annotations_of(await cluster.get(POD, "p"))
+
+
+async def test_a_users_change_of_a_lone_pods_group_stays() -> None:
+    async with SmallCluster(PodGroupController()) as cluster:
+        made = await cluster.create(POD, "p", spec=pod())
+        name = f"podgroup-{uid_of(made)}"
+        await cluster.patch(POD_GROUP, name, {"spec": {"queue": "other", "minMember": 2}})
+        await cluster.patch(POD, "p", {"metadata": {"labels": {"touched": "yes"}}})
+        group = await cluster.get(POD_GROUP, name)
+        assert (group["spec"]["queue"], group["spec"]["minMember"]) == ("other", 2)

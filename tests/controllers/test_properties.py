@@ -21,7 +21,7 @@ from volcano.kube.reconciler import Brain
 
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LASTING = 40.0  # seconds in the end, for what waits for a moment
-happenings = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 11)), min_size=3, max_size=9)
+happenings = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 11)), min_size=3, max_size=9)
 worlds = pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 
 

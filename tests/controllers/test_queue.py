@@ -131,3 +131,63 @@ async def test_an_unchanged_queue_costs_no_write() -> None:
         before = cluster.registry.store.version
         await cluster.pass_time(30, step=10)
         assert cluster.registry.store.version == before
+
+
+async def test_a_closed_queue_stays_closed_whatever_appears_in_it() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        await command(cluster, "q", "CloseQueue")
+        await group(cluster, "late", "q", "Pending")
+        status = (await cluster.get(QUEUE, "q"))["status"]
+        assert (status["state"], status["pending"]) == ("Closed", 1)
+
+
+async def test_children_wait_for_a_parent_that_is_not_there() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "dept", spec={"parent": "root"})
+        await cluster.create(QUEUE, "team", spec={"parent": "dept"})
+        await command(cluster, "dept", "CloseQueue")
+        await cluster.delete(QUEUE, "dept")
+        assert await state(cluster, "team") == "Closed"
+        await cluster.create(QUEUE, "dept", spec={"parent": "root"})
+        assert [await state(cluster, name) for name in ("dept", "team")] == ["Open", "Open"]
+
+
+async def test_a_queue_in_an_unknown_state_moves_by_command_only() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        await cluster.patch(QUEUE, "q", {"status": {"state": "Unknown"}}, "status")
+        assert await state(cluster, "q") == "Unknown"
+        await command(cluster, "q", "OpenQueue")
+        assert await state(cluster, "q") == "Open"
+
+
+async def test_a_command_for_an_older_queue_of_the_same_name_is_dropped() -> None:
+    async with SmallCluster() as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        await command(cluster, "q", "CloseQueue")
+        await cluster.delete(QUEUE, "q")
+        await cluster.create(QUEUE, "q", spec={})
+        cluster.start(QueueController())
+        await cluster.rest()
+        assert await state(cluster, "q") == "Open"
+        assert await cluster.names(COMMAND) == []
+
+
+async def test_a_queue_created_again_while_groups_wait_for_it_opens_and_counts_them_at_once() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await cluster.create(QUEUE, "q", spec={})
+        await group(cluster, "a", "q", "Inqueue")
+        await cluster.delete(QUEUE, "q")
+        await cluster.create(QUEUE, "q", spec={})
+        status = (await cluster.get(QUEUE, "q"))["status"]
+        assert (status["state"], status["inqueue"]) == ("Open", 1)
+
+
+async def test_a_pod_group_created_again_is_counted_as_the_new_one() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        await group(cluster, "a", "default", "Running")
+        await cluster.delete(POD_GROUP, "a")
+        await group(cluster, "a", "default", "Pending")
+        status = (await cluster.get(QUEUE, "default"))["status"]
+        assert (status["running"], status["pending"]) == (0, 1)

@@ -20,8 +20,10 @@ from volcano.controllers.builtin.daemonset import DaemonSetController
 from volcano.controllers.builtin.deployment import DeploymentController
 from volcano.controllers.builtin.endpoints import EndpointsController
 from volcano.controllers.builtin.job import JobController as BatchJobController
+from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
 from volcano.controllers.builtin.replicaset import ReplicaSetController
 from volcano.controllers.builtin.statefulset import StatefulSetController
+from volcano.controllers.builtin.volumes import VolumeController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
@@ -43,6 +45,7 @@ from volcano.kube.kinds import (
     JOB_TEMPLATE,
     NAMESPACE,
     NODE,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_GROUP,
     QUEUE,
@@ -393,6 +396,16 @@ async def _service(cluster: SmallCluster, n: int) -> None:
     await cluster.create(SERVICE, "web", spec={"selector": LABELS, "ports": [{"port": 80}]})
 
 
+async def _claim(cluster: SmallCluster, n: int) -> None:
+    size = {"requests": {"storage": f"{1 + n % 2}Gi"}}
+    wanted = {"accessModes": ["ReadWriteOnce"], "resources": size, "storageClassName": ""}
+    await cluster.create(PERSISTENT_VOLUME_CLAIM, f"data{n % 2}", spec=wanted)
+
+
+async def _tainted(cluster: SmallCluster, n: int) -> None:
+    await cluster.patch(NODE, f"node-{n % 2}", {"spec": {"unschedulable": n % 3 == 0}})
+
+
 async def _workloads_seen(cluster: SmallCluster) -> Any:
     def counts(manifest: Manifest) -> Any:
         status = manifest.get("status") or {}
@@ -408,7 +421,17 @@ async def _workloads_seen(cluster: SmallCluster) -> Any:
             f"{owner and owner['kind']} {made['status']['phase']} {made['spec']['containers'][0]['image']}"
         )
         pods[place] = pods.get(place, 0) + 1
-    return workloads, slices, pods
+    claims = [
+        (c["metadata"]["name"], c["status"].get("phase")) for c in await cluster.all(PERSISTENT_VOLUME_CLAIM)
+    ]
+    nodes = [(n["metadata"]["name"], n["spec"].get("taints")) for n in await cluster.all(NODE)]
+    return (
+        workloads,
+        slices,
+        pods,
+        claims,
+        [(name, [t["key"] for t in taints or ()]) for name, taints in nodes],
+    )
 
 
 def simulated() -> Sequence[Brain]:
@@ -464,10 +487,22 @@ WORLDS = [
             DaemonSetController(),
             BatchJobController(),
             EndpointsController(),
+            VolumeController(),
+            NodeLifecycleController(),
         ),
-        (_deployment, _rollout, _stateful_set, _daemon_set, _batch_job, _service, _pod_gone),
+        (
+            _deployment,
+            _rollout,
+            _stateful_set,
+            _daemon_set,
+            _batch_job,
+            _service,
+            _pod_gone,
+            _claim,
+            _tainted,
+        ),
         _workloads_seen,
-        tale=((5, 0), (0, 3), (6, 1), (1, 2), (4, 1), (2, 2), (6, 0), (3, 0)),
+        tale=((5, 0), (0, 3), (6, 1), (1, 2), (4, 1), (2, 2), (6, 0), (7, 1), (3, 0), (8, 3), (8, 1)),
         beside=simulated,
         seconds=2,
     ),

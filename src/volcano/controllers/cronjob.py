@@ -81,6 +81,9 @@ class CronJobController(Reconciler):
             refused = done.work.operations[len(done.results)]
             if isinstance(refused, Create) and refused.kind == JOB:
                 self._refusals[done.work.key] = done.error.message
+                cron_job = self.index.get(CRON_JOB, done.work.key)
+                if cron_job is not None:
+                    self._notes.take_back(cron_job, "SuccessfulCreate", _created(refused.key.name))
         super().settle(done, now)
 
     def _refused(self, cron_job: Manifest, now: Instant) -> Iterable[Operation]:
@@ -143,7 +146,7 @@ class CronJobController(Reconciler):
         owner = controller_of(existing) if existing else None
         if existing is None:
             yield Create(JOB, job)
-            yield from self._notes.once(cron_job, CRON_JOB, "SuccessfulCreate", f"Created job {name}", now)
+            yield from self._notes.once(cron_job, CRON_JOB, "SuccessfulCreate", _created(name), now)
         elif owner is None or owner["uid"] != uid_of(cron_job):
             text = f"Job {name} exists and is not ours; this run is skipped"
             yield from self._said(cron_job, "ForeignJob", text, now)
@@ -236,6 +239,10 @@ def _job(cron_job: Manifest, at: datetime, zone: tzinfo) -> Manifest:
         },
         "spec": template.get("spec") or {},
     }
+
+
+def _created(job: str) -> str:
+    return f"Created job {job}"
 
 
 def _rfc3339(at: datetime, zone: tzinfo) -> str:

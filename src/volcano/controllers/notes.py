@@ -68,3 +68,7 @@ class Notebook:
             del self._said[next(iter(self._said))]
         self._said[said] = None
         return (note(about, kind, reason, message, now, source=self._source, warning=warning),)
+
+    def take_back(self, about: Manifest, reason: str, message: str) -> None:
+        """What was to be said did not come about: it may be said another time."""
+        self._said.pop((uid_of(about), reason, message), None)
