@@ -96,6 +96,17 @@ def test_min_resources_beyond_what_the_pods_ask_for_do_not_lock_a_job_out() -> N
     assert len(schedule(nodes=[node("n1", cpu=2)], jobs=[modest], plugins=PLUGINS).bound()) == 2
 
 
+def test_min_resources_do_not_wait_for_pods_that_something_else_holds_back() -> None:
+    held_back = pod("e-2", group="e", gates=["example.com/wait"])
+    result = schedule(
+        nodes=[node("n1", cpu=4)],
+        podgroups=[podgroup("e", min_member=2, min_resources=resources(cpu=3))],
+        pods=[pod("e-0", group="e"), pod("e-1", group="e"), held_back],
+        plugins=PLUGINS,
+    )
+    assert sorted(result.bound()) == ["e-0", "e-1"]
+
+
 def test_a_job_that_runs_gets_replacements_one_by_one() -> None:
     running = job("r", 3, min_available=1, min_resources=resources(cpu=3), on=["n1"])
     assert len(schedule(nodes=[node("n1", cpu=2)], jobs=[running], plugins=PLUGINS).bound()) == 1

@@ -104,7 +104,7 @@ class Gang(Plugin):
             return False
         if sum(job.count(status) for status in READY) >= max(job.min_available, 1):
             return False
-        within_reach = job.min_resources.clip(max=job.requested)
+        within_reach = job.min_resources.clip(max=job.requested - job.gated)
         return bool((self.ledger.allocated(job) + STEP < within_reach).any())
 
     # -- order -----------------------------------------------------------------------------------------------
