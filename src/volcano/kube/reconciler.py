@@ -21,7 +21,7 @@ log = Log("reconciler")
 FIRST_RETRY = 0.05
 LONGEST_RETRY = 30.0
 # Keys looked at in one step; others in the process get their turn before the rest.
-MOST_AT_ONCE = 256
+MOST_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)

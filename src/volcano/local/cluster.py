@@ -50,6 +50,7 @@ log = Log("local")
 
 RESTART_AFTER = 1.0  # seconds
 PATIENCE = 10.0
+WRITES_ABREAST = 32  # of our own parts together
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 IN_CLUSTER = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
 
@@ -109,7 +110,7 @@ class LocalCluster:
         table.follow(self.registry.store, served_by_crd)
         self.client = DirectClient(self.registry)
         self._hub = Hub(self.client, self.clock)
-        self._inner = DirectClient(self.registry, decode=self._hub.decode)
+        self._inner = DirectClient(self.registry, decode=self._hub.decode, abreast=WRITES_ABREAST)
         credentials = self._credentials()
         server = self._api_server(credentials)
         await server.start()

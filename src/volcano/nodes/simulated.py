@@ -33,7 +33,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 STOP_DURATION = "volcano.sh/sim-stop-duration"
 RETRY = 1.0
 # Pods and nodes looked after in one step; others in the process get their turn before the rest.
-MOST_AT_ONCE = 256
+MOST_AT_ONCE = 32
 
 
 @dataclass(slots=True)
