@@ -87,13 +87,17 @@ SERVICES: tuple[Service, ...] = (
 # What a rule meets in a text where it expects a list, and the like: rules are written for what passed the schema.
 MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 BY_PATH: Mapping[str, Service] = {service.path: service for service in SERVICES}
+_ABOUT: Mapping[Kind, tuple[Service, ...]] = {
+    kind: tuple(service for service in SERVICES if service.kind == kind)
+    for kind in {service.kind for service in SERVICES}
+}
 
 
 def complete(request: Request) -> Manifest | None:
     """The object with its defaults; unchanged where no defaults apply."""
     manifest = request.new
-    for service in SERVICES:
-        if service.defaults and service.kind == request.kind and request.operation in service.operations:
+    for service in _ABOUT.get(request.kind, ()):
+        if service.defaults and request.operation in service.operations:
             manifest = completed(service, replace(request, new=manifest))
     return manifest
 
@@ -102,8 +106,8 @@ def complaints(request: Request) -> list[Complaint]:
     """Everything wrong with the write under review."""
     return [
         complaint
-        for service in SERVICES
-        if service.complaints and service.kind == request.kind and request.operation in service.complaints
+        for service in _ABOUT.get(request.kind, ())
+        if service.complaints and request.operation in service.complaints
         for complaint in judged(service, request)
     ]
 
@@ -131,4 +135,4 @@ def judged(service: Service, request: Request) -> list[Complaint]:
 
 def governed(kind: Kind) -> bool:
     """Whether any rule is about this kind."""
-    return any(service.kind == kind for service in SERVICES)
+    return kind in _ABOUT
