@@ -88,6 +88,12 @@ def test_on_a_narrow_terminal_the_widest_column_gives_way(room: int) -> None:
     assert "…" in drawn[2]
 
 
+def test_headers_give_way_before_values() -> None:
+    columns = (Column("Name", lambda row: row[0]), Column("Succeeded", lambda row: row[1]))
+    layout = Layout(columns, [("some-name", "1")], terminal=True, colour=False, room=15)
+    assert [layout.header(), layout.row(("some-name", "1"))] == ["Name       Suc…", "some-name  1"]
+
+
 def test_phases_are_coloured_only_when_asked() -> None:
     assert "\x1b" not in "".join(lines(terminal=True))
     header, running, _ = lines(terminal=True, colour=True)

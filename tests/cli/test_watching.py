@@ -114,6 +114,6 @@ async def test_a_filter_holds_while_watching(embedded: Embedded, kubeconfig: Pat
 
 @pytest.mark.parametrize("noun", ["job", "queue", "jobflow", "jobtemplate", "pod", "podgroup"])
 def test_every_list_takes_the_same_flags(noun: str) -> None:
-    words = f"{noun} list -w -l a=b --sort-by .metadata.name -o wide --no-headers"
-    parsed = parser_of("vcctl").parse_args(words.split() + ([] if noun == "queue" else ["-A"]))
+    words = f"{noun} list -w -l a=b --sort-by .metadata.name -o wide --no-headers -A"
+    parsed = parser_of("vcctl").parse_args(words.split())
     assert (parsed.watch, parsed.label_selector, parsed.output) == (True, "a=b", "wide")

@@ -36,10 +36,21 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_list(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> None:
-    """What every list takes."""
+    """What every list takes. Where there are no namespaces, asking for all of them changes nothing."""
     if namespaced:
         add_namespace(parser)
-        parser.add_argument("-A", "--all-namespaces", action="store_true", help="list every namespace's")
+    add_everywhere(parser, hidden=not namespaced)
+    add_list_alone(parser)
+
+
+def add_everywhere(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
+    """`-A`."""
+    text = argparse.SUPPRESS if hidden else "list every namespace's"
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help=text)
+
+
+def add_list_alone(parser: argparse.ArgumentParser) -> None:
+    """What every list takes, but for the namespace."""
     parser.add_argument(
         "-l", "--label-selector", default="", metavar="SELECTOR", help="only those with labels"
     )

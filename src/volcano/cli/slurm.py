@@ -60,8 +60,8 @@ def vjobs_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--selector", default="", metavar="TEXT", help="only jobs with this text in their name"
     )
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list every namespace's")
-    flags.add_list(parser, namespaced=False)
+    flags.add_everywhere(parser)
+    flags.add_list_alone(parser)
 
 
 async def vjobs(arguments: argparse.Namespace, session: Session) -> int:

@@ -8,6 +8,7 @@ from volcano.cli.colours import paint, style_of
 
 GAP = 2
 NARROWEST = 6
+SHORTEST_HEADER = 4
 
 # The width of a column, from its header and its values.
 Width = Callable[[str, Sequence[str]], int]
@@ -53,8 +54,9 @@ class Layout:
         self._terminal = terminal
         cells = [[column.value(row) for row in rows] for column in columns]
         if terminal:
-            natural = [max(map(len, (c.header, *values))) for c, values in zip(columns, cells, strict=True)]
-            self._widths = _fitted(natural, room - GAP * (len(columns) - 1))
+            headers = [len(column.header) for column in columns]
+            values = [max(map(len, column), default=0) for column in cells]
+            self._widths = _fitted(headers, values, room - GAP * (len(columns) - 1))
         else:
             self._widths = [c.width(c.header, values) for c, values in zip(columns, cells, strict=True)]
 
@@ -88,11 +90,16 @@ def _apart(cells: Sequence[str]) -> str:
     return "".join(cell if cell.endswith(" ") else f"{cell} " for cell in others) + last
 
 
-def _fitted(natural: Sequence[int], room: int) -> list[int]:
-    """The widths cut down to the room there is: the widest give way first, none below a few characters."""
-    widths = list(natural)
-    while sum(widths) > room and max(widths) > NARROWEST:
-        widths[widths.index(max(widths))] -= 1
+def _fitted(headers: Sequence[int], values: Sequence[int], room: int) -> list[int]:
+    """The widths cut down to the room there is: headers give way to their values first, then the widest column."""
+    widths = [max(pair) for pair in zip(headers, values, strict=True)]
+    floors = [max(value, min(header, SHORTEST_HEADER)) for header, value in zip(headers, values, strict=True)]
+    for least in (floors, [NARROWEST] * len(widths)):
+        while sum(widths) > room:
+            place = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
+            if widths[place] <= least[place]:
+                break
+            widths[place] -= 1
     return widths
 
 
