@@ -13,7 +13,9 @@ from volcano.admission.rules import complete
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 
-AFFINITY: Manifest = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}
+AFFINITY: Manifest = {
+    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+}
 
 
 def text(**group: object) -> str:

@@ -7,8 +7,16 @@ from typing import Any
 import pytest
 
 from tests.admission.test_rules import found, job, queue, review, task
+from volcano.admission.plugins import NUMBERS, SWITCHES
 from volcano.admission.review import Settings
 from volcano.admission.rules import complete
+from volcano.controllers.job.plugins.mpi import Mpi
+from volcano.controllers.job.plugins.plugin import Plugin
+from volcano.controllers.job.plugins.pytorch import Pytorch
+from volcano.controllers.job.plugins.ray import Ray
+from volcano.controllers.job.plugins.ssh import Ssh
+from volcano.controllers.job.plugins.svc import Svc
+from volcano.controllers.job.plugins.tensorflow import Tensorflow
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
@@ -272,3 +280,35 @@ def test_a_pod_that_asks_for_the_gate_gets_it_once_where_the_gate_is_on() -> Non
     again = complete(review(POD, gated, settings=Settings(gate_queue_admission=True)))
     assert again == gated
     assert complete(review(POD, pod)) == pod
+
+
+@pytest.mark.parametrize(
+    ("plugins", "text"),
+    [
+        pytest.param({"ssh": ["--colour=blue"]}, "", id="g4 an unknown argument is harmless"),
+        pytest.param({"ssh": ["--ssh-port=-10"]}, "", id="g5 a port out of range means the default"),
+        pytest.param({"ssh": ["--ssh-port=ssh"]}, "whole number", id="a port that is none"),
+        pytest.param({"pytorch": ["--port", "x"]}, "whole number", id="in two words"),
+        pytest.param({"svc": ["--disable-network-policy"]}, "", id="a switch alone"),
+        pytest.param({"svc": ["--disable-network-policy=yes"]}, "true or false", id="a switch that is none"),
+    ],
+)
+def test_arguments_of_plugins_that_could_never_be_read_are_refused(plugins: Manifest, text: str) -> None:
+    complaints = found(review(JOB, job(plugins=plugins)))
+    assert any(text in message for message in complaints.values()) if text else complaints == {}
+
+
+def test_admission_knows_the_flags_that_the_plugins_read() -> None:
+    plugins: tuple[tuple[str, type[Plugin]], ...] = (
+        ("mpi", Mpi),
+        ("pytorch", Pytorch),
+        ("ray", Ray),
+        ("ssh", Ssh),
+        ("svc", Svc),
+        ("tensorflow", Tensorflow),
+    )
+    for plugin, kind in plugins:
+        switches = {name for name, default in kind.defaults.items() if isinstance(default, bool)}
+        numbers = {name for name, default in kind.defaults.items() if isinstance(default, int)} - switches
+        assert set(SWITCHES.get(plugin, ())) == switches, plugin
+        assert set(NUMBERS.get(plugin, ())) == numbers, plugin

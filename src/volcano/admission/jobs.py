@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import Complaint, Request
 from volcano.kube.kinds import QUEUE
@@ -84,7 +85,6 @@ def check_new_job(request: Request) -> Iterable[Complaint]:
     if not tasks:
         yield Complaint("spec.tasks", "No task specified in job spec; give at least one")
         return
-    yield from _check_mpi_master(spec, tasks)
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
     seen: set[str] = set()
     for index, task in enumerate(tasks):
@@ -98,12 +98,7 @@ def check_new_job(request: Request) -> Iterable[Complaint]:
     yield from _check_name(job)
     yield from _check_total(spec, tasks, "should not be greater than total replicas in tasks")
     yield from check_policies(spec.get("policies") or (), "spec.policies")
-    for name in spec.get("plugins") or {}:
-        if name not in request.settings.job_plugins and "." not in name:
-            known = ", ".join(sorted(request.settings.job_plugins))
-            yield Complaint(
-                f"spec.plugins[{name}]", f"unable to find job plugin: {name}; choose from {known}"
-            )
+    yield from check_plugins(spec, tasks, request.settings.job_plugins)
     yield from _check_volumes(spec.get("volumes") or ())
     yield from _check_queue(request, spec.get("queue") or DEFAULT_QUEUE)
     yield from _check_dependencies(tasks)
@@ -193,27 +188,6 @@ def _check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
         text = f"'MinAvailable' is not equal to MinPartitions*PartitionSize: {minimum} is not {least}*{size}"
         yield Complaint(here, text)
     yield from check_topology(policy.get("networkTopology"), f"{here}.networkTopology")
-
-
-def _check_mpi_master(spec: Mapping[str, Any], tasks: list[Manifest]) -> Iterable[Complaint]:
-    plugins = spec.get("plugins") or {}
-    if "mpi" not in plugins:
-        return
-    master = _argument(plugins["mpi"] or (), "master") or "master"
-    if all(task.get("name") != master for task in tasks):
-        names = ", ".join(str(task.get("name")) for task in tasks)
-        text = f"The specified mpi master task was not found: {master!r} is not among the tasks {names}"
-        yield Complaint("spec.plugins[mpi]", text)
-
-
-def _argument(arguments: Iterable[str], name: str) -> str:
-    """The value of a plugin's argument, given as `--name=value`, `-name=value` or `--name value`."""
-    words = [str(argument) for argument in arguments]
-    for place, word in enumerate(words):
-        flag, equals, value = word.partition("=")
-        if flag in (f"--{name}", f"-{name}"):
-            return value if equals else next(iter(words[place + 1 :]), "")
-    return ""
 
 
 def _check_pod_name(job: Manifest, task: Mapping[str, Any], index: int, path: str) -> Iterable[Complaint]:
