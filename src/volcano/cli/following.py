@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Any
 
 from volcano.apiserver.tables.reading import at, items, number
 from volcano.cli.naming import find
@@ -147,7 +148,7 @@ async def ticking(progress: Progress, session: Session) -> None:
         progress.tick()
 
 
-async def ended(task: "asyncio.Task[None]") -> None:
+async def ended(task: "asyncio.Task[Any]") -> None:
     """Cancels a task and waits for its end."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
