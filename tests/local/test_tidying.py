@@ -1,0 +1,45 @@
+"""The garbage collector leaves a cluster's objects alone while it is at work, and is as before when it is gone."""
+
+import asyncio
+import gc
+
+import pytest
+
+from volcano.local import tidying
+from volcano.local.tidying import THRESHOLDS, Tidying
+
+
+def test_the_policy_ends_with_the_cluster() -> None:
+    before = gc.get_threshold()
+    policy = Tidying()
+    policy.begin()
+    assert gc.get_threshold() == THRESHOLDS
+    assert gc.get_freeze_count() > 0
+    policy.end()
+    assert gc.get_threshold() == before
+    assert gc.get_freeze_count() == 0
+
+
+async def test_garbage_goes_when_the_process_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tidying, "LOOK_EVERY", 0.01)
+    monkeypatch.setattr(tidying, "IDLE", 1e9)
+    gone: list[str] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            gone.append("cycle")
+
+    policy = Tidying()
+    policy.begin()
+    running = asyncio.create_task(policy.run())
+    try:
+        Cycle()
+        async with asyncio.timeout(5):
+            while not gone:
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        policy.end()
