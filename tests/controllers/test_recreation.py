@@ -57,7 +57,8 @@ async def bound(cluster: SmallCluster) -> bool:
 async def counted(cluster: SmallCluster) -> bool:
     """The group runs, and its queue knows."""
     phase = (await cluster.get(POD_GROUP, "g"))["status"].get("phase")
-    return phase == "Running" and (await cluster.get(QUEUE, "q"))["status"].get("running") == 1
+    running = (await cluster.get(QUEUE, "q"))["status"].get("running")
+    return bool(phase == "Running" and running == 1)
 
 
 async def test_a_gang_and_its_queue_made_again_run_at_once() -> None:

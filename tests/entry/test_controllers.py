@@ -9,7 +9,7 @@ import pytest
 
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
-from volcano.entry.controllers import check_controllers, is_enabled, manage, parse
+from volcano.entry.controllers import check_controllers, is_enabled, is_gated, manage, parse
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import LEASE, NAMESPACE, QUEUE
 
@@ -101,6 +101,20 @@ def test_flags_that_make_no_sense_end_the_program_with_a_reason(
 def test_which_controllers_a_list_switches_on(name: str, wanted: Sequence[str], runs: bool) -> None:
     assert check_controllers(wanted) == ""
     assert is_enabled(name, wanted) is runs
+
+
+@pytest.mark.parametrize(
+    ("gates", "name", "off"),
+    [
+        ("", "cronjob-controller", False),
+        ("CronVolcanoJobSupport=false", "cronjob-controller", True),
+        ("CronVolcanoJobSupport=false", "job-controller", False),
+        ("WorkLoadSupport=true,VolcanoJobSupport=False", "cronjob-controller", True),
+        ("VolcanoJobSupport=true", "job-controller", False),
+    ],
+)
+def test_feature_gates_switch_controllers_off(gates: str, name: str, off: bool) -> None:
+    assert is_gated(name, parse([f"--feature-gates={gates}"]).feature_gates) is off
 
 
 @contextlib.asynccontextmanager

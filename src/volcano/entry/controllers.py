@@ -48,6 +48,11 @@ CONTROLLERS: Mapping[str, Make] = {
         release=os.environ.get("HELM_RELEASE_NAME") or "volcano",
     ),
 }
+# Controllers that a feature gate switches off.
+GATES: Mapping[str, tuple[str, ...]] = {
+    "job-controller": ("VolcanoJobSupport",),
+    "cronjob-controller": ("VolcanoJobSupport", "CronVolcanoJobSupport"),
+}
 # Deleting finished jobs is part of the job controller; the name only switches it.
 SWITCHES = ("gc-controller",)
 
@@ -93,7 +98,19 @@ def _parser() -> argparse.ArgumentParser:
     ):
         parser.add_argument(f"--worker-threads{name}", type=int, default=default, help=workers)
     parser.add_argument("--max-requeue-num", type=int, default=15, help="accepted for Volcano's sake")
-    parser.add_argument("--feature-gates", default="", help="accepted for Volcano's sake")
+    parser.add_argument(
+        "--feature-gates",
+        default="",
+        help="VolcanoJobSupport=false and CronVolcanoJobSupport=false switch controllers off; others have no effect",
+    )
+    for name in (
+        "scheduler-configs",
+        "shard-sync-period",
+        "sharding-configmap",
+        "sharding-configmap-namespace",
+    ):
+        parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)  # of a controller not built here
+    process.add_switch(parser, "--enable-node-event-trigger", default=True, help=argparse.SUPPRESS)
     process.add_ignored_flags(parser)
     return parser
 
@@ -123,6 +140,14 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
     return "*" in wanted
 
 
+def is_gated(name: str, feature_gates: str) -> bool:
+    """Whether `Gate=false,...` switches a controller off."""
+    off = {
+        gate.partition("=")[0].strip() for gate in feature_gates.split(",") if gate.lower().endswith("=false")
+    }
+    return any(gate in off for gate in GATES.get(name, ()))
+
+
 async def _run(arguments: argparse.Namespace) -> None:
     clock = SystemClock()
     async with AsyncExitStack() as stack:
@@ -137,7 +162,7 @@ async def manage(arguments: argparse.Namespace, client: Client, clock: Clock) ->
     brains = [
         make(arguments, registry)
         for name, make in CONTROLLERS.items()
-        if is_enabled(name, arguments.controllers)
+        if is_enabled(name, arguments.controllers) and not is_gated(name, arguments.feature_gates)
     ]
     waiting: set[str] = set()  # whom the leader waits for; who does not lead is ready to
     health = process.Health(
