@@ -50,8 +50,9 @@ def explain(error: Exception) -> CommandError:
         if isinstance(error, (api.Unauthorized, api.Forbidden, api.Unavailable, api.Timeout)):
             return NoServer(error.message)
         if isinstance(error, api.NotFound):
-            if not error.name and "the server could not find the requested resource" in error.message:
-                return NoServer(f"{error.message}; are Volcano's custom resource definitions installed?")
+            if not error.name:  # not an object is missing, but its kind
+                said = error.message.strip()
+                return NoServer(f"{said}; are Volcano's custom resource definitions installed?")
             return Missing(error.message)
         return CommandError(error.message)
     if isinstance(error, OSError):

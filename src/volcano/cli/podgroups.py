@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from volcano.cli import flags, naming
 from volcano.cli.errors import Missing, near
@@ -15,7 +16,7 @@ from volcano.cli.tables import Column, Layout
 from volcano.cli.times import age
 from volcano.kube.client import Query
 from volcano.kube.errors import NotFound
-from volcano.kube.kinds import EVENT, POD, POD_GROUP
+from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP
 from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, owners_of
 from volcano.kube.names import GROUP_NAME
 
@@ -86,11 +87,21 @@ async def find(session: Session, key: Key) -> Manifest:
     for group in groups:
         if key.name in _owners(group):
             return dict(group)
+    if phase := await _phase_of_job(session, key):
+        raise Missing(f"job {key.name!r} has no podgroup: the job is {phase}")
     known = [name for group in groups for name in (_name(group), *_owners(group))]
     raise Missing(
         f"there is no podgroup {key.name!r}, nor one of a job of that name, in namespace {key.namespace!r}"
         + near(key.name, known)
     )
+
+
+async def _phase_of_job(session: Session, key: Key) -> str:
+    """The phase of the job of this name, which may have given its PodGroup up; empty when there is no such job."""
+    with suppress(NotFound):
+        job = await session.client.get(JOB, key)
+        return str(((job.get("status") or {}).get("state") or {}).get("phase") or "new")
+    return ""
 
 
 def _columns(now: float) -> Sequence[Column]:

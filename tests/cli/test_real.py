@@ -1,0 +1,104 @@
+"""The same commands against a real kube-apiserver, with our programs behind it."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.cli.conftest import Vcctl
+from tests.k8s import test_programs as harness
+from tests.k8s.control_plane.cluster import RealCluster
+from tests.k8s.test_programs import NAMESPACE, Programs, until
+
+pytestmark = pytest.mark.k8s
+
+programs = harness.programs  # the fixture
+
+
+@pytest.fixture
+def real(run_command: Vcctl, programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Vcctl:
+    """Runs a command line against the real server."""
+    monkeypatch.setenv("KUBECONFIG", str(programs.cluster.kubeconfig))
+    return run_command
+
+
+@pytest.fixture
+def becomes(real: Vcctl, programs: Programs) -> Callable[[str, str], None]:
+    """Waits for a job's phase."""
+    phase = "jsonpath={.status.state.phase}"
+
+    def wait(job: str, wanted: str) -> None:
+        until(lambda: real("job", "view", job, "-n", NAMESPACE, "-o", phase).out.strip() == wanted, programs)
+
+    return wait
+
+
+def test_a_job_from_run_to_delete(real: Vcctl, becomes: Callable[[str, str], None]) -> None:
+    assert real("job", "list", "-n", NAMESPACE).out == "No resources found\n"
+    ran = real("job", "run", "-N", "told", "-n", NAMESPACE, "-r", "2")
+    assert (ran.code, ran.out) == (0, "run job told successfully\n")
+    becomes("told", "Completed")
+    header, row = real("job", "list", "-n", NAMESPACE).lines
+    assert header.startswith("Name   Creation       Phase       JobType")
+    assert row.split()[2:5] == ["Completed", "Batch", "2"]
+    view = real("job", "view", "told", "-n", NAMESPACE)
+    assert "    Phase:\tCompleted" in view.lines
+    assert len(real("pod", "list", "-j", "told", "-n", NAMESPACE, "-o", "name").lines) == 2
+    group = real("podgroup", "describe", "told", "-n", NAMESPACE)
+    assert (group.code, group.out) == (3, "")
+    assert "job 'told' has no podgroup: the job is Completed" in group.err
+    deleted = real("job", "delete", "told", "-n", NAMESPACE)
+    assert (deleted.code, deleted.out) == (0, "delete job told successfully\n")
+
+
+def test_a_job_is_suspended_and_resumed(real: Vcctl, becomes: Callable[[str, str], None]) -> None:
+    real("job", "run", "-N", "held", "-n", NAMESPACE)
+    becomes("held", "Running")
+    assert "Owner:            Job/held" in real("podgroup", "describe", "held", "-n", NAMESPACE).lines
+    assert real("job", "suspend", "-N", "held", "-n", NAMESPACE).code == 0
+    becomes("held", "Aborted")
+    assert real("job", "resume", "-N", "held", "-n", NAMESPACE).code == 0
+    becomes("held", "Completed")
+
+
+def test_a_queue_from_create_to_delete(real: Vcctl, programs: Programs) -> None:
+    state = ("queue", "get", "-n", "real", "-o", "jsonpath={.status.state}")
+    assert real("queue", "create", "-n", "real", "-w", "3", "--capability", "cpu=4").code == 0
+    until(lambda: real(*state).out == "Open", programs)
+    assert real("queue", "update", "real", "--capability", "memory=1Gi").code == 0
+    assert real("queue", "get", "real", "-o", "jsonpath={.spec.capability}").out == '{"memory":"1Gi"}'
+    assert any(line.split()[:2] == ["real", "3"] for line in real("queue", "list").lines)
+    assert real("queue", "operate", "-n", "real", "-a", "close").code == 0
+    until(lambda: real(*state).out == "Closed", programs)
+    assert real("queue", "delete", "-n", "real").code == 0
+    assert real("queue", "get", "-n", "real").code == 3
+
+
+def test_slurms_commands(real: Vcctl) -> None:
+    assert real("-n", "slurm", "-N", NAMESPACE, "-c", "sleep 1", program="vsub").code == 0
+    assert real("-n", "slurm", "-N", NAMESPACE, program="vjobs").lines[0] == "Name:       \tslurm"
+    assert real("-n", "slurm", "-N", NAMESPACE, program="vcancel").code == 0
+    assert real("-n", "default", program="vqueues").lines[1].split()[0] == "default"
+
+
+def test_refusals_have_the_same_codes(real: Vcctl) -> None:
+    wrong = real("job", "view", "-N", "tolld", "-n", NAMESPACE)
+    assert (wrong.code, wrong.out) == (3, "")
+    assert "job 'tolld' not found" in wrong.err
+    forbidden = real("job", "list", "-n", NAMESPACE, "--as", "eve")
+    assert (forbidden.code, forbidden.out) == (4, "")
+    assert 'User "eve" cannot list resource "jobs"' in forbidden.err
+    assert real("job", "list", "--token", "wrong").code == 4
+    refused = real("job", "run", "-N", "x", "-n", NAMESPACE, "-m", "3")
+    assert (refused.code, refused.out) == (1, "")
+    assert "minAvailable" in refused.err
+
+
+def test_without_our_definitions_the_hint_is_to_install_them(
+    real_apiserver: RealCluster, run_command: Vcctl
+) -> None:
+    kubeconfig = ("--kubeconfig", str(real_apiserver.kubeconfig))
+    if run_command("jobflow", "list", *kubeconfig).code == 0:
+        pytest.skip("another test has installed them on this server")
+    result = run_command("jobflow", "list", *kubeconfig)
+    assert (result.code, result.out) == (4, "")
+    assert "are Volcano's custom resource definitions installed?" in result.err
