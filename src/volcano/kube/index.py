@@ -63,6 +63,7 @@ class Index:
                     return False
                 del self._gone[kind, key]
         if known is not None and same and version_of(known) == version:
+            self._objects[kind][key] = manifest  # the same, but the copy that others in the process have, too
             return False
         self._put(kind, key, known, manifest)
         return True

@@ -127,7 +127,8 @@ class SimulatedNodes:
         if event_type is EventType.DELETED or name not in self._nodes:
             return
         if known is not None:
-            if version_of(known.manifest) < version_of(manifest):
+            # At the same version it is the copy that others in the process have, too.
+            if version_of(known.manifest) <= version_of(manifest):
                 known.manifest = manifest
                 if is_deleting(manifest):
                     self._ready[key] = None
@@ -264,8 +265,7 @@ class SimulatedNodes:
                 state.manifest = result
                 if is_deleting(result):
                     self._ready[key] = None
-            if state.memory.finished:
-                state.reported = None
+            state.reported = None  # the manifest says it now
 
     def _settle_node(self, key: tuple[object, ...], done: Done, now: Instant) -> None:
         what, name = str(key[0]), str(key[1])
