@@ -26,6 +26,17 @@ VOTES = {
 }
 LED = frozenset(("job_order", "task_order"))  # what a leading plugin decides before all others
 
+NOMINATIONS = "nominations"  # under which name missed ones are remembered between cycles
+
+
+def nomination(task: Task) -> str:
+    """What a task's nomination is known by; another node is another nomination."""
+    return f"{task.uid}@{task.nominated}"
+
+
+def _nominated(job: Job) -> list[Task]:
+    return [task for task in job.by_status.get(Status.PENDING, ()) if task.nominated]
+
 
 class Policy:
     """What the plugins, tier by tier, answer together."""
@@ -98,16 +109,33 @@ class Policy:
 
     def _owed(self, queue: str) -> bool:
         """Whether room was made for a job of this queue that it has neither got nor, in this cycle, failed to use."""
-        if self._promised is None:
-            self._promised = {}
-            for job in self.session.active_jobs():
-                if any(task.nominated for task in job.by_status.get(Status.PENDING, ())):
-                    self._promised.setdefault(job.queue, []).append(job)
         tally, failed = self.session.ledger.tally, self.session.verdicts
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
-            for job in self._promised.get(queue, ())
+            for job in self._promises().get(queue, ())
         )
+
+    def _promises(self) -> dict[str, list[Job]]:
+        """The jobs for which others were evicted, by queue."""
+        if self._promised is None:
+            self._promised = {}
+            missed = set(self.session.snapshot.memory.get(NOMINATIONS, ()))
+            for job in self.session.active_jobs():
+                if any(nomination(task) not in missed for task in _nominated(job)):
+                    self._promised.setdefault(job.queue, []).append(job)
+        return self._promised
+
+    def missed_nominations(self) -> list[str]:
+        """Nominations of tasks that had their room and did not use it: it is owed to them no more."""
+        snapshot, status = self.session.snapshot, self.session.ledger.status
+        missed = []
+        for job in self.session.active_jobs():
+            for task in _nominated(job):
+                row = snapshot.row_of.get(task.nominated)
+                being_freed = row is not None and bool(snapshot.releasing[row].any())
+                if status(task) is Status.PENDING and not being_freed:
+                    missed.append(nomination(task))
+        return missed
 
     def job_order(self, job: Job) -> tuple[Any, ...]:
         """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the job is touched."""
@@ -115,7 +143,8 @@ class Policy:
         known = self._job_keys.get(job.uid)
         if known is not None and known[0] == version:
             return known[1]
-        key = (*reducers.order(self.asked("job_order"), job), job.created, job.uid)
+        owed = job in self._promises().get(job.queue, ())
+        key = (not owed, *reducers.order(self.asked("job_order"), job), job.created, job.uid)
         self._job_keys[job.uid] = (version, key)
         return key
 

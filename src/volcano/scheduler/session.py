@@ -18,7 +18,7 @@ from volcano.scheduler.explain import Misfit, Verdict, misfitted
 from volcano.scheduler.ledger import Ledger
 from volcano.scheduler.nodetable import Columns, NodeTable
 from volcano.scheduler.placement import Placer
-from volcano.scheduler.policy import Policy
+from volcano.scheduler.policy import NOMINATIONS, Policy
 from volcano.scheduler.readings import Reading
 
 log = Log("session")
@@ -135,7 +135,9 @@ class Session:
 
     def close(self) -> dict[str, Any]:
         """Ends the cycle; returns what plugins want to remember."""
-        memory = {}
+        memory: dict[str, Any] = {}
+        if missed := self.policy.missed_nominations():
+            memory[NOMINATIONS] = missed
         for plugin in self.policy.plugins:
             plugin.close()
             kept = plugin.remember()

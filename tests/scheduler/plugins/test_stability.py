@@ -81,8 +81,10 @@ class Nominating(Kubelet):
 @given(trees(), st.sampled_from(QUEUE_PLUGINS), st.booleans())
 def test_without_change_from_outside_trees_come_to_rest(world: World, plugin: Any, together: bool) -> None:
     kubelet, chosen = Nominating(copy.deepcopy(world)), setup(plugin, together=together)
+    memory = None
     for number in range(10):
-        outcome = schedule(kubelet.cluster.snapshot(START + number, number), chosen)
+        outcome = schedule(kubelet.cluster.snapshot(START + number, number, memory), chosen)
+        memory = outcome.memory
         assert outcome.faults == {}
         if not kubelet.settle(outcome):
             return
@@ -135,3 +137,23 @@ def test_room_that_was_made_for_a_job_is_not_taken_by_a_more_important_queue() -
     snapshot = cluster_of(nodes=[node("n1", cpu=2)], queues=queues, jobs=jobs).snapshot(START, 1, None)
     outcome = schedule(snapshot, setup("capacity", together=False))
     assert [each.name for each in outcome.decisions if isinstance(each, Bind)] == ["new-worker-0"]
+
+
+def test_room_that_was_missed_is_owed_to_nobody() -> None:
+    """A nomination nobody used, with nothing being freed on its node any more, does not put its queue first."""
+    queues = [queue("root"), queue("first", priority=9), queue("owner", deserved=resources(cpu=1))]
+    jobs = [
+        job("large", 1, cpu=9, queue="owner", nominated="n1"),
+        job("small", 1, queue="owner"),
+        job("f", 1, queue="first"),
+    ]
+    cluster = cluster_of(nodes=[node("n1", cpu=1)], queues=queues, jobs=jobs)
+    chosen = setup("capacity", together=False, actions=("allocate",))
+
+    def bound(memory: Any) -> tuple[list[str], Any]:
+        outcome = schedule(cluster.snapshot(START, 1, memory), chosen)
+        return [each.name for each in outcome.decisions if isinstance(each, Bind)], outcome.memory
+
+    _, memory = bound(None)
+    assert memory["nominations"] == ["uid-default-large-worker-0@n1"]
+    assert bound(memory)[0] == ["f-worker-0"]

@@ -252,7 +252,7 @@ class Capacity(Plugin):
         return self._evens_out(hunt, task, queue, held[queue])
 
     def _evens_out(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
-        """Whether the taker, with its task, would not hold a larger part of its share than the giver does now.
+        """Whether the taker, with its task, would hold a smaller part of its share than the giver does now.
 
         Otherwise the giver could come back for it, and the taker again, for ever.
         """
@@ -267,7 +267,7 @@ class Capacity(Plugin):
             for column, amount in self.holdings.parts(hunt.task.shape)
             if taken.item(column) >= STEP
         ]
-        return max(takes, default=0.0) <= max(gives) + HAIR
+        return max(takes, default=0.0) < max(gives) - HAIR
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         entitlement = self.deserved[name]
