@@ -26,13 +26,17 @@ def bar(gauge: Gauge, width: int) -> list[tuple[str, str]]:
     if width <= 0:
         return []
     cells = _cells(gauge, width)
-    for mark, amount in (
-        (CAPABILITY, gauge.capability),
-        (GUARANTEE, gauge.guarantee),
-        (DESERVED, gauge.deserved),
+    # Where marks meet, the floor moves one to the left and the ceiling one to the right of what is due.
+    for mark, amount, aside in (
+        (DESERVED, gauge.deserved, 0),
+        (GUARANTEE, gauge.guarantee, -1),
+        (CAPABILITY, gauge.capability, 1),
     ):
         if amount is not None and amount > 0 and gauge.total > 0:
-            cells[min(int(amount / gauge.total * width), width - 1)] = (mark, STYLES[mark])
+            place = min(int(min(amount / gauge.total, 1.0) * width), width - 1)
+            if cells[place][0] in STYLES and 0 <= place + aside < width:
+                place += aside
+            cells[place] = (mark, STYLES[mark])
     return _joined(cells)
 
 

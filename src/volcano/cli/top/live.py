@@ -10,9 +10,10 @@ from rich.text import Text
 
 from volcano.cli.session import Session
 from volcano.cli.top.board import Board, board
+from volcano.cli.top.columns import Pieces
 from volcano.cli.top.feed import Feed, Trouble, followed, troubles
 from volcano.cli.top.keyboard import listening
-from volcano.cli.top.screen import Pieces, identities, render
+from volcano.cli.top.screen import identities, render
 from volcano.cli.top.view import View, press
 
 DRAWN_EVERY = 1.0  # seconds, for the ages and the clock
