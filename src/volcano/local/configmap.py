@@ -7,6 +7,7 @@ from volcano.kube.mirror import Mirror
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.reconciler import Watch
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
+from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.source import ConfigSource
 
 
@@ -16,6 +17,7 @@ class ConfigMapSource(ConfigSource):
     def __init__(self, client: Client, text: str | None) -> None:
         super().__init__(text, file=f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_NAME}")
         self._client = client
+        self.ports = {"extender": HttpPort()}
 
     async def follow(self, clock: Clock) -> None:
         watch = Watch(CONFIG_MAP, namespace=SYSTEM_NAMESPACE, fields=f"metadata.name={CONFIG_NAME}")
