@@ -106,6 +106,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         health = process.Health(
             ready={
                 "config": lambda: source.error if source.current is None else "",
+                "plugins": lambda: "; ".join(scheduler.troubles),
                 "caches": lambda: "" if scheduler.synced else "waiting for the cluster to be listed",
             }
         )

@@ -1,27 +1,59 @@
 """One cycle as a pure function: the same snapshot and configuration give the same outcome."""
 
-from collections.abc import Callable
-
+from volcano.log import Log
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.closing import decisions
-from volcano.scheduler.config import Config
+from volcano.scheduler.config import Action, Config
+from volcano.scheduler.faults import Aside, PluginFault
 from volcano.scheduler.session import Outcome, Session
+from volcano.scheduler.times import Stopwatch, Times
 
-Stopwatch = Callable[[], float]
+log = Log("cycle")
 
 
 def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = None) -> Outcome:
-    """Runs the actions and says what is to be written. No clock but the one handed in, no network, no globals."""
-    timings: dict[str, float] = {}
-    watch = stopwatch or (lambda: 0.0)
-    started = watch()
-    session = Session(snapshot, config)
-    timings["open"] = watch() - started
-    for name, action in zip(config.actions, config.steps, strict=True):
-        begun = watch()
+    """Runs the actions and says what is to be written. No clock but the one handed in, no network, no globals.
+
+    When a plugin fails on a question about no job in particular, the cycle is begun again and that is not asked.
+    """
+    aside = Aside()
+    while True:
+        try:
+            return _run(snapshot, config, Times(stopwatch), aside)
+        except PluginFault as fault:
+            if (fault.plugin, fault.question) in aside:
+                raise  # it was not to be asked again
+            log.error("begun again without", plugin=fault.plugin, question=fault.question, error=fault)
+            aside.add(fault)
+
+
+def _run(snapshot: Snapshot, config: Config, times: Times, aside: Aside) -> Outcome:
+    with times.measure("cycle"):
+        with times.measure("open"):
+            session = Session(snapshot, config, times, aside)
+        for name, action in zip(config.actions, config.steps, strict=True):
+            if not session.may_run(name):
+                continue
+            with times.measure("action", name):
+                _act(session, name, action)
+        decided = tuple(decisions(session))
+        verdicts, memory = session.final_verdicts(), session.close()
+    return Outcome(
+        decided,
+        verdicts,
+        memory,
+        dict(session.faults),
+        times.spent,
+        tuple(session.readings),
+        tuple(session.troubles),
+    )
+
+
+def _act(session: Session, name: str, action: Action) -> None:
+    """One action; when it fails beyond one job, what it has done so far stands and the next one follows."""
+    try:
         action(session)
-        timings[f"action:{name}"] = watch() - begun
-    decided = tuple(decisions(session))
-    verdicts, memory = session.final_verdicts(), session.close()
-    timings["total"] = watch() - started
-    return Outcome(decided, verdicts, memory, dict(session.faults), timings, session.readings())
+    except PluginFault:
+        raise
+    except Exception as error:
+        session.trouble(f"action {name} failed: {type(error).__name__}: {error}")

@@ -35,7 +35,7 @@ class Verdict:
     """What holds a job up: the stage it got to, who stopped it there, what lacks, and how nodes were ruled out."""
 
     job: str
-    stage: str  # valid, enqueue, queue, predicates, resources, gang, fault
+    stage: str  # valid, enqueue, queue, predicates, resources, gang, plugin, fault
     message: str
     plugin: str = ""
     resource: str = ""

@@ -1,14 +1,47 @@
 """The scheduler's metrics, under Volcano's names."""
 
+from collections import Counter as Tally
+from collections.abc import Iterator
+
 from prometheus_client import Counter, Gauge, Histogram
 
+from volcano.clock import Instant
 from volcano.metrics import CollectorRegistry
 from volcano.model.decisions import Bind, Evict
+from volcano.model.queue import QueueTotals
 from volcano.model.snapshot import Snapshot
-from volcano.scheduler.readings import Dials
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.readings import Dials, Reading, amounts
+from volcano.scheduler.series import Counts, JobMoments
 from volcano.scheduler.session import Outcome
 
 NAMESPACE = "volcano"
+# What a cycle times → the histogram it shows in: name, text, range of the buckets and their number, labels.
+TIMED = {
+    "cycle": ("e2e_scheduling_latency_milliseconds", "one cycle", (1, 5000, 20), ()),
+    "open": ("open_session_duration_milliseconds", "opening a session", (1, 5000, 20), ()),
+    "action": ("action_scheduling_latency_milliseconds", "one action", (1, 2000, 20), ("action",)),
+    "plugin": (
+        "plugin_scheduling_latency_milliseconds",
+        "opening or closing one plugin",
+        (0.1, 100, 15),
+        ("plugin", "OnSession"),
+    ),
+    "stage": ("scheduling_stage_duration_milliseconds", "one stage of a cycle", (0.1, 500, 20), ("stage",)),
+    "job": (
+        "e2e_job_scheduling_latency_milliseconds",
+        "from a job's creation to a task's node",
+        (100, 120_000, 30),
+        (),
+    ),
+    "task": (
+        "task_scheduling_latency_milliseconds",
+        "from a pod's creation to each stage",
+        (50, 60_000, 30),
+        ("stage",),
+    ),
+}
 
 
 def _exponential(low: float, high: float, count: int) -> list[float]:
@@ -22,94 +55,122 @@ class Gauges:
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
 
-        def histogram(name: str, text: str, low: float, high: float, count: int, *labels: str) -> Histogram:
-            buckets = _exponential(low, high, count)
-            return Histogram(name, text, labels, namespace=NAMESPACE, buckets=buckets, registry=self.registry)
-
         def gauge(name: str, text: str, *labels: str) -> Gauge:
             return Gauge(name, text, labels, namespace=NAMESPACE, registry=self.registry)
 
         def counter(name: str, text: str, *labels: str) -> Counter:
             return Counter(name, text, labels, namespace=NAMESPACE, registry=self.registry)
 
-        self._e2e = histogram("e2e_scheduling_latency_milliseconds", "one cycle", 1, 5000, 20)
-        self._open = histogram("open_session_duration_milliseconds", "opening a session", 1, 5000, 20)
-        self._actions = histogram(
-            "action_scheduling_latency_milliseconds", "one action", 1, 2000, 20, "action"
-        )
+        def counts(name: str, text: str, label: str = "") -> Counts:
+            return Counts(f"{NAMESPACE}_{name}", text, self.registry, label)
+
+        self._timed = {
+            what: Histogram(
+                name,
+                text,
+                labels,
+                namespace=NAMESPACE,
+                buckets=_exponential(*buckets),
+                registry=self.registry,
+            )
+            for what, (name, text, buckets, labels) in TIMED.items()
+        }
+        # The library adds `_total` to these two, which is how Volcano spells them.
         self._attempts = counter("schedule_attempts", "tasks tried, by what came of it", "result")
-        self._job_latency = histogram(
-            "e2e_job_scheduling_latency_milliseconds",
-            "from a job's creation to a task's node",
-            100,
-            120_000,
-            30,
-        )
-        self._victims = gauge("pod_preemption_victims", "victims of the last cycle that evicted")
-        # A counter by meaning; the library would add to a counter's name.
-        self._preemptions = gauge("total_preemption_attempts", "cycles that evicted somebody")
         self._evictions = counter("eviction_transactions", "jobs room was made for", "action")
+        self._preemptions = counts("total_preemption_attempts", "cycles that evicted somebody")
+        self._retries = counts("job_retry_counts", "cycles in which a job could not start", "job_id")
+        self._victims = gauge("pod_preemption_victims", "victims of the last cycle that evicted")
         self._waiting_jobs = gauge("unschedule_job_count", "jobs that wait")
         self._waiting_tasks = gauge("unschedule_task_count", "tasks of a job that wait", "job_id")
-        self._queues = {
-            name: gauge(f"queue_{name}", f"{name} of a queue", "queue_name")
-            for name in (
-                "allocated_milli_cpu",
-                "allocated_memory_bytes",
-                "request_milli_cpu",
-                "request_memory_bytes",
-                "inqueue_milli_cpu",
-                "inqueue_memory_bytes",
-                "weight",
-            )
-        }
-        self._known_jobs: set[str] = set()
+        self._moments = JobMoments(f"{NAMESPACE}_e2e_job_scheduling", self.registry)
         self._dials = Dials(NAMESPACE, self.registry)
+        self._waiting: set[str] = set()  # names of jobs that have series of their own
+        self._totals: dict[str, QueueTotals] = {}  # as shown
+        self._created: dict[str, float] = {}  # of tasks that were given a node and are not bound yet
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def watched(self, task: Task, now: float) -> None:
+        """A pod that waits was seen for the first time."""
+        self._observe("task", now - task.created, "Watched")
 
     def cycle(self, outcome: Outcome, snapshot: Snapshot) -> None:
         """Takes in what one cycle came to."""
-        for name, seconds in outcome.timings.items():
-            if name == "total":
-                self._e2e.observe(seconds * 1000)
-            elif name == "open":
-                self._open.observe(seconds * 1000)
-            else:
-                self._actions.labels(name.removeprefix("action:")).observe(seconds * 1000)
-        victims = [decision for decision in outcome.decisions if isinstance(decision, Evict)]
-        if victims:
-            self._victims.set(len(victims))
-            self._preemptions.inc()
-            for action in {(victim.reason, victim.on_behalf_of) for victim in victims}:
-                self._evictions.labels(action[0]).inc()
-        self._attempts.labels("scheduled").inc(sum(isinstance(d, Bind) for d in outcome.decisions))
+        for (what, *labels), seconds in outcome.timings.items():
+            self._observe(what, seconds, *labels)
+        self._victims_of(outcome)
+        bound = [decision for decision in outcome.decisions if isinstance(decision, Bind)]
+        for decision in bound:
+            self._placed(decision, snapshot)
+        self._attempts.labels("scheduled").inc(len(bound))
         self._attempts.labels("unschedulable").inc(len(outcome.verdicts))
-        for decision in outcome.decisions:
-            if isinstance(decision, Bind) and (job := snapshot.jobs.get(decision.job)) is not None:
-                self._job_latency.observe(max(snapshot.now - job.created, 0.0) * 1000)
-        self._jobs(outcome, snapshot)
-        self._queue_totals(snapshot)
-        self._dials.show(outcome.readings, snapshot)
+        self._waits(outcome, snapshot, Tally(decision.job for decision in bound))
+        for uid in snapshot.changed:
+            if uid not in snapshot.jobs:
+                self._moments.forget(uid)
+                self._retries.forget(uid.rsplit("/", 1)[1])
+        self._dials.show((*self._queues(snapshot), *outcome.readings), snapshot)
 
-    def bound(self, decision: Bind) -> None:
-        """A binding was written."""
+    def bound(self, decision: Bind, now: Instant, settling: float, binding: float) -> None:
+        """A binding was written, after so many seconds for the pod's volumes and so many for itself."""
+        self._observe("stage", settling, "PreBind")
+        self._observe("stage", binding, "Bind")
+        created = self._created.pop(decision.task, None)
+        if created is not None:
+            self._observe("task", now.wall - binding - created, "PreBound")
+            self._observe("task", now.wall - created, "Bound")
 
-    def _jobs(self, outcome: Outcome, snapshot: Snapshot) -> None:
+    def refused(self, decision: Bind) -> None:
+        """A binding was not taken."""
+        self._created.pop(decision.task, None)
+
+    # -- parts of a cycle --------------------------------------------------------------------------
+
+    def _observe(self, what: str, seconds: float, *labels: str) -> None:
+        histogram = self._timed[what]
+        (histogram.labels(*labels) if labels else histogram).observe(max(seconds, 0.0) * 1000)
+
+    def _victims_of(self, outcome: Outcome) -> None:
+        victims = [decision for decision in outcome.decisions if isinstance(decision, Evict)]
+        if not victims:
+            return
+        self._victims.set(len(victims))
+        self._preemptions.inc()
+        for action, _ in {(victim.reason, victim.on_behalf_of) for victim in victims}:
+            self._evictions.labels(action).inc()
+
+    def _placed(self, decision: Bind, snapshot: Snapshot) -> None:
+        job = snapshot.jobs.get(decision.job)
+        if job is None:
+            return
+        self._observe("job", snapshot.now - job.created)
+        self._moments.placed(job, snapshot.now)
+        task = job.tasks.get(decision.task)
+        if task is not None:
+            self._created[task.uid] = task.created
+            self._observe("task", snapshot.now - task.created, "Assumed")
+
+    def _waits(self, outcome: Outcome, snapshot: Snapshot, bound: Tally[str]) -> None:
         self._waiting_jobs.set(len(outcome.verdicts))
         waiting = {uid.rsplit("/", 1)[1] for uid in outcome.verdicts}
-        for name in self._known_jobs - waiting:
+        for name in self._waiting - waiting:
             self._waiting_tasks.remove(name)
         for uid in outcome.verdicts:
-            job = snapshot.jobs.get(uid)
-            self._waiting_tasks.labels(uid.rsplit("/", 1)[1]).set(len(job.tasks) if job else 0)
-        self._known_jobs = waiting
+            job, name = snapshot.jobs.get(uid), uid.rsplit("/", 1)[1]
+            self._waiting_tasks.labels(name).set(job.count(Status.PENDING) - bound[uid] if job else 0)
+            self._retries.inc(name)
+        self._waiting = waiting
 
-    def _queue_totals(self, snapshot: Snapshot) -> None:
+    def _queues(self, snapshot: Snapshot) -> Iterator[Reading]:
+        """What queues add up to, where that changed."""
         for name, totals in snapshot.totals.items():
-            for what, vector in (
-                ("allocated", totals.allocated),
-                ("request", totals.requested),
-                ("inqueue", totals.inqueue),
-            ):
-                self._queues[f"{what}_milli_cpu"].labels(name).set(float(vector[0]))
-                self._queues[f"{what}_memory_bytes"].labels(name).set(float(vector[1]))
-            self._queues["weight"].labels(name).set(snapshot.queues[name].weight)
+            yield Reading("queue_weight", (name,), snapshot.queues[name].weight)
+            if self._totals.get(name) is totals:
+                continue
+            self._totals[name] = totals
+            yield from amounts("allocated", name, totals.allocated, snapshot.resources)
+            yield from amounts("request", name, totals.requested, snapshot.resources)
+            yield from amounts("inqueue", name, totals.inqueue, snapshot.resources)
+        for name in self._totals.keys() - snapshot.totals.keys():
+            del self._totals[name]

@@ -6,7 +6,7 @@ from typing import Any
 
 from volcano.clock import Clock
 from volcano.kube import names
-from volcano.kube.client import Client, Event
+from volcano.kube.client import Client, Event, EventType
 from volcano.kube.mirror import Mirror
 from volcano.kube.reconciler import Watch
 from volcano.kube.recorder import Recorder
@@ -14,6 +14,7 @@ from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
+from volcano.model.task import Task
 from volcano.scheduler.config import Config
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.explain import Verdict
@@ -53,10 +54,11 @@ class Scheduler:
         source.on_change = lambda: self._pulse.wake()
         self.gauges = gauges or Gauges()
         self.verdicts: dict[str, Verdict] = {}
+        self.troubles: tuple[str, ...] = ()  # what the last cycle did without, and why
         self.cycles = 0
         component = scheduler_names[0] if len(scheduler_names) == 1 else names.SCHEDULER_NAME
         lowering = Lowering(Recorder(component), component)
-        self.write_back = WriteBack(client, lowering, clock, refused=self._refused, bound=self._bound)
+        self.write_back = WriteBack(client, lowering, clock, refused=self._refused, bound=self.gauges.bound)
         self._client = client
         self._clock = clock
         self._default_queue = default_queue
@@ -103,6 +105,7 @@ class Scheduler:
             outcome = await asyncio.to_thread(schedule, snapshot, config, lambda: self._clock.now().monotonic)
         except Exception as error:  # only this cycle is lost: the next one sees the cluster afresh
             log.error("cycle abandoned", cycle=self.cycles, error=error)
+            self.troubles = (f"cycle abandoned: {type(error).__name__}: {error}",)
             await self._clock.sleep(self._period)
             return
         self._take(outcome, snapshot)
@@ -112,6 +115,7 @@ class Scheduler:
         self.cluster.assume(decisions)
         self.write_back.submit(decisions)
         self.verdicts = dict(outcome.verdicts)
+        self.troubles = outcome.troubles
         self._memory = dict(outcome.memory)
         self.gauges.cycle(outcome, snapshot)
 
@@ -127,6 +131,9 @@ class Scheduler:
             log.error("event not understood", kind=event.kind, error=error)
         if self.cluster.revision != before:
             self._pulse.wake()
+            seen = event.object
+            if self.synced and event.type is EventType.ADDED and isinstance(seen, Task) and not seen.node:
+                self.gauges.watched(seen, self._clock.now().wall)
 
     def _still_possible(self, decision: Decision) -> bool:
         return not isinstance(decision, Bind) or self.cluster.has_node(decision.node)
@@ -134,11 +141,10 @@ class Scheduler:
     def _refused(self, decision: Decision) -> None:
         """What was to be done is tried again at once, what was merely to be said with the next cycle."""
         self.cluster.forget(decision)
+        if isinstance(decision, Bind):
+            self.gauges.refused(decision)
         if isinstance(decision, Bind | Evict):
             self._pulse.wake()
-
-    def _bound(self, decision: Bind) -> None:
-        self.gauges.bound(decision)
 
 
 def _identity(fact: Any) -> object:

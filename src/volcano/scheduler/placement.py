@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NEVER = -np.inf
 TOO_MANY_PODS = "Too many pods"
+PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +263,8 @@ class Placer:
     def _judged(self, task: Task) -> Fit:
         """Asks what facts alone rule out; filters see only nodes that are still in question."""
         policy, nodes = self._session.policy, self._nodes
-        fit = Fit(task, len(nodes))
+        fit, times = Fit(task, len(nodes)), self._session.times
+        begun = times.now()
         fit.refusal = policy.pre_predicate(task)
         if fit.refusal is not None:
             return fit
@@ -273,6 +275,7 @@ class Placer:
             fit.alive &= ~reject.mask
             if not reject.curable:
                 fit.curable &= ~reject.mask
+        times.add(PREDICATE, begun)
         return fit
 
     def _refresh(self, fit: Fit) -> None:
@@ -298,7 +301,10 @@ class Placer:
             fit.idle[rows] = fits_now = fits_now & later  # what is idle may be promised to somebody already
         else:
             fit.future[rows] = fits_now
+        times = self._session.times
+        begun = times.now()
         fit.score[rows] = score = self._session.policy.score_nodes(fit.task, table, np.zeros(len(rows)))
+        times.add(SCORING, begun)
         fit.best[self._rank[rows]] = np.where(fits_now, score, NEVER)
 
     # -- choosing ----------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler import reducers
-from volcano.scheduler.config import Config
+from volcano.scheduler.config import Config, PluginConfig
+from volcano.scheduler.faults import OPEN, SHARED, guarded, overrides
 from volcano.scheduler.nodetable import NodeTable
 from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Reject
 from volcano.scheduler.reducers import Ask, Named, Tiers
@@ -45,14 +46,19 @@ class Policy:
         self.session = session
         self.tiers: list[list[Plugin]] = []
         self._asked: dict[str, Tiers] = {}
+        self.settings: dict[Plugin, PluginConfig] = {}
         self._disabled: dict[Plugin, frozenset[str]] = {}
         for tier in config.tiers:
             self.tiers.append([])
             for configured in tier:
-                plugin = configured.plugin(session)
+                if (configured.name, OPEN) in session.aside:
+                    continue
+                plugin = guarded(configured.name, OPEN, configured.plugin)(session)
                 plugin.name = configured.name
                 self.tiers[-1].append(plugin)
-                self._disabled[plugin] = configured.disabled
+                self.settings[plugin] = configured
+                silent = {question for question in SHARED if (plugin.name, question) in session.aside}
+                self._disabled[plugin] = configured.disabled | silent
         self._flat: dict[str, list[Ask]] = {}
         self._job_keys: dict[str, tuple[int, tuple[Any, ...]]] = {}
         self._task_keys: dict[str, tuple[Any, ...]] = {}
@@ -70,17 +76,19 @@ class Policy:
         """Who answers a question, by tier: plugins that override the method and are not switched off."""
         found = self._asked.get(question)
         if found is None:
-            base = getattr(Plugin, question)
-            found = [
+            found = self._asked[question] = [
                 [
-                    (plugin.name, getattr(plugin, question))
+                    (plugin.name, self._ask(plugin, question))
                     for plugin in tier
-                    if getattr(type(plugin), question) is not base and question not in self._disabled[plugin]
+                    if overrides(type(plugin), question) and question not in self._disabled[plugin]
                 ]
                 for tier in self.tiers
             ]
-            self._asked[question] = found
         return found
+
+    def _ask(self, plugin: Plugin, question: str) -> Ask:
+        ask: Ask = getattr(plugin, question)
+        return guarded(plugin.name, question, ask) if question in SHARED else ask
 
     def named(self, question: str) -> list[Named]:
         """Who answers a question, in order, with their names."""

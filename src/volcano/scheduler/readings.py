@@ -17,9 +17,10 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "job_share": JOB,
     "queue_share": QUEUE,
     "queue_overused": QUEUE,
+    "queue_weight": QUEUE,
     **{
         f"queue_{what}_{unit}": labels
-        for what in ("deserved", "capacity", "real_capacity")
+        for what in ("allocated", "request", "inqueue", "deserved", "capacity", "real_capacity")
         for unit, labels in (("milli_cpu", QUEUE), ("memory_bytes", QUEUE), ("scalar_resources", SCALAR))
     },
 }

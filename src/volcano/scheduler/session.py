@@ -15,11 +15,13 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.config import Config
 from volcano.scheduler.explain import Misfit, Verdict, misfitted
+from volcano.scheduler.faults import OPEN, Aside, PluginFault, guarded
 from volcano.scheduler.ledger import Ledger
 from volcano.scheduler.nodetable import Columns, NodeTable
 from volcano.scheduler.placement import Placer
 from volcano.scheduler.policy import NOMINATIONS, Policy
 from volcano.scheduler.readings import Reading
+from volcano.scheduler.times import Spent, Times
 
 log = Log("session")
 
@@ -34,16 +36,21 @@ class Outcome:
     verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by job
     memory: Mapping[str, Any] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
-    timings: Mapping[str, float] = field(default_factory=dict)
+    timings: Mapping[Spent, float] = field(default_factory=dict)
     readings: tuple[Reading, ...] = ()  # what plugins measured
+    troubles: tuple[str, ...] = ()  # what plugins and actions failed on, and the cycle did without
 
 
 class Session:
     """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
 
-    def __init__(self, snapshot: Snapshot, config: Config) -> None:
+    def __init__(
+        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: Aside | None = None
+    ) -> None:
         self.snapshot = snapshot
         self.config = config
+        self.times = times or Times()
+        self.aside = aside or Aside()
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
         columns = Columns(snapshot.nodes, snapshot.row_of)
@@ -54,12 +61,14 @@ class Session:
         self.verdicts: dict[str, Verdict] = {}
         self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
         self.told: list[Tell] = []
+        self.readings: list[Reading] = []  # what plugins measured
+        self.troubles = list(self.aside.reasons.values())
         self.policy = Policy(self, config)
         self.ledger.listener = self.policy
         self.placer = Placer(self)
-        for tier, configured in zip(self.policy.tiers, config.tiers, strict=True):
-            for plugin, settings in zip(tier, configured, strict=True):
-                plugin.open(settings.arguments)
+        for plugin, settings in self.policy.settings.items():
+            with self.times.measure("plugin", plugin.name, "OnSessionOpen"):
+                guarded(plugin.name, OPEN, plugin.open)(settings.arguments)
         self._valid: dict[str, bool] = {}
         self._keep_aside()
 
@@ -129,9 +138,21 @@ class Session:
         self.judge(_fault(job.uid, reason))
         log.error("job set aside", job=job.uid, error=error)
 
-    def readings(self) -> tuple[Reading, ...]:
-        """What plugins measured in this cycle."""
-        return tuple(reading for plugin in self.policy.plugins for reading in plugin.measure())
+    def trouble(self, what: str) -> None:
+        """Remembers what went wrong with no job in particular; the cycle goes on."""
+        self.troubles.append(what)
+        log.error("done without", problem=what)
+
+    def may_run(self, action: str) -> bool:
+        """Whether everybody who sets an action limits is there; else the jobs that wait are told who is not."""
+        plugins = ((each.name, each.plugin) for tier in self.config.tiers for each in tier)
+        missing = self.aside.against(action, plugins)
+        if missing is None:
+            return True
+        plugin, reason = missing
+        for job in self.active_jobs():
+            self.judge(Verdict(job.uid, "plugin", f"{action} is not run: {reason}", plugin))
+        return False
 
     def close(self) -> dict[str, Any]:
         """Ends the cycle; returns what plugins want to remember."""
@@ -139,8 +160,14 @@ class Session:
         if missed := self.policy.missed_nominations():
             memory[NOMINATIONS] = missed
         for plugin in self.policy.plugins:
-            plugin.close()
-            kept = plugin.remember()
+            try:
+                with self.times.measure("plugin", plugin.name, "OnSessionClose"):
+                    plugin.close()
+                    kept = plugin.remember()
+                    self.readings.extend(plugin.measure())
+            except Exception as error:  # what was decided stands
+                self.trouble(f"plugin {plugin.name} failed in close: {type(error).__name__}: {error}")
+                continue
             if kept is not None:
                 memory[plugin.name] = kept
         if self.faults:
@@ -182,7 +209,7 @@ class Attempt:
         if failed is None:
             self._statement.commit()
         self._statement.__exit__(failed, error, trace)
-        if not isinstance(error, Exception):
-            return False
+        if not isinstance(error, Exception) or isinstance(error, PluginFault):
+            return False  # not this job's fault
         self._session.blame(self._job, error)
         return True

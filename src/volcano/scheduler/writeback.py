@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from volcano.clock import Clock
+from volcano.clock import Clock, Instant
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError, InternalError, NotFound, Timeout, TooManyRequests, Unavailable
 from volcano.kube.operations import Operation, perform
@@ -19,6 +19,9 @@ AT_ONCE = 16  # writes by one hand before it lets others work
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 TRIES = 8
 PASSING = (Unavailable, TooManyRequests, Timeout)
+
+# A binding was written: when, and the seconds that its volumes and it itself took.
+Bound = Callable[[Bind, Instant, float, float], None]
 
 
 class WriteBack:
@@ -35,7 +38,7 @@ class WriteBack:
         clock: Clock,
         *,
         refused: Callable[[Decision], None],
-        bound: Callable[[Bind], None] = lambda decision: None,
+        bound: Bound = lambda decision, now, settling, binding: None,
         hands: int = HANDS,
     ) -> None:
         self._client = client
@@ -92,9 +95,12 @@ class WriteBack:
         return self._words.pop(next(iter(self._words)))
 
     async def _write(self, decision: Decision) -> None:
+        begun = self._clock.now()
+        moments = [begun.monotonic]  # when each write was done
         try:
-            for operation in self._lowering.operations(decision, self._clock.now()):
+            for operation in self._lowering.operations(decision, begun):
                 await self._patiently(operation)
+                moments.append(self._clock.now().monotonic)
         except NotFound as error:
             self._settle(decision, error)  # the object is gone: the watch will tell
         except ApiError as error:
@@ -107,7 +113,8 @@ class WriteBack:
             self.writes += 1
             if isinstance(decision, Bind):
                 self._failures.pop(decision.task, None)
-                self._bound(decision)
+                settled, done = moments[-2:]  # the binding is the last of its writes
+                self._bound(decision, self._clock.now(), settled - moments[0], done - settled)
 
     async def _patiently(self, operation: Operation) -> None:
         """One write; what may pass is tried again with growing pauses."""
