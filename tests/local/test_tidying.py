@@ -20,7 +20,13 @@ def test_the_policy_ends_with_the_cluster() -> None:
     assert gc.get_freeze_count() == 0
 
 
-async def test_garbage_goes_when_the_process_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "complete_every", [pytest.param(1e9, id="young"), pytest.param(0.0, id="all, now and then")]
+)
+async def test_garbage_goes_when_the_process_is_idle(
+    monkeypatch: pytest.MonkeyPatch, complete_every: float
+) -> None:
+    monkeypatch.setattr(tidying, "COMPLETE_EVERY", complete_every)
     monkeypatch.setattr(tidying, "LOOK_EVERY", 0.01)
     monkeypatch.setattr(tidying, "IDLE", 1e9)
     gone: list[str] = []
