@@ -1,5 +1,7 @@
 """allocate: place pending tasks, one job at a time; a job's placements are kept only if the job is ready."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from volcano.model.job import Job
@@ -139,11 +141,18 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
 
 
 def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:
+    """Says what the queue lacks; where no node would take the task either, that is what a user can do something about."""
+    if session.placer.find(task, queue.name) is None:
+        session.explain(job, task, session.placer.misfit(task, queue.name))
+        return
     refusal = session.policy.why_not_allocatable(queue, task)
     if refusal is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
         refusal = Refusal(message, "QueueLimit")
-    session.judge(refused(job.uid, "queue", refusal, task.name))
+    verdict = refused(job.uid, "queue", refusal, task.name)
+    if verdict.resource:
+        verdict = replace(verdict, message=f"{verdict.message} ({verdict.shortage()})")
+    session.judge(verdict)
 
 
 def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:
