@@ -33,7 +33,7 @@ class Tidying:
         gc.unfreeze()
 
     async def run(self) -> None:
-        """Whenever the process was idle for a while, collects among what is new and spares what is left from then on."""
+        """Whenever the process was idle for a while, collects among what is new, and spares what is left."""
         used, complete_at = time.process_time(), time.monotonic() + COMPLETE_EVERY
         while True:
             await asyncio.sleep(LOOK_EVERY)
