@@ -20,6 +20,11 @@ COLOUR = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-8]|4[0-8]|9\d)(?:;\d+)*m")
 HOME = "\x1b[H"
 
 
+def _own_terminal() -> None:
+    """Makes the new terminal the one whose keys interrupt the command."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """One command in a terminal of its own; use as a context manager."""
 
@@ -33,7 +38,7 @@ class Terminal:
         variables |= {"TERM": "xterm-256color", "KUBECONFIG": str(kubeconfig), **(environment or {})}
         self._process = subprocess.Popen(
             command or (sys.executable, "-m", "volcano.entry.vcctl", *words),
-            stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True, close_fds=True,
+            stdin=slave, stdout=slave, stderr=slave, env=variables, start_new_session=True, preexec_fn=_own_terminal,
         )  # fmt: skip
         os.close(slave)
         self.output = ""
