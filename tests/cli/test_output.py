@@ -91,7 +91,27 @@ def test_on_a_narrow_terminal_the_widest_column_gives_way(room: int) -> None:
 def test_headers_give_way_before_values() -> None:
     columns = (Column("Name", lambda row: row[0]), Column("Succeeded", lambda row: row[1]))
     layout = Layout(columns, [("some-name", "1")], terminal=True, colour=False, room=15)
-    assert [layout.header(), layout.row(("some-name", "1"))] == ["Name       Suc…", "some-name  1"]
+    assert [layout.header(), layout.row(("some-name", "1"))] == ["Name       Succ", "some-name  1"]
+
+
+def test_spare_columns_go_before_values_are_cut() -> None:
+    columns = (
+        Column("Name", lambda row: row[0]),
+        Column("Day", lambda row: "2026-01-01", spare=2),
+        Column("Type", lambda row: "Batch", spare=1),
+    )
+    shown = {
+        room: Layout(columns, [("a-name",)], terminal=True, colour=False, room=room).row(("a-name",))
+        for room in (30, 20, 10, 4)
+    }
+    assert shown == {30: "a-name  2026-01-01  Batch", 20: "a-name  Batch", 10: "a-name", 4: "a-name"}
+    assert "2026-01-01" in Layout(columns, [("x" * 99,)], terminal=False, colour=False, room=10).row(("x",))
+
+
+def test_what_comes_later_may_be_longer() -> None:
+    columns = (Column("Name", lambda row: row[0]), Column("Phase", lambda row: row[1]))
+    layout = Layout(columns, [], terminal=True, colour=False, room=80)
+    assert layout.row(("a-long-name", "Running")) == "a-long-name  Running"
 
 
 def test_phases_are_coloured_only_when_asked() -> None:

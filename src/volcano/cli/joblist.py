@@ -53,19 +53,25 @@ def listing(session: Session, keep: Keep) -> Listing:
     now = session.clock.now().wall
     columns = (
         Column("Name", lambda job: job["metadata"]["name"], longest(3)),
-        Column("Creation", lambda job: day(job["metadata"].get("creationTimestamp")), fixed(15)),
+        Column("Creation", lambda job: day(job["metadata"].get("creationTimestamp")), fixed(15), spare=8),
         Column("Phase", lambda job: _state(job).get("phase", ""), fixed(12), coloured=True),
-        Column("JobType", lambda job: labels_of(job).get(JOB_TYPE) or "Batch", fixed(12)),
+        Column("JobType", lambda job: labels_of(job).get(JOB_TYPE) or "Batch", fixed(12), spare=9),
         Column("Replicas", lambda job: str(replicas(job)), fixed(12)),
-        Column("Min", lambda job: _count(job, "minAvailable"), fixed(6)),
+        Column("Min", lambda job: _count(job, "minAvailable"), fixed(6), spare=4),
         Column("Pending", lambda job: _count(job, "pending"), fixed(10)),
         Column("Running", lambda job: _count(job, "running"), fixed(10)),
         Column("Succeeded", lambda job: _count(job, "succeeded"), fixed(12)),
         Column("Failed", lambda job: _count(job, "failed"), fixed(10)),
-        Column("Unknown", lambda job: _count(job, "unknown"), fixed(12)),
-        Column("RetryCount", lambda job: _count(job, "retryCount"), fixed(10)),
+        Column("Unknown", lambda job: _count(job, "unknown"), fixed(12), spare=7),
+        Column("RetryCount", lambda job: _count(job, "retryCount"), fixed(10), spare=6),
         Column("Queue", lambda job: job["spec"].get("queue", ""), longest(3), wide=True),
-        Column("Age", lambda job: age(job["metadata"].get("creationTimestamp"), now), longest(3), wide=True),
+        Column(
+            "Age",
+            lambda job: age(job["metadata"].get("creationTimestamp"), now),
+            longest(3),
+            wide=True,
+            spare=5,
+        ),
     )
     return Listing(JOB, lambda objects: columns, keep)
 

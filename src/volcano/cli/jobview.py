@@ -2,13 +2,14 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from volcano.cli import flags, naming, output
+from volcano.cli.events import write_events
 from volcano.cli.jobs import MANDATORY
 from volcano.cli.session import Session
-from volcano.cli.times import age, moment_text
+from volcano.cli.times import moment_text
 from volcano.kube.client import Query
 from volcano.kube.kinds import EVENT, JOB
 from volcano.kube.manifest import Key, Manifest
@@ -25,7 +26,6 @@ COUNTERS = {
     "Min Available": "minAvailable",
     "Version": "version",
 }
-EVENT_WIDTHS = (15, 40, 30, 40, 0)
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +48,9 @@ async def view(session: Session, key: Key, format: str) -> int:
         return 0
     events = await session.client.list(EVENT, Query(namespace=key.namespace))
     mine = [event for event in events.items if event["metadata"]["name"].startswith(f"{key.name}.")]
-    for line in (*job_lines(job), *event_lines(mine, session.clock.now().wall)):
+    for line in job_lines(job):
         session.write(line)
+    write_events(session, mine)
     return 0
 
 
@@ -145,36 +146,6 @@ def _status(status: Manifest) -> Iterator[str]:
         for condition in conditions:
             when = moment_text(condition.get("lastTransitionTime"))
             yield _line(2, f"{condition.get('status', '')} ", f"{when} ")
-
-
-def event_lines(events: Sequence[Manifest], now: float) -> Iterator[str]:
-    """The table of events, oldest first."""
-    if not events:
-        yield "Events: \t<none>"
-        return
-    yield "Events:"
-    yield _event_line(("Type", "Reason", "Age", "Form", "Message"))
-    yield _event_line(("-------",) * 5)
-    for event in sorted(events, key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or ""):
-        source = event.get("source") or {}
-        origin = [source.get("component") or event.get("reportingComponent", ""), source.get("host")]
-        yield _event_line((
-            event.get("type", ""), event.get("reason", ""), event_age(event, now),
-            ", ".join(filter(None, origin)), event.get("message", "").strip(),
-        ))  # fmt: skip
-
-
-def event_age(event: Manifest, now: float) -> str:
-    """How long ago it happened, and how often."""
-    first = event.get("firstTimestamp") or event.get("eventTime")
-    times = event.get("count") or 1
-    if times > 1:
-        return f"{age(event.get('lastTimestamp'), now)} (x{times} over {age(first, now)})"
-    return age(first, now)
-
-
-def _event_line(cells: Iterable[str]) -> str:
-    return "\t".join(cell.ljust(width) for cell, width in zip(cells, EVENT_WIDTHS, strict=True))
 
 
 def _aligned(level: int, values: Mapping[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from volcano.cli import flags, naming
 from volcano.cli.errors import Missing, near
-from volcano.cli.jobview import event_lines
+from volcano.cli.events import write_events
 from volcano.cli.listing import Listing, show, show_one
 from volcano.cli.output import is_table, render_one
 from volcano.cli.pods import pod_columns
@@ -70,9 +70,7 @@ async def describe(arguments: argparse.Namespace, session: Session) -> int:
     here = Query(
         namespace=key.namespace, fields=f"involvedObject.kind=PodGroup,involvedObject.name={_name(group)}"
     )
-    events = (await session.client.list(EVENT, here)).items
-    for line in event_lines(events, session.clock.now().wall):
-        session.write(line)
+    write_events(session, (await session.client.list(EVENT, here)).items)
     return 0
 
 
@@ -110,12 +108,14 @@ def _columns(now: float) -> Sequence[Column]:
         Column("Phase", lambda group: str(_status(group).get("phase", "")), coloured=True),
         Column("Min", lambda group: str(_spec(group).get("minMember") or 0)),
         Column("Running", lambda group: str(_status(group).get("running") or 0)),
-        Column("Succeeded", lambda group: str(_status(group).get("succeeded") or 0)),
-        Column("Failed", lambda group: str(_status(group).get("failed") or 0)),
+        Column("Succeeded", lambda group: str(_status(group).get("succeeded") or 0), spare=8),
+        Column("Failed", lambda group: str(_status(group).get("failed") or 0), spare=7),
         Column("Queue", lambda group: str(_spec(group).get("queue", ""))),
-        Column("Age", lambda group: age(group["metadata"].get("creationTimestamp"), now)),
+        Column("Age", lambda group: age(group["metadata"].get("creationTimestamp"), now), spare=6),
         Column("Owner", lambda group: ",".join(_owners(group)) or "<none>", wide=True),
-        Column("MinResources", lambda group: resources_text(_spec(group).get("minResources")), wide=True),
+        Column(
+            "MinResources", lambda group: resources_text(_spec(group).get("minResources")), wide=True, spare=9
+        ),
         Column("Reason", lambda group: _reason(group), wide=True),
     )
 

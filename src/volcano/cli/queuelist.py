@@ -48,11 +48,23 @@ def columns(objects: Objects) -> Sequence[Column]:
         Column("State", state, EIGHT, coloured=True),
         Column("Parent", lambda queue: _spec(queue).get("parent") or "", EIGHT),
         *(Column(phase, _counting(tally, phase), EIGHT) for phase in PHASES),
-        Column("Priority", lambda queue: str(_spec(queue).get("priority") or 0), longest(3), wide=True),
-        Column("Guarantee", lambda queue: resources_text(guarantee(queue)), longest(3), wide=True),
-        Column("Deserved", lambda queue: resources_text(_spec(queue).get("deserved")), longest(3), wide=True),
         Column(
-            "Capability", lambda queue: resources_text(_spec(queue).get("capability")), longest(3), wide=True
+            "Priority", lambda queue: str(_spec(queue).get("priority") or 0), longest(3), wide=True, spare=9
+        ),
+        Column("Guarantee", lambda queue: resources_text(guarantee(queue)), longest(3), wide=True, spare=8),
+        Column(
+            "Deserved",
+            lambda queue: resources_text(_spec(queue).get("deserved")),
+            longest(3),
+            wide=True,
+            spare=6,
+        ),
+        Column(
+            "Capability",
+            lambda queue: resources_text(_spec(queue).get("capability")),
+            longest(3),
+            wide=True,
+            spare=7,
         ),
         Column(
             "Allocated", lambda queue: resources_text(_status(queue).get("allocated")), longest(3), wide=True

@@ -1,6 +1,6 @@
 """Tables: as wide as the reference's when a program reads them, fitted to the terminal when a person does."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Column:
     width: Width = THREE_MORE
     wide: bool = False  # only with -o wide
     coloured: bool = False  # a phase or a state
+    spare: int = 0  # on a terminal too narrow for all, those with the highest number go first; 0 stays
 
 
 class Layout:
@@ -49,39 +50,46 @@ class Layout:
     def __init__(
         self, columns: Sequence[Column], rows: Sequence[Any], *, terminal: bool, colour: bool, room: int
     ) -> None:
-        self._columns = columns
         self._colour = colour
         self._terminal = terminal
-        cells = [[column.value(row) for row in rows] for column in columns]
+        self._squeezed = False
+        cells = {column: [column.value(row) for row in rows] for column in columns}
         if terminal:
-            headers = [len(column.header) for column in columns]
-            values = [max(map(len, column), default=0) for column in cells]
-            self._widths = _fitted(headers, values, room - GAP * (len(columns) - 1))
+            lengths = {column: max(map(len, values), default=0) for column, values in cells.items()}
+            columns = _chosen(columns, lengths, room)
+            self._widths = _fitted(columns, lengths, room)
+            # Where nothing had to give way, what comes later may be longer rather than cut.
+            self._squeezed = self._widths != [max(len(c.header), lengths[c]) for c in columns]
         else:
-            self._widths = [c.width(c.header, values) for c, values in zip(columns, cells, strict=True)]
-
-    def renew(self, columns: Sequence[Column]) -> None:
-        """Takes the same columns as they are computed now; the widths stay."""
+            self._widths = [column.width(column.header, cells[column]) for column in columns]
         self._columns = columns
 
-    def header(self) -> str:
+    def renew(self, columns: Sequence[Column]) -> None:
+        """Takes the same columns as they are computed now; which are shown, and how wide, stays."""
+        shown = {column.header for column in self._columns}
+        self._columns = [column for column in columns if column.header in shown]
+
+    def header(self, *, padded: bool = False) -> str:
         """The line of column names."""
-        line = self._line([column.header for column in self._columns])
+        line = self._line([column.header for column in self._columns], mark="", padded=padded)
         return paint(line, "bold") if self._colour else line
 
-    def row(self, item: Any) -> str:
-        """The line of one object."""
-        return self._line([column.value(item) for column in self._columns], styled=True)
+    def row(self, item: Any, *, padded: bool = False) -> str:
+        """The line of one object; padded where something is to follow."""
+        return self._line([column.value(item) for column in self._columns], styled=True, padded=padded)
 
-    def _line(self, cells: Sequence[str], *, styled: bool = False) -> str:
+    def _line(
+        self, cells: Sequence[str], *, styled: bool = False, mark: str = "…", padded: bool = False
+    ) -> str:
         if not self._terminal:
             return _apart([cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)])
         parts = []
         for column, cell, width in zip(self._columns, cells, self._widths, strict=True):
-            text = _cut(cell, width).ljust(width)
+            text = (_cut(cell, width, mark) if self._squeezed else cell).ljust(width)
             style = style_of(cell) if styled and self._colour and column.coloured else ""
             parts.append(paint(text, style) if style else text)
-        return (" " * GAP).join(parts).rstrip()
+        line = (" " * GAP).join(parts)
+        return line if padded else line.rstrip()
 
 
 def _apart(cells: Sequence[str]) -> str:
@@ -90,18 +98,33 @@ def _apart(cells: Sequence[str]) -> str:
     return "".join(cell if cell.endswith(" ") else f"{cell} " for cell in others) + last
 
 
-def _fitted(headers: Sequence[int], values: Sequence[int], room: int) -> list[int]:
+def _chosen(columns: Sequence[Column], values: Mapping[Column, int], room: int) -> Sequence[Column]:
+    """The columns there is room for, with their values whole and their headers shortened."""
+    chosen = list(columns)
+    while sum(_least(c, values) for c in chosen) + GAP * (len(chosen) - 1) > room:
+        droppable = max(chosen, key=lambda column: column.spare)
+        if not droppable.spare:
+            break
+        chosen.remove(droppable)
+    return chosen
+
+
+def _least(column: Column, values: Mapping[Column, int]) -> int:
+    return max(values[column], min(len(column.header), SHORTEST_HEADER))
+
+
+def _fitted(columns: Sequence[Column], values: Mapping[Column, int], room: int) -> list[int]:
     """The widths cut down to the room there is: headers give way to their values first, then the widest column."""
-    widths = [max(pair) for pair in zip(headers, values, strict=True)]
-    floors = [max(value, min(header, SHORTEST_HEADER)) for header, value in zip(headers, values, strict=True)]
-    for least in (floors, [NARROWEST] * len(widths)):
-        while sum(widths) > room:
-            place = max(range(len(widths)), key=lambda place: (widths[place] > least[place], widths[place]))
-            if widths[place] <= least[place]:
+    widths = [max(len(column.header), values[column]) for column in columns]
+    inner = room - GAP * (len(columns) - 1)
+    for least in ([_least(column, values) for column in columns], [NARROWEST] * len(widths)):
+        while sum(widths) > inner:
+            spares = [width if width > bound else 0 for width, bound in zip(widths, least, strict=True)]
+            if not any(spares):
                 break
-            widths[place] -= 1
+            widths[spares.index(max(spares))] -= 1
     return widths
 
 
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: max(width - 1, 0)]}…"
+def _cut(text: str, width: int, mark: str) -> str:
+    return text if len(text) <= width else f"{text[: max(width - len(mark), 0)]}{mark}"
