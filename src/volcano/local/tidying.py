@@ -9,7 +9,7 @@ import gc
 import time
 
 # Objects made before the young are looked at, how many such looks make an older one, and those a complete one.
-THRESHOLDS = (20_000, 10, 10_000)
+THRESHOLDS = (5_000, 10, 10_000)
 LOOK_EVERY = 5.0  # seconds
 IDLE = 0.05  # share of a processor below which nobody waits for us
 # A complete collection walks everything, which takes a second with 20,000 pods.
