@@ -5,13 +5,14 @@ import io
 import pytest
 
 from volcano.cli.colours import paint, style_of
-from volcano.cli.errors import UsageError, near
+from volcano.cli.errors import UsageError, explain, near
 from volcano.cli.output import as_yaml, render, render_all
 from volcano.cli.resources import parse_resources, resources_text
 from volcano.cli.session import Session
 from volcano.cli.tables import Column, Layout, fixed, longest, roomy
 from volcano.cli.template import Template
 from volcano.cli.times import age, moment_text, span
+from volcano.kube.errors import Forbidden, Invalid, NotFound, Unavailable
 from volcano.kube.kinds import JOB
 
 LIST = {"items": [{"name": "a", "n": 1, "on": True}, {"name": "b", "n": 2, "tags": ["x", "y"]}]}
@@ -185,3 +186,26 @@ def test_moments() -> None:
 def test_only_a_near_name_is_suggested() -> None:
     assert near("trainng", ["training", "other"]) == "; did you mean 'training'?"
     assert near("x", ["training"]) == ""
+
+
+def test_what_others_wrote_does_not_steer_the_terminal() -> None:
+    columns = (Column("Name", lambda row: row),)
+    layout = Layout(columns, ["a\x1b[2Jb\nc"], terminal=True, colour=False, room=80)
+    assert layout.row("a\x1b[2Jb\nc") == "a [2Jb c"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(NotFound("gone", name="x"), 3, id="object"),
+        pytest.param(NotFound("404 page not found"), 4, id="kind"),
+        pytest.param(Forbidden("no"), 4, id="rights"),
+        pytest.param(Unavailable("silence"), 4, id="server"),
+        pytest.param(Invalid("wrong"), 1, id="refused"),
+        pytest.param(FileNotFoundError(2, "No such file", "x.yaml"), 1, id="file"),
+        pytest.param(ExceptionGroup("several", [Forbidden("no")]), 4, id="group"),
+        pytest.param(ZeroDivisionError("oh"), 1, id="bug"),
+    ],
+)
+def test_every_failure_has_its_exit_code(error: Exception, code: int) -> None:
+    assert explain(error).code == code

@@ -158,6 +158,13 @@ def test_a_reader_that_leaves_is_no_error(run: Run) -> None:
 
 
 @pytest.mark.slow
+def test_an_interrupt_ends_a_watch_quietly(run: Run) -> None:
+    done = run("sh", "-c", "timeout --preserve-status -s INT 3 vcctl queue list -w; echo ended with $?")
+    assert "default  " in done.stdout
+    assert (done.stdout.splitlines()[-1], done.stderr) == ("ended with 130", "")
+
+
+@pytest.mark.slow
 def test_kubectl_runs_it_as_a_plugin(run: Run) -> None:
     kubectl = shutil.which("kubectl") or str(build.program("kubectl"))
     if not Path(kubectl).exists():

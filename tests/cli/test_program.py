@@ -42,12 +42,14 @@ def test_every_command_has_help_and_the_common_flags(command: Command, run_comma
     assert (result.code, result.err) == (0, "")
     assert f"vcctl {command.words}" in result.out
     common = "-s a -k b --master c --kubeconfig d --context e -v 3 --vmodule f=1 --log-flush-frequency 5s"
-    parsed = parser_of("vcctl").parse_args([*command.words.split(), *common.split(), *_enough(command)])
+    parsed = parser_of("vcctl").parse_args(
+        [*command.words.split(), *common.split(), *REQUIRED.get(command.words, [])]
+    )
     assert (parsed.master, parsed.kubeconfig, parsed.context) == ("c", "d", "e")
 
 
-def _enough(command: Command) -> list[str]:
-    return ["--", "true"] if command.words == "submit" else []
+# What a command cannot do without.
+REQUIRED = {"submit": ["--", "true"], "completion": ["bash"]}
 
 
 def test_common_flags_may_stand_before_the_command() -> None:
@@ -123,6 +125,19 @@ def test_a_wrong_token_ends_with_4(vcctl: Vcctl) -> None:
     result = vcctl("queue", "list", "--token", "wrong")
     assert (result.code, result.out) == (4, "")
     assert "Unauthorized" in result.err
+
+
+def test_a_server_we_do_not_trust_ends_with_4(run_command: Vcctl, embedded: Embedded) -> None:
+    result = run_command("job", "list", "--master", embedded.cluster.url)
+    assert (result.code, result.out) == (4, "")
+    assert "certificate" in result.err
+
+
+def test_a_kubeconfig_that_is_none_ends_with_4(run_command: Vcctl, tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("a: [")
+    result = run_command("job", "list", "--kubeconfig", str(tmp_path / "bad"))
+    assert (result.code, result.out) == (4, "")
+    assert "not valid YAML" in result.err
 
 
 def test_a_context_that_is_not_there_is_named(vcctl: Vcctl) -> None:

@@ -44,6 +44,8 @@ def explain(error: Exception) -> CommandError:
     """Any failure as one with an exit code."""
     from volcano.kube import errors as api
 
+    if isinstance(error, ExceptionGroup):  # several things at once: the first that failed says why
+        return explain(error.exceptions[0])
     if isinstance(error, CommandError):
         return error
     if isinstance(error, api.ApiError):

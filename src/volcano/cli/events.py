@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 
 from volcano.cli.session import Session
-from volcano.cli.tables import GAP, Column, Layout
+from volcano.cli.tables import GAP, Column, Layout, printable
 from volcano.cli.times import age
 from volcano.kube.manifest import Manifest
 
@@ -55,7 +55,7 @@ def _cells(event: Manifest, now: float) -> tuple[str, ...]:
         event.get("reason", ""),
         event_age(event, now),
         ", ".join(filter(None, origin)),
-        event.get("message", "").strip(),
+        printable(event.get("message", "").strip()),
     )
 
 

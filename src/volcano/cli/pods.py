@@ -59,8 +59,16 @@ def queue_of(pod: Manifest) -> str:
 def pod_columns(now: float) -> Sequence[Column]:
     """The columns of pods, with kubectl's words for their status."""
 
+    known: dict[tuple[str, str], list[Any]] = {}  # every column asks for the cells of every pod
+
+    def cells(pod: Manifest) -> list[Any]:
+        state = (pod["metadata"].get("uid", ""), pod["metadata"].get("resourceVersion", ""))
+        if state not in known:
+            known[state] = pod_cells(pod, now)
+        return known[state]
+
     def cell(place: int) -> Callable[[Any], str]:
-        return lambda pod: str(pod_cells(pod, now)[place])
+        return lambda pod: str(cells(pod)[place])
 
     return (
         Column("Name", cell(NAME), roomy),

@@ -5,6 +5,7 @@ What talks to servers is imported when it is first needed: `--help` and completi
 
 import argparse
 import asyncio
+import io
 import os
 import shutil
 import sys
@@ -53,6 +54,9 @@ class Session:
         from volcano.clients.credentials import NOBODY_ELSE, Impersonation
         from volcano.clients.kubeconfig import Overrides
 
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")  # a terminal that lacks a letter gets a question mark
         groups = tuple(arguments.as_group or ())
         acting = (
             Impersonation(arguments.impersonate, "", groups, {}) if arguments.impersonate else NOBODY_ELSE

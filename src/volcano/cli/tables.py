@@ -53,7 +53,7 @@ class Layout:
         self._colour = colour
         self._terminal = terminal
         self._squeezed = False
-        cells = {column: [column.value(row) for row in rows] for column in columns}
+        cells = {column: [printable(column.value(row)) for row in rows] for column in columns}
         if terminal:
             lengths = {column: max(map(len, values), default=0) for column, values in cells.items()}
             columns = _chosen(columns, lengths, room)
@@ -76,7 +76,8 @@ class Layout:
 
     def row(self, item: Any, *, padded: bool = False) -> str:
         """The line of one object; padded where something is to follow."""
-        return self._line([column.value(item) for column in self._columns], styled=True, padded=padded)
+        cells = [printable(column.value(item)) for column in self._columns]
+        return self._line(cells, styled=True, padded=padded)
 
     def _line(
         self, cells: Sequence[str], *, styled: bool = False, mark: str = "…", padded: bool = False
@@ -90,6 +91,11 @@ class Layout:
             parts.append(paint(text, style) if style else text)
         line = (" " * GAP).join(parts)
         return line if padded else line.rstrip()
+
+
+def printable(text: str) -> str:
+    """The text on one line and without control characters: what others wrote must not steer our terminal."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _apart(cells: Sequence[str]) -> str:
