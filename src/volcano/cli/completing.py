@@ -74,6 +74,7 @@ class _Walk:
     pending: argparse.Action | None = None
     positions: int = 0
     raw: bool = False  # after `--`
+    lost: bool = False  # after a word that is no command
 
 
 def complete(
@@ -82,6 +83,8 @@ def complete(
     """What the last word, begun or empty, may become. `names` is asked for what only the cluster knows."""
     *before, current = words or [""]
     walk = _walked(parser, before)
+    if walk.lost:
+        return Answer()
     if walk.raw:
         return Answer(files=True)
     if walk.pending is not None:
@@ -123,9 +126,12 @@ def _walked(parser: Parser, words: Sequence[str]) -> _Walk:
                 walk.said[action.dest] = value
             elif action is not None and action.nargs != 0:
                 walk.pending = action
-        elif (below := _subparsers(walk.parser).get(word)) is not None:
-            below.prepare()
-            walk.parser = below
+        elif branches := _subparsers(walk.parser):
+            if word not in branches:
+                walk.lost = True
+                return walk
+            walk.parser = branches[word]
+            walk.parser.prepare()
             walk.path.append(word)
         else:
             walk.positions += 1
@@ -186,8 +192,9 @@ def _sorts(walk: _Walk, action: argparse.Action, program: str) -> list[str | tup
     if action.dest in NAMING and home in NAMES and not (walk.path and walk.path[-1] in NEW):
         # `-n` is the namespace where a name is given, and may be the name where none is.
         named = walk.said.get("position") or walk.said.get("name")
+        nameable = any(other.dest == "position" for other in walk.parser._actions)
         if action.dest == "short_n":
-            return ["namespaces"] if named else [NAMES[home], "namespaces"]
+            return [NAMES[home], "namespaces"] if nameable and not named else ["namespaces"]
         return [NAMES[home]]
     if action.dest == "short_n":
         return ["namespaces"]
