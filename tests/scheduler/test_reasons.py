@@ -1,4 +1,4 @@
-"""Why a job waits: nodes are named where nodes are the obstacle, the queue where the queue is; need and have are data."""
+"""Why a job waits: nodes are named where nodes are the obstacle, the queue where it is; need and have are data."""
 
 from tests.builders import job, node, queue, resources
 from tests.scenario import schedule

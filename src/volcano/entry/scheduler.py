@@ -16,6 +16,7 @@ from volcano.scheduler.config import ConfigError, parse
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.gauges import Gauges
 from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.plugins.extender.http import HttpPort
 from volcano.scheduler.report import report
 from volcano.scheduler.saving import SnapshotError, load, save
 from volcano.scheduler.source import ConfigSource, FileSource
@@ -34,7 +35,6 @@ ACCEPTED = {
     "--gate-removal-worker-num": "5",
     "--resource-sync-timeout": "60s",
     "--log-flush-frequency": "5s",
-    "--feature-gates": "",
     "--priority-class": "true",
     "--csi-storage": "true",
     "--enable-pprof": "false",
@@ -80,14 +80,26 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(
             flag, nargs="?", const="true", default=default, help="accepted for Volcano's sake"
         )
-    parser.add_argument("--node-selector", action="append", default=[], help=argparse.SUPPRESS)
-    parser.add_argument("--ignored-provisioners", action="append", default=[], help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--node-selector", action="append", default=[], help="label:value; only nodes that have one of these"
+    )
+    parser.add_argument(
+        "--ignored-provisioners",
+        action="append",
+        default=[],
+        help="provisioners whose volumes are not counted",
+    )
+    parser.add_argument(
+        "--feature-gates", default="", help="SchedulingGatesQueueAdmission=true takes gates off pods"
+    )
     return parser
 
 
 async def _run(arguments: argparse.Namespace) -> None:
     clock, gauges = SystemClock(), Gauges()
     source = FileSource(Path(arguments.scheduler_conf)) if arguments.scheduler_conf else ConfigSource()
+    source.features = features(arguments.feature_gates)
+    source.ports = {"extender": HttpPort()}
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
@@ -97,6 +109,10 @@ async def _run(arguments: argparse.Namespace) -> None:
             clock,
             scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
             default_queue=arguments.default_queue,
+            node_selector=label_pairs(arguments.node_selector),
+            ignored_provisioners=[
+                name for given in arguments.ignored_provisioners for name in given.split(",")
+            ],
             period=arguments.schedule_period,
             seed=int(clock.now().wall),
             gauges=gauges,
@@ -114,6 +130,20 @@ async def _run(arguments: argparse.Namespace) -> None:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, scheduler.run)
+
+
+def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """`label:value` pairs; what has no value is left out, as Volcano does."""
+    pairs = (text.strip().partition(":") for text in given)
+    return tuple(
+        (label.strip(), value.strip()) for label, _, value in pairs if label.strip() and value.strip()
+    )
+
+
+def features(given: str) -> frozenset[str]:
+    """The feature gates that are on in `A=true,B=false`."""
+    pairs = (gate.partition("=") for gate in given.split(","))
+    return frozenset(name.strip() for name, _, value in pairs if value.strip().lower() == "true")
 
 
 def _freeze() -> None:

@@ -1,6 +1,6 @@
 """Cluster: the live mirror. Events in any order go in, cheap snapshots come out, decisions are assumed meanwhile."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,9 +37,14 @@ class Cluster:
         scheduler_names: Iterable[str] = (names.SCHEDULER_NAME,),
         serve_default: bool = False,
         default_queue: str = names.DEFAULT_QUEUE,
+        node_selector: Collection[tuple[str, str]] = (),
+        ignored_provisioners: Iterable[str] = (),
     ) -> None:
+        """With a `node_selector`, nodes that have none of these labels are as if they were not there."""
         self.parser = Parser(default_queue)
         self._default_queue = default_queue
+        self._node_selector = frozenset(node_selector)
+        self._ignored_provisioners = frozenset(ignored_provisioners)
         self._ours = frozenset(scheduler_names) | ({DEFAULT_SCHEDULER} if serve_default else frozenset())
         self._serve_default = serve_default
         self._index = self.parser.shapes.index
@@ -173,7 +178,11 @@ class Cluster:
         self.revision += changed
 
     def _apply_node(self, node: Node, *, gone: bool) -> None:
+        if self._node_selector and self._node_selector.isdisjoint(node.labels.items()):
+            gone = True
         if gone:
+            if node.name not in self._book:
+                return
             self._book.remove(node.name)
         elif self._book.node(node.name) == node:
             return
@@ -381,6 +390,7 @@ class Cluster:
                     {found.name: found for found in others[kinds.PERSISTENT_VOLUME].values()},
                     {found.name: found for found in others[kinds.STORAGE_CLASS].values()},
                     {found.name: found for found in others[kinds.CSI_NODE].values()},
+                    self._ignored_provisioners,
                 ),
             }
         return self._frozen

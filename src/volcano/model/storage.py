@@ -91,3 +91,4 @@ class Storage:
     volumes: Mapping[str, Volume] = field(default_factory=dict)
     classes: Mapping[str, StorageClass] = field(default_factory=dict)
     csi_nodes: Mapping[str, CsiNode] = field(default_factory=dict)
+    uncounted: frozenset[str] = frozenset()  # provisioners whose volumes nobody counts

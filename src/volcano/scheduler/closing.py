@@ -40,6 +40,7 @@ def decisions(session: Session) -> Iterator[Decision]:
             said = list(_about_job(session, job))
         # When a plugin failed on it just now, that is what is said instead.
         yield from said or (_about_job(session, job) if uid in session.faults else ())
+    yield from session.gates
     yield from session.told
     yield from _queues(session)
 

@@ -74,6 +74,7 @@ class Config:
     metrics: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     text: str = ""
+    features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
     ports: Mapping[str, Any] = field(default_factory=dict)  # ways out for plugins that ask others, by plugin
 
     def arguments(self, action: str) -> Arguments:

@@ -1,7 +1,7 @@
 """THE MAIN FLOW: mirror the cluster, decide, write back, for ever. Read this first."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from volcano.clock import Clock
@@ -41,6 +41,8 @@ class Scheduler:
         scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,),
         serve_default: bool = False,
         default_queue: str = names.DEFAULT_QUEUE,
+        node_selector: Collection[tuple[str, str]] = (),
+        ignored_provisioners: Sequence[str] = (),
         period: float = 1.0,
         seed: int = 0,
         gauges: Gauges | None = None,
@@ -48,7 +50,11 @@ class Scheduler:
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
         self.cluster = Cluster(
-            scheduler_names=scheduler_names, serve_default=serve_default, default_queue=default_queue
+            scheduler_names=scheduler_names,
+            serve_default=serve_default,
+            default_queue=default_queue,
+            node_selector=node_selector,
+            ignored_provisioners=ignored_provisioners,
         )
         self.source = source
         source.on_change = lambda: self._pulse.wake()

@@ -8,6 +8,7 @@ from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
 from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
+from volcano.kube.names import QUEUE_GATE
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.recorder import NORMAL, WARNING, Recorder
 from volcano.model.decisions import (
@@ -25,7 +26,6 @@ from volcano.model.decisions import (
 
 MERGE = Options(patch_type=PatchType.MERGE, field_manager="vc-scheduler")
 STRATEGIC = Options(patch_type=PatchType.STRATEGIC, field_manager="vc-scheduler")
-QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 

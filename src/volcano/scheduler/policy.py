@@ -238,6 +238,13 @@ class Policy:
     def allocatable(self, queue: Queue, task: Task, count: int = 1) -> int:
         return reducers.least(self.asked("allocatable"), queue, task, count)
 
+    def promise(self, task: Task) -> None:
+        """Counts a task for its queue as if it were placed, wherever; for statements that are undone."""
+        limiting = {name for name, _ in self.named("allocatable")}
+        for name, tell in self.named("on_allocate"):
+            if name in limiting:
+                tell((task,), ())
+
     def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
         return reducers.first_refusal(self.named("why_not_allocatable"), queue, task)
 

@@ -70,7 +70,10 @@ def load(data: bytes) -> tuple[Snapshot, str]:
         raise SnapshotError(f"this is not a snapshot: {error}") from None
     if document.get("format") != FORMAT:
         raise SnapshotError(f"format {document.get('format')!r} cannot be read; {FORMAT} can")
-    cluster = Cluster(scheduler_names={task["scheduler"] for task in document["tasks"]} | {"volcano"})
+    cluster = Cluster(
+        scheduler_names={task["scheduler"] for task in document["tasks"]} | {"volcano"},
+        ignored_provisioners=document.get("uncounted", ()),
+    )
     names = tuple(document["resources"])
     index = ResourceIndex(names, {name: i for i, name in enumerate(names)})
     cluster.parser.shapes.index = index
@@ -142,6 +145,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
         "volumes": list(storage.volumes.values()),
         "classes": list(storage.classes.values()),
         "csi_nodes": list(storage.csi_nodes.values()),
+        "uncounted": sorted(storage.uncounted),
         "budgets": snapshot.budgets,
         "quotas": [quota for found in snapshot.quotas.values() for quota in found],
         "hypernodes": list(snapshot.hypernodes.values()),

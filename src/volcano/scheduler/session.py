@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from volcano.log import Log
-from volcano.model.decisions import Decision, Tell
+from volcano.model.decisions import Decision, RemoveGate, Tell
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
@@ -61,6 +61,7 @@ class Session:
         self.verdicts: dict[str, Verdict] = {}
         self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
         self.told: list[Tell] = []
+        self.gates: list[RemoveGate] = []  # to be taken off
         self.readings: list[Reading] = []  # what plugins measured
         self.troubles = list(self.aside.reasons.values())
         self.policy = Policy(self, config)

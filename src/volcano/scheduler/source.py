@@ -24,6 +24,7 @@ class ConfigSource:
         self.ports: Mapping[
             str, Any
         ] = {}  # ways out for plugins, such as {"extender": HttpPort()}; set by the program
+        self.features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
         self.on_change: Callable[[], None] = lambda: None
         self._current: Config | None = None
         self._text: str | None = None
@@ -32,7 +33,9 @@ class ConfigSource:
     @property
     def current(self) -> Config | None:
         """The last good configuration; None when there never was one."""
-        return replace(self._current, ports=self.ports) if self._current and self.ports else self._current
+        if self._current is None or not (self.ports or self.features):
+            return self._current
+        return replace(self._current, ports=self.ports, features=self.features)
 
     def offer(self, text: str) -> bool:
         """Takes a new text in force if it is good; otherwise remembers why not and keeps the last good one."""

@@ -9,6 +9,7 @@ from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.explain import Misfit, refused
+from volcano.scheduler.gates import FEATURE, lift_gates
 from volcano.scheduler.placement import Choice
 from volcano.scheduler.plugin import Refusal
 from volcano.scheduler.session import Session
@@ -38,6 +39,8 @@ def allocate(session: Session) -> None:
                 work.again(sheet)
             elif not ready and queue.dequeue_strategy == "fifo":
                 work.drop(queue.name)
+    if FEATURE in session.config.features:
+        lift_gates(session)
 
 
 def _sheet(session: Session, job: Job) -> Sheet | None:
@@ -141,7 +144,7 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
 
 
 def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:
-    """Says what the queue lacks; where no node would take the task either, that is what a user can do something about."""
+    """Says what the queue lacks; where no node would take the task either, that is said instead."""
     if session.placer.find(task, queue.name) is None:
         session.explain(job, task, session.placer.misfit(task, queue.name))
         return

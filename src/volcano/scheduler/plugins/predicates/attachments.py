@@ -67,17 +67,18 @@ class Attachments:
 
 def attached(task: Task, storage: Storage) -> Iterator[tuple[str, str]]:
     """The driver and identity of each volume a pod would have attached, as far as it is known."""
+    uncounted = UNCOUNTED | storage.uncounted
     for name in task.shape.constraints.claims:
         claim = storage.claims.get((task.namespace, name))
         if claim is None:
             continue
         volume = storage.volumes.get(claim.volume) if claim.volume else None
         if volume is not None:
-            if volume.driver not in UNCOUNTED:
+            if volume.driver not in uncounted:
                 yield volume.driver, volume.handle or volume.name
             continue
         storage_class = storage.classes.get(claim.storage_class)
         if storage_class is not None:
             driver = storage_class.parameters.get(DRIVER_PARAMETER) or storage_class.provisioner
-            if driver not in UNCOUNTED:
+            if driver not in uncounted:
                 yield driver, f"{claim.namespace}/{claim.name}"
