@@ -17,7 +17,7 @@ from volcano.cli.top.keyboard import keys
 from volcano.cli.top.screen import identities, render
 from volcano.cli.top.shares import amounts, cluster_total, deserved, queue_shares, resource_names, shown
 from volcano.cli.top.view import JOBS, PODS, QUEUES, Place, View, press, window
-from volcano.kube.kinds import JOB, QUEUE
+from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, JOB, QUEUE, ROLE, ROLE_BINDING
 from volcano.kube.manifest import Key, Manifest
 
 NOW = 1_800_000_000.0
@@ -254,7 +254,7 @@ def test_groups_without_a_job_are_shown_too() -> None:
     assert [(found.key.name, found.phase, found.holds) for found in seen.jobs] == [
         ("web", "Running", {"cpu": 2.0})
     ]
-    assert [found.key.name for found in seen.pods[Key("team", "web")]] == ["x-worker-0"]
+    assert [found.key.name for found in seen.pods_of(Key("team", "web"))] == ["x-worker-0"]
 
 
 def test_a_pod_asks_for_its_containers_or_its_greediest_init_container() -> None:
@@ -470,6 +470,41 @@ def test_no_server_is_told(run_command: Vcctl) -> None:
     result = run_command("top", "--server", "https://127.0.0.1:1")
     assert (result.code, result.out) == (4, "")
     assert "Failed to top" in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("top",), ("queue", "tree"), ("job", "describe", "shown"), ("job", "logs", "shown"),
+        ("job", "logs", "-f", "shown"), ("job", "wait", "shown"),
+    ],
+)  # fmt: skip
+def test_without_rights_it_is_told_and_ends_with_4(
+    vcctl: Vcctl, running_job: str, words: tuple[str, ...]
+) -> None:
+    result = vcctl(*words, "--as", "nobody")
+    assert (result.code, result.out) == (4, "")
+    assert 'is forbidden: User "nobody" cannot' in result.err
+
+
+def test_whoever_may_see_queues_and_one_namespace_sees_those(
+    vcctl: Vcctl, embedded: Embedded, namespace: str, running_job: str
+) -> None:
+    everyone = {"kind": "Group", "name": "people", "apiGroup": "rbac.authorization.k8s.io"}
+    for kind, role, where, groups, resources in (
+        (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, {}, ["scheduling.volcano.sh"], ["queues"]),
+        (ROLE, ROLE_BINDING, {"namespace": namespace}, ["", "batch.volcano.sh"], ["jobs", "pods"]),
+    ):
+        metadata = {"name": f"{namespace}-people", **where}
+        rules = [{"apiGroups": groups, "resources": resources, "verbs": ["list"]}]
+        embedded.create(kind, {"metadata": metadata, "rules": rules})
+        reference = {"kind": kind.kind, "name": metadata["name"], "apiGroup": "rbac.authorization.k8s.io"}
+        embedded.create(role, {"metadata": metadata, "subjects": [everyone], "roleRef": reference})
+    result = vcctl("top", "--as", "jane", "--as-group", "people")
+    assert result.code == 0
+    assert any(line.startswith("shown") for line in result.lines)
+    assert f"pods of namespace {namespace} only" in result.err
+    assert "no rights to list nodes" in result.err
 
 
 def test_the_full_screen_follows_keys_and_leaves_no_trace(

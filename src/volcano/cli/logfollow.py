@@ -11,6 +11,7 @@ from volcano.cli.following import ENDS, ended, phase_of, states, why
 from volcano.cli.loglines import Seen, parse_line
 from volcano.cli.logsources import Printer, Source, Wanted, sources, target_of
 from volcano.cli.session import Session
+from volcano.cli.top.feed import troubles
 from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
@@ -24,8 +25,8 @@ DRAIN = 10.0  # seconds in which pods may say their last after their job has end
 
 async def follow(session: Session, job: Manifest, wanted: Wanted) -> str:
     """Prints lines as they are written until the job has ended; returns the phase it ended in."""
-    follower = Follower(session, job, wanted)
-    return await follower.run()
+    with troubles():  # a connection that breaks and comes back is no news
+        return await Follower(session, job, wanted).run()
 
 
 class Follower:

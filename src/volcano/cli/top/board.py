@@ -21,6 +21,9 @@ from volcano.kube.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 
 ENDED = ("Succeeded", "Failed")
 WAITING = ("Pending", "Inqueue", "Restarting")
+# Whose pods: a job's, a group's, or nobody's, and that one's key.
+Home = tuple[str, Key]
+OF_JOB, OF_GROUP, OF_NOBODY = "job", "group", ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Board:
     used: Amounts
     queues: Sequence[QueueShare]
     jobs: Sequence[JobRow]
-    pods: Mapping[Key, Sequence[PodRow]]  # by the key of their JobRow
+    members: Mapping[Home, Sequence[Manifest]]  # the pods of a job or group
     counts: Mapping[str, Counter[str]]  # by queue: its own and its descendants' jobs, by phase
 
     def jobs_in(self, queue: str) -> list[JobRow]:
@@ -89,31 +92,32 @@ class Board:
         inside = {share.name for share in self.queues if queue in share.path} | {queue}
         return [job for job in self.jobs if job.queue in inside]
 
+    def pods_of(self, job: Key) -> list[PodRow]:
+        """The pods of a job; made when asked for, since a screen shows those of one job at most."""
+        found = next((row for row in self.jobs if row.key == job), None)
+        return [pod_row(pod) for pod in self.members.get(_pod_home(found), ())] if found is not None else []
+
 
 def board(picture: Picture) -> Board:
     """The rows of a picture."""
     total = cluster_total(picture.nodes)
     shares = queue_shares(picture.queues, total)
-    pods = _pods_by_job(picture.pods)
-    jobs = [*_job_rows(picture, pods), *_bare_groups(picture, pods)]
-    used: dict[str, float] = defaultdict(float)
-    for pod in picture.pods:
-        if _holds(pod):
-            for name, amount in pod_requests(pod).items():
-                used[name] += amount
+    members = _pods_by_job(picture.pods)
+    held = {home: _held(pods) for home, pods in members.items()}
+    jobs = [*_job_rows(picture, held), *_bare_groups(picture, members, held)]
     return Board(
         now=picture.now,
         nodes=sum(serves(node) for node in picture.nodes),
         total=total,
-        used=dict(used),
+        used=_summed(held.values()),
         queues=shares,
         jobs=sorted(jobs, key=lambda job: job.key),
-        pods={job.key: [_pod_row(pod) for pod in pods[_pod_home(job)]] for job in jobs},
+        members=members,
         counts=_counts(shares, jobs),
     )
 
 
-def _job_rows(picture: Picture, pods: Mapping[tuple[str, Key], list[Manifest]]) -> Iterable[JobRow]:
+def _job_rows(picture: Picture, held: Mapping[Home, Amounts]) -> Iterable[JobRow]:
     groups = {owner["uid"]: group for group in picture.groups if (owner := controller_of(group)) is not None}
     for job in picture.jobs:
         key = key_of(job)
@@ -127,27 +131,29 @@ def _job_rows(picture: Picture, pods: Mapping[tuple[str, Key], list[Manifest]]) 
             ready=number(job, "status", "running") + number(job, "status", "succeeded"),
             wanted=sum(number(task, "replicas") for task in items(job, "spec", "tasks")),
             created=wall_time(at(job, "metadata", "creationTimestamp")) or 0.0,
-            holds=_held(pods["job", key]),
+            holds=held.get((OF_JOB, key), {}),
             waits_for=why_waiting(group) if group is not None and phase in WAITING else "",
         )
 
 
-def _bare_groups(picture: Picture, pods: Mapping[tuple[str, Key], list[Manifest]]) -> Iterable[JobRow]:
+def _bare_groups(
+    picture: Picture, members: Mapping[Home, Sequence[Manifest]], held: Mapping[Home, Amounts]
+) -> Iterable[JobRow]:
     """PodGroups of Deployments, plain pods and others' jobs: they share queues with ours."""
     for group in picture.groups:
         owner = controller_of(group)
         if owner is not None and owner.get("apiVersion") == JOB.api_version and owner.get("kind") == JOB.kind:
             continue
-        members = pods["group", key_of(group)]
+        home = (OF_GROUP, key_of(group))
         yield JobRow(
             key=key_of(group),
             queue=queue_of(group),
             phase=str(at(group, "status", "phase", default="Pending")),
             minimum=number(group, "spec", "minMember"),
             ready=number(group, "status", "running") + number(group, "status", "succeeded"),
-            wanted=len(members),
+            wanted=len(members.get(home, ())),
             created=wall_time(at(group, "metadata", "creationTimestamp")) or 0.0,
-            holds=_held(members),
+            holds=held.get(home, {}),
             waits_for=why_waiting(group) if at(group, "status", "phase") in (None, *WAITING) else "",
             grouped_only=True,
         )
@@ -161,19 +167,21 @@ def why_waiting(group: Manifest) -> str:
     return str(blocked.get("message") or blocked.get("reason") or "")
 
 
-def _pod_home(job: JobRow) -> tuple[str, Key]:
-    return ("group" if job.grouped_only else "job", job.key)
+def _pod_home(job: JobRow) -> Home:
+    return (OF_GROUP if job.grouped_only else OF_JOB, job.key)
 
 
-def _pods_by_job(pods: Iterable[Manifest]) -> dict[tuple[str, Key], list[Manifest]]:
-    found: dict[tuple[str, Key], list[Manifest]] = defaultdict(list)
+def _pods_by_job(pods: Iterable[Manifest]) -> dict[Home, list[Manifest]]:
+    found: dict[Home, list[Manifest]] = defaultdict(list)
     for pod in pods:
         namespace = key_of(pod).namespace
         if name := labels_of(pod).get(JOB_NAME):
-            found["job", Key(namespace, name)].append(pod)
+            found[OF_JOB, Key(namespace, name)].append(pod)
         elif name := annotations_of(pod).get(GROUP_NAME):
-            found["group", Key(namespace, name)].append(pod)
-    return found
+            found[OF_GROUP, Key(namespace, name)].append(pod)
+        else:
+            found[OF_NOBODY, Key(namespace, "")].append(pod)
+    return dict(found)
 
 
 def _counts(shares: Sequence[QueueShare], jobs: Iterable[JobRow]) -> dict[str, Counter[str]]:
@@ -185,7 +193,7 @@ def _counts(shares: Sequence[QueueShare], jobs: Iterable[JobRow]) -> dict[str, C
     return counts
 
 
-def _pod_row(pod: Manifest) -> PodRow:
+def pod_row(pod: Manifest) -> PodRow:
     index = labels_of(pod).get(TASK_INDEX) or annotations_of(pod).get(TASK_INDEX) or ""
     return PodRow(
         key=key_of(pod),
@@ -205,12 +213,15 @@ def _holds(pod: Manifest) -> bool:
 
 
 def _held(pods: Iterable[Manifest]) -> dict[str, float]:
-    held: dict[str, float] = defaultdict(float)
-    for pod in pods:
-        if _holds(pod):
-            for name, amount in pod_requests(pod).items():
-                held[name] += amount
-    return dict(held)
+    return _summed(pod_requests(pod) for pod in pods if _holds(pod))
+
+
+def _summed(parts: Iterable[Amounts]) -> dict[str, float]:
+    total: dict[str, float] = defaultdict(float)
+    for part in parts:
+        for name, amount in part.items():
+            total[name] += amount
+    return dict(total)
 
 
 def pod_requests(pod: Manifest) -> dict[str, float]:

@@ -18,6 +18,7 @@ from volcano.cli.top.view import View, press
 
 DRAWN_EVERY = 1.0  # seconds, for the ages and the clock
 DRAWN_AT_MOST = 0.2  # seconds between two looks at the cluster, however much changes
+IDLE_PARTS = 4  # a look at a large cluster takes time: so many times as long nobody looks
 CHROME = 12  # lines that are no rows
 
 
@@ -32,6 +33,7 @@ class Top:
         self._view = View()
         self._board: Board = board(feed.picture())
         self._looked = 0.0
+        self._rest = DRAWN_AT_MOST
         self._stale = False
         self.wake = asyncio.Event()
 
@@ -53,12 +55,14 @@ class Top:
             live.update(self._screen(), refresh=True)
             self.wake.clear()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self.wake.wait(), DRAWN_AT_MOST if self._stale else DRAWN_EVERY)
+                await asyncio.wait_for(self.wake.wait(), self._rest if self._stale else DRAWN_EVERY)
 
     def _look(self) -> None:
         now = self._session.clock.now().monotonic
-        if now - self._looked >= (DRAWN_AT_MOST if self._stale else DRAWN_EVERY):
-            self._board, self._looked, self._stale = board(self._feed.picture()), now, False
+        if now - self._looked >= (self._rest if self._stale else DRAWN_EVERY):
+            self._board, self._stale = board(self._feed.picture()), False
+            self._looked = self._session.clock.now().monotonic
+            self._rest = max(DRAWN_AT_MOST, IDLE_PARTS * (self._looked - now))
 
     def _screen(self) -> Group:
         width, height = self._console.size

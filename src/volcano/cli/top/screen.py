@@ -26,7 +26,7 @@ def rows(board: Board, place: Place) -> list[Any]:
     elif place.level == JOBS:
         found = board.jobs_in(place.queue)
     else:
-        found = board.pods.get(place.job, ())
+        found = board.pods_of(place.job)
     wanted = place.pattern.lower()
     kept = [row for row in found if wanted in _text(row).lower()]
     return kept if place.order == "tree" else sorted(kept, key=_order(board, place))
