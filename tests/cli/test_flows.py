@@ -65,6 +65,15 @@ def test_every_object_of_a_file_is_created_and_deleted(
         embedded.get(JOB_TEMPLATE, Key(namespace, "a"))
 
 
+def test_objects_without_a_namespace_are_deleted_where_the_flag_says(
+    vcctl: Vcctl, namespace: str, templates: str
+) -> None:
+    vcctl("jobtemplate", "create", "-f", templates)
+    elsewhere = vcctl("jobtemplate", "delete", "-f", templates, "-n", "default")
+    assert (elsewhere.code, elsewhere.out) == (1, "")
+    assert vcctl("jobtemplate", "delete", "-f", templates, "-n", namespace).code == 0
+
+
 def test_one_refusal_does_not_stop_the_rest_and_fails_in_the_end(
     vcctl: Vcctl, namespace: str, templates: str
 ) -> None:

@@ -111,6 +111,63 @@ def test_every_program_is_installed(run: Run) -> None:
         assert done.stdout or words.split()[0] in ("vsuspend", "vresume")
 
 
+# Command lines in order, and what each must print; an empty text is silence.
+STORY = (
+    ("vcctl queue create -n story -w 4 --capability cpu=8", ""),
+    ("vcctl queue get -n story", "story                    4"),
+    ("vcctl queue update -n story -w 5", "update queue story successfully"),
+    ("vcctl queue operate -n story -a update -w 6", ""),
+    ("vcctl queue operate -n story -a close", ""),
+    ("vcctl queue operate -n story -a open", ""),
+    ("vcctl queue get story -o jsonpath={.spec.weight}", "6"),
+    ("vcctl queue list -o name", "queue.scheduling.volcano.sh/story"),
+    ("vcctl jobtemplate create -f template.yaml", "Created JobTemplate: default/step"),
+    ("vcctl jobtemplate list", "step    default"),
+    ("vcctl jobtemplate get -N step", "step    default"),
+    ("vcctl jobtemplate describe -N step", "kind: JobTemplate"),
+    ("vcctl jobflow create -f flow.yaml", "Created JobFlow: default/flow"),
+    ("vcctl jobflow list --all-namespaces", "flow    default"),
+    ("vcctl jobflow get -N flow", "flow    default"),
+    ("vcctl jobflow describe -o json", '"kind": "JobFlow"'),
+    ("vcctl jobflow delete -N flow", "Deleted JobFlow: default/flow"),
+    ("vcctl jobtemplate delete -f template.yaml", "Deleted JobTemplate: default/step"),
+    ("vcctl job run -N told -r 2", "run job told successfully"),
+    ("vcctl job list --selector told", "told"),
+    ("vcctl podgroup list", "default"),
+    ("vcctl podgroup get told", "told-"),
+    ("vcctl podgroup describe -n told", "Owner:            Job/told"),
+    ("vcctl pod list -j told --all-namespaces", "Namespace"),
+    ("vcctl job delete told", "delete job told successfully"),
+    ("vcctl queue delete -n story", ""),
+    ("vcctl version", "API Version: v1alpha1"),
+)
+TEMPLATE = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobTemplate
+metadata: {name: step}
+spec:
+  tasks: [{name: t, replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}]
+"""
+FLOW = """
+apiVersion: flow.volcano.sh/v1alpha1
+kind: JobFlow
+metadata: {name: flow}
+spec: {jobRetainPolicy: delete, flows: [{name: step}]}
+"""
+
+
+@pytest.mark.slow
+def test_every_command_works_as_a_process(run: Run) -> None:
+    home = Path(run("sh", "-c", "echo $HOME").stdout.strip())
+    (home / "template.yaml").write_text(TEMPLATE)
+    (home / "flow.yaml").write_text(FLOW)
+    for words, expected in STORY:
+        done = run(*words.split())
+        assert (done.returncode, done.stderr) == (0, ""), words
+        assert expected in done.stdout, words
+        assert expected or not done.stdout, words
+
+
 @pytest.mark.slow
 def test_a_manifest_of_the_seeds_runs(run: Run) -> None:
     file = SEEDS / "job-mpi-gang.yaml"

@@ -20,6 +20,9 @@ queue get|jobtemplate create|jobtemplate list|jobtemplate get|jobtemplate delete
 jobflow list|jobflow get|jobflow delete|jobflow describe|pod list|version
 """
 
+# What a command cannot do without.
+REQUIRED = {"submit": ["--", "true"], "completion": ["bash"]}
+
 
 def test_every_command_of_the_reference_is_there() -> None:
     words = {words.strip() for words in SAID_BY_THE_REFERENCE.replace("\n", "").split("|")}
@@ -46,10 +49,6 @@ def test_every_command_has_help_and_the_common_flags(command: Command, run_comma
         [*command.words.split(), *common.split(), *REQUIRED.get(command.words, [])]
     )
     assert (parsed.master, parsed.kubeconfig, parsed.context) == ("c", "d", "e")
-
-
-# What a command cannot do without.
-REQUIRED = {"submit": ["--", "true"], "completion": ["bash"]}
 
 
 def test_common_flags_may_stand_before_the_command() -> None:

@@ -80,7 +80,7 @@ def _creator(kind: Kind) -> Run:
                 kind, {**item, "metadata": {**item["metadata"], "namespace": key.namespace}}
             )
 
-        return await _each(kind, arguments.file, session, ("Created", "create"), one)
+        return await _each(kind, arguments.file, session.namespace, session, ("Created", "create"), one)
 
     return create
 
@@ -118,7 +118,8 @@ def _deleter(kind: Kind) -> Run:
         async def one(key: Key, item: Manifest) -> None:
             await session.client.delete(kind, key, options=Options(propagation="Background"))
 
-        return await _each(kind, arguments.file, session, ("Deleted", "delete"), one)
+        home = naming.namespace(arguments, session)
+        return await _each(kind, arguments.file, home, session, ("Deleted", "delete"), one)
 
     return delete
 
@@ -126,15 +127,16 @@ def _deleter(kind: Kind) -> Run:
 async def _each(
     kind: Kind,
     path: str,
+    home: str,
     session: Session,
     words: tuple[str, str],
     act: Callable[[Key, Manifest], Awaitable[None]],
 ) -> int:
-    """Does the same with every object of a file, and says of each how it went."""
+    """Does the same with every object of a file, at home where it names no namespace; says of each how it went."""
     done, verb = words
     refused = 0
     for item in read_objects(path, kind):
-        key = Key(item["metadata"].get("namespace") or session.namespace, item["metadata"]["name"])
+        key = Key(item["metadata"].get("namespace") or home, item["metadata"]["name"])
         try:
             await act(key, item)
             session.write(f"{done} {kind.kind}: {key}")
