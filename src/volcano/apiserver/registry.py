@@ -354,7 +354,6 @@ class Registry:
         admitted = await self._admit(request, new, old, self.lookup)
         assert admitted is not None, "admission must return the object to store"
         if orjson.dumps(admitted) != before:
-            strategy.prune(admitted, old)
             strategy.default(admitted, old)
             if old is not None:
                 strategy.before_update(admitted, old, request.subresource, self.clock.now())

@@ -31,6 +31,8 @@ from volcano.apiserver.webhookcalls import Caller
 from volcano.apiserver.webhooks import Webhooks, chain
 from volcano.clock import Instant
 from volcano.kube.errors import ApiError, InternalError
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
 from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
@@ -70,7 +72,7 @@ class ApiServer:
         self.authorizer = Authorizer(registry.lookup)
         tokens = {**setup.known_tokens, setup.admin_token: ADMIN}
         self.authenticator = Authenticator(self.tokens, registry.lookup, registry.clock, tokens)
-        self.webhooks = Webhooks(caller := Caller(), setup.new_id)
+        self.webhooks = Webhooks(caller := Caller(), setup.new_id, self._prune)
         self._caller = caller
         self._secrets = TokenSecrets(self.tokens, setup.authority)
         self._audit = Audit(setup.audit, setup.new_id) if setup.audit is not None else None
@@ -98,6 +100,9 @@ class ApiServer:
             self.webhooks.validate,
             *after,
         )
+
+    def _prune(self, kind: Kind, manifest: Manifest) -> None:
+        self.registry.kinds.served(kind).strategy.prune(manifest)
 
     async def start(self) -> None:
         """Makes sure that the first namespaces and the default roles are there."""

@@ -45,8 +45,12 @@ def chain(*admits: Admit) -> Admit:
 class Webhooks:
     """Admission by the webhooks registered in the store: `mutate` and `validate` are steps of the chain."""
 
-    def __init__(self, caller: Caller, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, caller: Caller, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]
+    ) -> None:
+        """`prune` drops what the schema of a kind does not know, and refuses what has the wrong type."""
         self._caller = caller
+        self._prune = prune
         self._new_id = new_id
         self._hooks: dict[Kind, list[Hook]] = {}
 
@@ -76,6 +80,8 @@ class Webhooks:
         for position, state in seen.items():
             if _frozen(new) != state:
                 new, _ = await self._mutate_once(hooks[position], request, new, old, lookup)
+        if new is not None:
+            self._prune(request.kind, new)  # a webhook may have put in anything
         return new
 
     async def _mutate_once(
