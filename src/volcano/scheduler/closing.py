@@ -36,7 +36,7 @@ def decisions(session: Session) -> Iterator[Decision]:
         if job is None:
             continue
         said: list[Decision] = []
-        with session.attempt(job):
+        with session.inquiry(job):
             said = list(_about_job(session, job))
         # When a plugin failed on it just now, that is what is said instead.
         yield from said or (_about_job(session, job) if uid in session.faults else ())

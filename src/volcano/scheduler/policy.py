@@ -60,6 +60,7 @@ class Policy:
                 silent = {question for question in SHARED if (plugin.name, question) in session.aside}
                 self._disabled[plugin] = configured.disabled | silent
         self._flat: dict[str, list[Ask]] = {}
+        self._named: dict[str, list[Named]] = {}
         self._job_keys: dict[str, tuple[int, tuple[Any, ...]]] = {}
         self._task_keys: dict[str, tuple[Any, ...]] = {}
         self._short: dict[str, tuple[int, int]] = {}
@@ -92,7 +93,10 @@ class Policy:
 
     def named(self, question: str) -> list[Named]:
         """Who answers a question, in order, with their names."""
-        return [named for tier in self.tiers_of(question) for named in tier]
+        found = self._named.get(question)
+        if found is None:
+            found = self._named[question] = [named for tier in self.tiers_of(question) for named in tier]
+        return found
 
     def asked(self, question: str) -> list[Ask]:
         """Who answers a question, in order."""

@@ -16,7 +16,7 @@ from volcano.model.task import Task
 from volcano.scheduler.config import Config
 from volcano.scheduler.explain import Misfit, Verdict, misfitted
 from volcano.scheduler.faults import OPEN, Aside, PluginFault, guarded
-from volcano.scheduler.ledger import Ledger
+from volcano.scheduler.ledger import Ledger, Statement
 from volcano.scheduler.nodetable import Columns, NodeTable
 from volcano.scheduler.placement import Placer
 from volcano.scheduler.policy import NOMINATIONS, Policy
@@ -130,6 +130,10 @@ class Session:
 
     def attempt(self, job: Job) -> "Attempt":
         """The one guard: what goes wrong inside is undone, blamed on the job, and the cycle goes on without it."""
+        return Attempt(self, job, self.ledger.statement())
+
+    def inquiry(self, job: Job) -> "Attempt":
+        """As `attempt`, for questions that change nothing."""
         return Attempt(self, job)
 
     def blame(self, job: Job, error: Exception) -> None:
@@ -192,24 +196,26 @@ def _fault(uid: str, reason: str) -> Verdict:
 
 
 class Attempt:
-    """Work on one job, as a `with` block: its changes stand unless it raises."""
+    """Work on one job, as a `with` block: its changes, if it makes any, stand unless it raises."""
 
     __slots__ = ("_job", "_session", "_statement")
 
-    def __init__(self, session: Session, job: Job) -> None:
+    def __init__(self, session: Session, job: Job, statement: Statement | None = None) -> None:
         self._session = session
         self._job = job
-        self._statement = session.ledger.statement()
+        self._statement = statement
 
     def __enter__(self) -> None:
-        self._statement.__enter__()
+        if self._statement is not None:
+            self._statement.__enter__()
 
     def __exit__(
         self, failed: type[BaseException] | None, error: BaseException | None, trace: object
     ) -> bool:
-        if failed is None:
-            self._statement.commit()
-        self._statement.__exit__(failed, error, trace)
+        if self._statement is not None:
+            if failed is None:
+                self._statement.commit()
+            self._statement.__exit__(failed, error, trace)
         if not isinstance(error, Exception) or isinstance(error, PluginFault):
             return False  # not this job's fault
         self._session.blame(self._job, error)

@@ -129,7 +129,7 @@ class Worklist:
 
 def _ranked(session: "Session", job: Job) -> bool:
     """Whether the job has a place in the order; one on which a plugin fails is set aside."""
-    with session.attempt(job):
+    with session.inquiry(job):
         session.policy.job_order(job)
     return job.uid not in session.faults
 

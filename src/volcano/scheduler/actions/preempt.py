@@ -37,7 +37,7 @@ def starving(session: Session) -> Iterator[tuple[Queue, Job]]:
     for job in session.active_jobs():
         if not session.ledger.tally(job).counts[Status.PENDING]:
             continue
-        with session.attempt(job):
+        with session.inquiry(job):
             if _starves(session, job):
                 sheets.append(Sheet(job, []))
     for queue, sheet in Worklist(session, sheets).turns(lambda queue: queue.open):

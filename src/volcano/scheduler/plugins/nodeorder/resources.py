@@ -28,7 +28,8 @@ def _mean(part: Vector, capacity: Vector, used: Vector) -> Vector:
     there = capacity > 0
     points = np.floor(quotient(part * MAX_SCORE, capacity, there))
     points[used > capacity] = 0
-    mean: Vector = np.floor(points.sum(axis=1) / np.maximum(there.sum(axis=1), 1))
+    count = 2.0 if there.all() else np.maximum(there.sum(axis=1), 1)
+    mean: Vector = np.floor((points[:, 0] + points[:, 1]) / count)
     return mean
 
 

@@ -151,6 +151,8 @@ class Proportion(Plugin):
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
         if not queue.open:
             return False
+        if len(tasks) == 1:
+            return self.allocatable(queue, tasks[0], 1) > 0
         request: Vector = np.sum([task.request for task in tasks], axis=0)
         return within(self.holdings.allocated[queue.name] + request, self._share_of(queue), asked(request))
 
