@@ -13,8 +13,8 @@ from tests.cli.terminal import Terminal
 from volcano.cli.errors import Missing
 from volcano.cli.loglines import Line, Seen, colour_of, in_order, parse_line
 from volcano.cli.logsources import Wanted, check, sources, target_of
-from volcano.kube.kinds import JOB
-from volcano.kube.manifest import Manifest
+from volcano.kube.kinds import JOB, POD, QUEUE
+from volcano.kube.manifest import Key, Manifest
 
 STAMP = "2026-01-02T03:04:05.000000001Z"
 
@@ -191,10 +191,16 @@ def test_a_job_without_pods_says_why(vcctl: Vcctl, embedded: Embedded, namespace
     assert f"job {namespace}/big is Pending and has no pods yet" in result.err
 
 
+def test_pods_that_have_not_started_are_named(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:
+    start(embedded, job("huge", namespace, cpu="500"), "Pending")
+    embedded.until(POD, Key(namespace, "huge-worker-1"), lambda pod: True)
+    result = vcctl("job", "logs", "huge")
+    assert (result.code, result.out) == (0, "")
+    assert result.err.splitlines() == [f"worker-{index}: has not started yet (Pending)" for index in (0, 1)]
+
+
 def closed_in(embedded: Embedded, namespace: str) -> str:
     """A queue that lets nothing in: it may hold nothing."""
-    from volcano.kube.kinds import QUEUE
-
     name = f"{namespace}-tiny"
     embedded.create(QUEUE, {"metadata": {"name": name}, "spec": {"weight": 1, "capability": {"cpu": "1m"}}})
     return name

@@ -1,15 +1,15 @@
 """Following the logs of a job: every container asked for, from its start to the end of the job."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.tables.reading import at, items
+from volcano.apiserver.tables.reading import at
 from volcano.cli.errors import CommandError
 from volcano.cli.following import ENDS, ended, phase_of, states, why
 from volcano.cli.loglines import Seen, parse_line
-from volcano.cli.logsources import Printer, Source, Wanted, sources, target_of
+from volcano.cli.logsources import Printer, Source, Wanted, has_started, sources, target_of
 from volcano.cli.session import Session
 from volcano.cli.top.feed import troubles
 from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
@@ -115,7 +115,7 @@ class Follower:
                 "Succeeded",
                 "Failed",
             )
-            if _has_started(self._pods[uid], source.container) and await self._stream(source, seen, finished):
+            if has_started(self._pods[uid], source.container) and await self._stream(source, seen, finished):
                 pause = FIRST_PAUSE
             if finished:
                 return
@@ -144,20 +144,3 @@ class Follower:
             if "waiting to start" not in error.message:
                 raise
         return printed
-
-
-def _has_started(pod: Manifest, container: str) -> bool:
-    """Whether a container has or had a process; before that there is no log to ask for."""
-    statuses: Sequence[object] = [
-        *items(pod, "status", "initContainerStatuses"),
-        *items(pod, "status", "containerStatuses"),
-    ]
-    return any(
-        at(status, "name") == container
-        and (
-            at(status, "state", "running")
-            or at(status, "state", "terminated")
-            or at(status, "lastState", "terminated")
-        )
-        for status in statuses
-    )

@@ -2,12 +2,13 @@
 
 import argparse
 
+from volcano.apiserver.tables.pods import pod_status
 from volcano.cli import flags
 from volcano.cli.errors import UsageError
 from volcano.cli.following import phase_of, why
 from volcano.cli.logfollow import follow
 from volcano.cli.loglines import Line, in_order, parse_line
-from volcano.cli.logsources import Printer, Wanted, check, place_of, sources, target_of
+from volcano.cli.logsources import Printer, Wanted, check, has_started, place_of, sources, target_of
 from volcano.cli.naming import find, target
 from volcano.cli.session import Session
 from volcano.kube import duration
@@ -77,13 +78,19 @@ async def print_once(session: Session, job: Manifest, wanted: Wanted) -> int:
     """Prints what there is, in the order of time; returns 1 when nothing could be read from any pod."""
     key = key_of(job)
     pods = [pod for pod in await _pods(session, key) if wanted.takes(pod)]
-    chosen = [source for pod in pods for source in sources(pod, job, wanted)]
-    if not chosen:
+    if not pods:
         reason = await why(session, job)
         session.complain(
             f"job {key} is {phase_of(job)} and has no pods yet" + (f": {reason}" if reason else "")
         )
         return 0
+    chosen = []
+    for pod in pods:
+        for source in sources(pod, job, wanted):
+            if has_started(pod, source.container):
+                chosen.append(source)
+            else:
+                session.complain(f"{source.title}: has not started yet ({pod_status(pod) or 'Pending'})")
     logs: list[tuple[str, list[Line]]] = []
     by_number = {str(position): source for position, source in enumerate(chosen)}
     failures = 0
@@ -97,7 +104,7 @@ async def print_once(session: Session, job: Manifest, wanted: Wanted) -> int:
     printer = Printer(session, job, wanted)
     for number_, line in in_order(logs):
         printer.line(by_number[number_], line)
-    return 1 if failures == len(chosen) else 0
+    return 1 if chosen and failures == len(chosen) else 0
 
 
 async def _pods(session: Session, job: Key) -> list[Manifest]:

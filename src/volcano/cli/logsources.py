@@ -1,9 +1,10 @@
 """Which containers' logs are meant, where to ask for them, and what their lines look like."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.tables.reading import items, number
+from volcano.apiserver.tables.reading import at, items, number
 from volcano.cli.errors import Missing, near
 from volcano.cli.loglines import Line, colour_of
 from volcano.cli.session import Session
@@ -141,3 +142,20 @@ class Printer:
 
     def flush(self) -> None:
         self._session.stdout.flush()
+
+
+def has_started(pod: Manifest, container: str) -> bool:
+    """Whether a container has or had a process; before that there is no log to ask for."""
+    statuses: Sequence[object] = [
+        *items(pod, "status", "initContainerStatuses"),
+        *items(pod, "status", "containerStatuses"),
+    ]
+    return any(
+        at(status, "name") == container
+        and (
+            at(status, "state", "running")
+            or at(status, "state", "terminated")
+            or at(status, "lastState", "terminated")
+        )
+        for status in statuses
+    )
