@@ -532,6 +532,16 @@ def test_the_full_screen_follows_keys_and_leaves_no_trace(
         assert terminal.output.rstrip().endswith(("\x1b[?1049l", "\x1b[?25h"))
 
 
+def test_a_server_that_goes_away_is_told_on_the_screen(tmp_path: Path) -> None:
+    cluster = Embedded(tmp_path)
+    with Terminal("top", kubeconfig=cluster.cluster.kubeconfig) as terminal:
+        terminal.until("q quit")
+        cluster.close()
+        terminal.until("watch interrupted")
+        terminal.send("q")
+        assert terminal.ends() == 0
+
+
 @pytest.mark.parametrize(("variables", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
 def test_no_color_is_respected_on_the_full_screen(
     kubeconfig: Path, embedded: Embedded, variables: dict[str, str], coloured: bool

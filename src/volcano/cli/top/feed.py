@@ -30,7 +30,7 @@ class Trouble(logging.Handler):
     """Keeps what went wrong lately for the screen: printed, it would spoil it."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.INFO)
         self._last = ("", 0.0)
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -45,14 +45,16 @@ class Trouble(logging.Handler):
 def troubles() -> Iterator[Trouble]:
     """Our own log goes to the screen's line of troubles instead of to stderr."""
     heard, logger = Trouble(), logging.getLogger("volcano")
-    before = logger.propagate
+    before = logger.propagate, logger.level
     logger.addHandler(heard)
     logger.propagate = False
+    logger.setLevel(logging.INFO)  # a watch that breaks is told as news, not as a warning
     try:
         yield heard
     finally:
         logger.removeHandler(heard)
-        logger.propagate = before
+        logger.propagate = before[0]
+        logger.setLevel(before[1])
 
 
 class Feed:
