@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from volcano.cli import flags
@@ -122,9 +123,9 @@ class Screen:
         facts = {
             "PodGroup": f"{gang['podGroup']} ({gang['phase']})" if gang["podGroup"] else NO_GROUP,
             "Needs": ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items()),
-            "Waits for": self._session.paint(gang["waitsFor"], "yellow") if gang["waitsFor"] else "",
+            "Waits for": gang["waitsFor"],
         }
-        self._facts(facts)
+        self._facts(facts, {"Waits for": "yellow"})
         for condition in gang["conditions"]:
             if condition["status"] == "True" and not (
                 gang["waitsFor"] and condition["message"] == gang["waitsFor"]
@@ -156,11 +157,17 @@ class Screen:
         self._session.write()
         self._session.write(text)
 
-    def _facts(self, facts: Mapping[str, Any]) -> None:
+    def _facts(self, facts: Mapping[str, Any], styles: Mapping[str, str] | None = None) -> None:
         width = max(len(name) for name in facts) + 2
+        room = max(self._session.width - len(INDENT) - width, 20)
         for name, value in facts.items():
             if value not in (None, ""):
-                self._session.write(f"{INDENT}{name + ':':<{width}}{value}")
+                style = (styles or {}).get(name)
+                lines = [
+                    self._session.paint(line, *([style] if style else [])) for line in wrap(str(value), room)
+                ]
+                continued = "\n" + " " * (len(INDENT) + width)
+                self._session.write(f"{INDENT}{name + ':':<{width}}{continued.join(lines)}")
 
     def _table(self, title: str, rows: Sequence[Manifest], columns: Sequence[Column], note: str = "") -> None:
         if rows:
