@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NEVER = -np.inf
 TOO_MANY_PODS = "Too many pods"
+FEW = 256
 PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
 
 
@@ -43,7 +44,7 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "need", "refusal",
+        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "need", "needs", "refusal",
         "request", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
@@ -53,6 +54,8 @@ class Fit:
         self.asked = np.flatnonzero(task.request > 0)
         # It fits where what is free exceeds this; what is not asked for does not matter.
         self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
+        # The same for one row, where arrays do not pay.
+        self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
         self.refusal: Refusal | None = None
         self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
         self.curable: Mask = np.ones(nodes, dtype=np.bool_)  # … or only for reasons that evictions may cure
@@ -121,9 +124,7 @@ class Placer:
         fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
         if fit.refusal is not None or not fit.alive[row]:
             return False
-        ledger = self._session.ledger
-        room = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
-        if not (fit.need < room).all():
+        if not self._room(fit, row):
             return False
         if not self._session.policy.asked("reject_nodes_now"):
             return True
@@ -148,9 +149,20 @@ class Placer:
 
     def fits_with(self, task: Task, queue: str, row: int, extra: Vector) -> bool:
         """Whether the request fits on a node once `extra` more is released there."""
-        fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
-        room = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
-        return bool((fit.need < room + extra).all())
+        return self._room(self._fits.get((task.shape, queue)) or self.fit(task, queue), row, extra)
+
+    def _room(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
+        """Whether a row will have what is asked for."""
+        ledger = self._session.ledger
+        allocatable, used = ledger.allocatable.item, ledger.used.item
+        releasing, pipelined = ledger.releasing.item, ledger.pipelined.item
+        for column, need in fit.needs:
+            free = (
+                allocatable(row, column) - used(row, column) + releasing(row, column) - pipelined(row, column)
+            )
+            if not need < (free if extra is None else free + extra.item(column)):
+                return False
+        return True
 
     # -- runs --------------------------------------------------------------------------------------
 
@@ -288,6 +300,8 @@ class Placer:
             fit.best[:] = NEVER
         else:
             rows = touched.since(fit.seen)
+            if len(rows) < FEW:  # often the same few again and again
+                rows = np.array(list(set(rows.tolist())), dtype=np.intp)
             rows = rows[fit.alive[rows]] if len(rows) < len(fit.alive) else np.flatnonzero(fit.alive)
         fit.seen = len(touched)
         if not len(rows):

@@ -171,13 +171,18 @@ class Policy:
             key = self._task_keys[task.uid] = (*said, task.index, task.created, task.uid)
         return key
 
-    def victim_order(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates, whom to evict first first: worse queues, then worse jobs, then worse tasks."""
+    def victim_order(
+        self, hunt: Hunt, candidates: Sequence[Task], *, in_task_order: bool = False
+    ) -> list[Task]:
+        """The candidates, whom to evict first first: worse queues, then worse jobs, then worse tasks.
+
+        With `in_task_order`, worse tasks come before better ones already.
+        """
         if len(candidates) < 2:
             return list(candidates)
         jobs, queues = self.session.snapshot.jobs, self.session.snapshot.queues
         uids = {task.job for task in candidates}
-        ordered = sorted(candidates, key=self.task_order, reverse=True)
+        ordered = list(candidates) if in_task_order else sorted(candidates, key=self.task_order, reverse=True)
         if len(uids) > 1:
             job_keys = {uid: self.job_order(jobs[uid]) for uid in uids}
             ordered.sort(key=lambda task: job_keys[task.job], reverse=True)

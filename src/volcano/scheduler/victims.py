@@ -23,6 +23,8 @@ class Prey:
 
     def __init__(self, session: "Session", eligible: Eligible) -> None:
         self._ledger = session.ledger
+        self._order = session.policy.task_order
+        self._unsorted = set(range(len(session.snapshot.tasks_on)))
         self._seen = len(session.ledger.touched)
         # Facts decide who is eligible at all, once; the ledger who still is.
         self._eligible = [
@@ -34,8 +36,12 @@ class Prey:
         self._unsummed: set[int] = set()
 
     def on(self, row: int) -> list[Task]:
-        """The eligible tasks on a node, as of now."""
+        """The eligible tasks on a node as of now, in reverse task order."""
         self._refresh()
+        if row in self._unsorted:
+            self._unsorted.discard(row)
+            self._eligible[row].sort(key=self._order, reverse=True)
+            self._unseen.add(row)
         if row in self._unseen:
             self._look(row)
         return self._by_row[row]
@@ -164,7 +170,7 @@ class Hunter:
         candidates = [other for other in self._prey.on(row) if self._may_take(task, other)]
         if not candidates:
             return False
-        surplus, rest = self._by_surplus(session.policy.victim_order(hunt, candidates))
+        surplus, rest = self._by_surplus(session.policy.victim_order(hunt, candidates, in_task_order=True))
         # A gang is not broken because a later tier would allow it: only in the second round, when nothing else helps.
         for victims in self._offers(hunt, surplus + rest if hunt.breaking else surplus, row):
             with session.ledger.statement() as statement:
