@@ -511,7 +511,7 @@ def test_the_full_screen_follows_keys_and_leaves_no_trace(
     embedded: Embedded, kubeconfig: Path, namespace: str, running_job: str
 ) -> None:
     with Terminal("top", "-n", namespace, kubeconfig=kubeconfig) as terminal:
-        assert f"{namespace}-queue" in terminal.until("[ guarantee  | deserved  ] capability")
+        assert "jobs running" in terminal.until("[ guarantee  | deserved  ] capability")
         assert "\x1b[?1049h" in terminal.output
         terminal.send(f"/{namespace}\r")
         terminal.until(f"filter: {namespace}", without="default")

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +29,7 @@ from volcano.clock import Clock, SystemClock
 from volcano.kube.client import Client
 from volcano.kube.errors import AlreadyExists
 from volcano.kube.hub import Hub
-from volcano.kube.kinds import CRD, NAMESPACE, Kind
+from volcano.kube.kinds import CRD, NAMESPACE, POD, Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.runner import Runner
@@ -173,7 +174,8 @@ class LocalCluster:
         return load_or_create(self.settings.directory, hosts, self.clock.now().wall)
 
     def _api_server(self, credentials: Credentials) -> ApiServer:
-        source = LocalLogSource(self.logs, frozenset(COMPONENTS))
+        find = partial(self.registry.lookup.find, POD)
+        source = LocalLogSource(self.logs, frozenset(COMPONENTS), find, self.clock)
         setup = Setup(
             admin_token=credentials.admin_token,
             signing_key=credentials.signing_key,

@@ -9,11 +9,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from volcano.apiserver.logs import LogOptions
-from volcano.clock import micro_timestamp
-from volcano.kube.manifest import Manifest, labels_of
+from volcano.clock import Clock, micro_timestamp, parse_timestamp
+from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.names import SYSTEM_NAMESPACE
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000
+WHOLE_STORY = 2  # lines that a simulated container has to tell: it started, it ended
+LOOK_AGAIN = 0.25  # seconds
 
 
 @contextmanager
@@ -88,17 +91,25 @@ class ComponentLogs(logging.Handler):
 
 
 class LocalLogSource:
-    """Answers `pods/log`: a component's pod has the component's log, a simulated pod says what it is."""
+    """Answers `pods/log`: a component's pod has the component's log, a simulated pod tells what it pretends to do."""
 
-    def __init__(self, logs: ComponentLogs, components: frozenset[str]) -> None:
+    def __init__(
+        self,
+        logs: ComponentLogs,
+        components: frozenset[str],
+        find: Callable[[Key], Manifest | None],
+        clock: Clock,
+    ) -> None:
         self._logs = logs
         self._components = components
+        self._find = find
+        self._clock = clock
 
     async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
         name = labels_of(pod).get("app", "")
-        if name in self._components and pod["metadata"].get("namespace") == "volcano-system":
+        if name in self._components and pod["metadata"].get("namespace") == SYSTEM_NAMESPACE:
             return self._component_log(name, options)
-        return _simulated_log(pod, options)
+        return self._simulated_log(pod, options)
 
     async def _component_log(self, name: str, options: LogOptions) -> AsyncIterator[bytes]:
         written = self._logs.written(name)
@@ -107,27 +118,34 @@ class LocalLogSource:
             async for batch in self._logs.follow(name, written):
                 yield _render(batch, options)
 
+    async def _simulated_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
+        """A simulated pod runs nothing: its log tells when it would have started and ended."""
+        lines = _story(pod, options.container)
+        yield _render(lines, options)
+        present: Manifest | None = pod
+        while options.follow and present is not None and len(lines) < WHOLE_STORY:
+            await self._clock.sleep(LOOK_AGAIN)
+            present = self._find(key_of(pod))
+            if present is None or uid_of(present) != uid_of(pod):
+                return
+            told, lines = len(lines), _story(present, options.container)
+            yield _render(lines[told:], options)
 
-async def _simulated_log(pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
-    """A simulated pod runs nothing: its log tells what it pretends to do."""
+
+def _story(pod: Manifest, container: str) -> list[Line]:
+    """One line for the start of a container, one for its end."""
     lines = []
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
-        if status["name"] != options.container:
-            continue
         state = status.get("state") or {}
-        if "running" in state or "terminated" in state:
-            began = (state.get("running") or state["terminated"])["startedAt"]
-            lines.append(
-                f"{began} simulated container {status['name']} of image {status.get('image', '')} started"
-            )
-        if "terminated" in state:
-            ended = state["terminated"]
-            lines.append(
-                f"{ended['finishedAt']} simulated container {status['name']} exited with {ended['exitCode']}"
-            )
-    if options.tail_lines is not None:
-        lines = lines[len(lines) - min(options.tail_lines, len(lines)) :]
-    yield "".join(f"{line}\n" for line in lines).encode()
+        here = state.get("running") or state.get("terminated")
+        if status["name"] != container or here is None:
+            continue
+        text = f"simulated container {container} of image {status.get('image', '')} started"
+        lines.append(Line(parse_timestamp(here["startedAt"]), f"{here['startedAt']} {text}"))
+        if ended := state.get("terminated"):
+            text = f"simulated container {container} exited with {ended['exitCode']}"
+            lines.append(Line(parse_timestamp(ended["finishedAt"]), f"{ended['finishedAt']} {text}"))
+    return lines
 
 
 def _render(lines: list[Line], options: LogOptions) -> bytes:
