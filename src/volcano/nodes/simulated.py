@@ -274,10 +274,13 @@ class SimulatedNodes:
                 self._unregistered.pop(name, None)
                 self._agenda.add(now.monotonic + STATUS_HEARTBEAT, ("status", name))
             return
+        period = self._heartbeat if what == "lease" else STATUS_HEARTBEAT
         if what == "lease":
+            if name not in self._leases:
+                # Nodes that registered together renew their leases in turn, not in one burst.
+                period *= (self._nodes[name].number + 1) / len(self._nodes)
             # Present after a refused creation, absent after a refused renewal: the other one next time.
             self._leases[name] = not isinstance(done.error, NotFound)
-        period = self._heartbeat if what == "lease" else STATUS_HEARTBEAT
         self._agenda.add(now.monotonic + period, key)
 
     def next_due(self) -> float | None:
