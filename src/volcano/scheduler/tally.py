@@ -39,10 +39,9 @@ class Tally:
     @classmethod
     def of_job(cls, job: Job) -> "Tally":
         """The tally a job starts the cycle with."""
-        roles = {role: [counts.get(status, 0) for status in STATUSES] for role, counts in job.roles.items()}
         return cls(
-            [len(job.by_status.get(status, ())) for status in STATUSES],
-            roles,
+            _by_status({status: len(tasks) for status, tasks in job.by_status.items()}),
+            {role: _by_status(counts) for role, counts in job.roles.items()},
             dict(job.best_effort_pending),
             job.allocated,
         )
@@ -77,6 +76,13 @@ class Tally:
             name = task.role if self.roles else ""
             self.best_effort += step
             self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
+
+
+def _by_status(counts: Mapping[Status, int]) -> list[int]:
+    found = [0] * len(STATUSES)
+    for status, count in counts.items():
+        found[status] = count
+    return found
 
 
 class Touched:
