@@ -141,7 +141,10 @@ async def test_a_gang_without_room_says_why_and_starts_when_there_is_room() -> N
         async def told() -> bool:
             found = await b.client.get(kinds.POD_GROUP, Key("default", "j"))
             condition = condition_of(found, "Unschedulable")
-            return condition is not None and "0/1 nodes are available: 1 Insufficient cpu." in condition["message"]
+            return (
+                condition is not None
+                and "0/1 nodes are available: 1 Insufficient cpu." in condition["message"]
+            )
 
         async def pod_told() -> bool:
             found = await b.client.get(kinds.POD, Key("default", "j-worker-0"))
