@@ -141,10 +141,10 @@ def _story(pod: Manifest, container: str) -> list[Line]:
         if status["name"] != container or here is None:
             continue
         text = f"simulated container {container} of image {status.get('image', '')} started"
-        lines.append(Line(parse_timestamp(here["startedAt"]), f"{here['startedAt']} {text}"))
+        lines.append(Line(parse_timestamp(here["startedAt"]), text))
         if ended := state.get("terminated"):
             text = f"simulated container {container} exited with {ended['exitCode']}"
-            lines.append(Line(parse_timestamp(ended["finishedAt"]), f"{ended['finishedAt']} {text}"))
+            lines.append(Line(parse_timestamp(ended["finishedAt"]), text))
     return lines
 
 
