@@ -1,10 +1,18 @@
 """Fixtures every suite may ask for."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.k8s.control_plane import build, cluster
+
+# Machines here are shared: no example has a deadline. In CI the examples are the same every time, so that a change is
+# judged by what it changed; on a developer's machine every run looks elsewhere.
+settings.register_profile("developer", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "developer")
 
 
 @pytest.fixture(scope="session")

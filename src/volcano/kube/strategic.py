@@ -106,7 +106,7 @@ def _merge_map(type_: Type, before: Manifest, patch: Manifest) -> Manifest:
 def _merge_lists(before: list[Any], patch: list[Any], about: Field) -> list[Any]:
     """The patched list: what the patch names in its order, the rest where it was."""
     if not any(isinstance(each, dict) for each in (*before, *patch)):
-        merged = list(dict.fromkeys((*before, *patch)))
+        merged = list(dict.fromkeys(_itself(each) for each in (*before, *patch)))
         return _interleaved(merged, patch, before, _itself)
     identity = _by_key(about)
     before, changes = _without_directives(before, patch, identity)
@@ -208,6 +208,8 @@ def _delete_scalars(result: Manifest, key: str, gone: Any) -> None:
 
 
 def _itself(element: Any) -> Any:
+    if isinstance(element, list | dict):
+        raise PatchError("a list of plain values was expected, not one with lists or objects in it")
     return element
 
 
@@ -220,7 +222,12 @@ def _by_key(about: Field) -> Identity:
             raise PatchError(
                 f"an element of {about.json} does not contain declared merge key: {about.merge_key}"
             )
-        return element[about.merge_key]
+        key = element[about.merge_key]
+        if isinstance(key, list | dict):
+            raise PatchError(
+                f"the merge key {about.merge_key} of an element of {about.json} must be a plain value"
+            )
+        return key
 
     return identity
 
