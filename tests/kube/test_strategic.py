@@ -157,6 +157,8 @@ def test_a_recorded_patch_does_what_it_did(recorded: Any) -> None:
         ({"spec": {"containers": [{"name": "b"}], "$setElementOrder/containers": [{"name": "a"}]}}, "order"),
         ({"spec": {"$retainKeys": ["containers"], "nodeName": "n"}}, "retainKeys"),
         ({"metadata": {"$deleteFromPrimitiveList/finalizers": "x"}}, "primitive list"),
+        (containers({"name": ["a"]}), "must be a plain value"),
+        ({"metadata": {"finalizers": [["f"]]}}, "plain values"),
     ],
 )
 def test_malformed_patches_are_refused(patch: Any, says: str) -> None:
