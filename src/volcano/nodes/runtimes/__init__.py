@@ -1,0 +1,1 @@
+"""Ways of running containers on this host; each is a `Runtime`."""
