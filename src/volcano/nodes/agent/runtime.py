@@ -44,7 +44,7 @@ class Process(Protocol):
     def resize(self, rows: int, columns: int) -> None: ...
 
     def close(self) -> None:
-        """Lets go of the descriptors; a process started with `execute` that still runs is hung up on (SIGHUP, SIGKILL)."""
+        """Lets go of the descriptors; a process started with `execute` that still runs is hung up on and killed."""
         ...
 
 

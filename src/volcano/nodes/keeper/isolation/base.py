@@ -2,7 +2,7 @@
 
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from volcano.nodes.keeper.specs import ContainerSpec, Identity, SandboxSpec, Usage
@@ -25,7 +25,7 @@ class Command:
     command: Sequence[str]
     environment: Mapping[str, str]
     working_directory: str = ""
-    identity: Identity = Identity()
+    identity: Identity = field(default_factory=Identity)
 
 
 class Sandbox(Protocol):
