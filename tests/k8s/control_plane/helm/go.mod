@@ -1,0 +1,8 @@
+// Helm, built from its published module alone: the judge of our chart.
+module volcano.test/helm
+
+go 1.26
+
+tool helm.sh/helm/v4/cmd/helm
+
+require helm.sh/helm/v4 v4.2.4
