@@ -27,10 +27,19 @@ def fresh_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluste
     yield from _started(tmp_path_factory)
 
 
-def _started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
+@pytest.fixture(scope="module")
+def whole_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
+    """A control plane of a module's own with kube-controller-manager and kube-scheduler: a whole Kubernetes."""
+    yield from _started(tmp_path_factory, controllers=True, scheduler=True)
+
+
+def _started(
+    tmp_path_factory: pytest.TempPathFactory, *, controllers: bool = False, scheduler: bool = False
+) -> Iterator[cluster.RealCluster]:
     if build.missing():
         names = ", ".join(build.missing())
         pytest.skip(f"not built: {names}; `make test-k8s` builds them where Go is installed")
-    running = cluster.start(tmp_path_factory.mktemp("control-plane"))
+    directory = tmp_path_factory.mktemp("control-plane")
+    running = cluster.start(directory, controllers=controllers, scheduler=scheduler)
     yield running
     running.stop()

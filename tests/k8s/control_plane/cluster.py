@@ -1,4 +1,8 @@
-"""A real control plane on loopback: etcd and kube-apiserver with TLS, RBAC and audit, in a directory of its own."""
+"""A real control plane on loopback: etcd and kube-apiserver with TLS, RBAC and audit, in a directory of its own.
+
+Whoever asks for them also gets kube-controller-manager and kube-scheduler. Every process can be killed and started
+again with the same ports and data, as a crash and its restart.
+"""
 
 import http.client
 import os
@@ -7,7 +11,7 @@ import socket
 import ssl
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
@@ -26,6 +30,7 @@ class RealCluster:
     url: str
     token: str
     processes: dict[str, subprocess.Popen[bytes]]
+    commands: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def kubeconfig(self) -> Path:
@@ -34,6 +39,28 @@ class RealCluster:
     @property
     def ca_file(self) -> Path:
         return self.directory / "certs" / "apiserver.crt"
+
+    def spawn(self, name: str, *arguments: str) -> None:
+        """Starts a program of the control plane; its log goes to a file of its name."""
+        self.commands[name] = [str(program(name)), *arguments]
+        with open(self.directory / f"{name}.log", "ab") as log:
+            self.processes[name] = subprocess.Popen(
+                self.commands[name], stdout=log, stderr=log, cwd=self.directory, env=os.environ
+            )
+
+    def kill(self, name: str) -> None:
+        """Ends one process without a word of warning."""
+        self.processes[name].kill()
+        self.processes[name].wait()
+
+    def restart(self, name: str) -> None:
+        """Starts a process that was killed again, as it was; returns when the API server serves."""
+        self.spawn(name, *self.commands[name][1:])
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Returns when the API server says that it is ready; raises when a process ended instead."""
+        _wait_ready(self)
 
     def stop(self) -> None:
         """Ends every process that this cluster started."""
@@ -47,8 +74,13 @@ class RealCluster:
                 process.wait()
 
 
-def start(directory: Path, *, controllers: bool = False) -> RealCluster:
-    """Starts etcd and kube-apiserver (and kube-controller-manager when asked) and waits until they serve."""
+def start(
+    directory: Path, *, controllers: bool = False, scheduler: bool = False, service_accounts: bool = False
+) -> RealCluster:
+    """Starts etcd and kube-apiserver, and kube-controller-manager and kube-scheduler when asked; waits for the server.
+
+    With `service_accounts` pods need the service account they name, as in any cluster; that takes the controllers.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     etcd_port, peer_port, port = (_free_port() for _ in range(3))
     token = secrets.token_hex(16)
@@ -59,8 +91,7 @@ def start(directory: Path, *, controllers: bool = False) -> RealCluster:
     _write_key(directory / "sa.key")
     cluster = RealCluster(directory, f"https://127.0.0.1:{port}", token, {})
     peer = f"http://127.0.0.1:{peer_port}"
-    _spawn(
-        cluster,
+    cluster.spawn(
         "etcd",
         f"--data-dir={directory}/etcd",
         f"--listen-client-urls=http://127.0.0.1:{etcd_port}",
@@ -70,8 +101,9 @@ def start(directory: Path, *, controllers: bool = False) -> RealCluster:
         f"--initial-cluster=default={peer}",
         "--unsafe-no-fsync",
     )
-    _spawn(
-        cluster,
+    # Nobody runs the node lifecycle controller here: its taints would stay for ever.
+    off = "TaintNodesByCondition" if service_accounts else "TaintNodesByCondition,ServiceAccount"
+    cluster.spawn(
         "kube-apiserver",
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
         f"--secure-port={port}",
@@ -83,8 +115,7 @@ def start(directory: Path, *, controllers: bool = False) -> RealCluster:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={directory}/sa.key",
         f"--service-account-signing-key-file={directory}/sa.key",
-        # Nobody runs the node lifecycle controller here: its taints would stay for ever.
-        "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",
+        f"--disable-admission-plugins={off}",
         f"--audit-policy-file={directory}/audit.yaml",
         f"--audit-log-path={directory}/audit.log",
         "--allow-privileged=true",
@@ -92,23 +123,20 @@ def start(directory: Path, *, controllers: bool = False) -> RealCluster:
     _write_kubeconfig(cluster)
     _wait_ready(cluster)
     if controllers:
-        _spawn(
-            cluster,
+        cluster.spawn(
             "kube-controller-manager",
             f"--kubeconfig={cluster.kubeconfig}",
             f"--service-account-private-key-file={directory}/sa.key",
+            f"--root-ca-file={cluster.ca_file}",
             "--secure-port=0",
             "--leader-elect=false",
             "--use-service-account-credentials=false",
         )
-    return cluster
-
-
-def _spawn(cluster: RealCluster, name: str, *arguments: str) -> None:
-    with open(cluster.directory / f"{name}.log", "wb") as log:
-        cluster.processes[name] = subprocess.Popen(
-            [program(name), *arguments], stdout=log, stderr=log, cwd=cluster.directory, env=os.environ
+    if scheduler:
+        cluster.spawn(
+            "kube-scheduler", f"--kubeconfig={cluster.kubeconfig}", "--secure-port=0", "--leader-elect=false"
         )
+    return cluster
 
 
 def _wait_ready(cluster: RealCluster) -> None:
