@@ -44,11 +44,10 @@ async def certificates(arguments: argparse.Namespace, client: Client, clock: Clo
         authority, certificate, key = (path.read_bytes() for path in files)
         return Certificates(authority, Credential(certificate, key))
     hosts = _hosts(arguments)
+    secret = Key(arguments.webhook_namespace or "volcano-system", arguments.certificate_secret)
     while True:
         try:
-            return await _shared(
-                client, Key(arguments.webhook_namespace or "volcano-system", SECRET_NAME), hosts, clock.now()
-            )
+            return await _shared(client, secret, hosts, clock.now())
         except (AlreadyExists, Conflict):
             continue  # another replica was faster: take its
         except ApiError as error:

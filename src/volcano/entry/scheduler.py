@@ -119,17 +119,27 @@ async def _run(arguments: argparse.Namespace) -> None:
             between_cycles=_Collector(clock),
             on_ready=_freeze,
         )
+        leading = asyncio.Event()  # who stands by has listed nothing, and is ready to
+
+        async def work() -> None:
+            leading.set()
+            await scheduler.run()
+
         health = process.Health(
             ready={
                 "config": lambda: source.error if source.current is None else "",
                 "plugins": lambda: "; ".join(scheduler.troubles),
-                "caches": lambda: "" if scheduler.synced else "waiting for the cluster to be listed",
+                "caches": lambda: (
+                    "waiting for the cluster to be listed"
+                    if leading.is_set() and not scheduler.synced
+                    else ""
+                ),
             }
         )
         await process.serve(arguments, stack, health, gauges.registry)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
-        await process.lead_or_run(arguments, client, clock, scheduler.run)
+        await process.lead_or_run(arguments, client, clock, work)
 
 
 def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -16,7 +16,7 @@ from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.clock import Clock, SystemClock
 from volcano.entry import process
-from volcano.entry.certificates import certificates
+from volcano.entry.certificates import SECRET_NAME, certificates
 from volcano.kube.client import Client, Event, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.index import Index
@@ -35,6 +35,9 @@ log = Log("webhooks")
 NAME = "vc-webhook-manager"
 LOOKED_AT: tuple[Kind, ...] = (QUEUE, NAMESPACE, POD_GROUP)
 LOOK_EVERY = 60.0  # seconds between looks at certificates, registration and resource groups
+LOOK_SOON = 5.0  # the same while the registration is not as it should be
+WHOLE = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)
+PART = Options(patch_type=PatchType.STRATEGIC, field_manager=NAME)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -72,6 +75,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--webhook-service-name", default="", help="the Service in front of us")
     parser.add_argument(
         "--webhook-url", default="", help="where the API server reaches us, instead of a Service"
+    )
+    parser.add_argument(
+        "--certificate-secret", default=SECRET_NAME, help="the Secret our own certificates are kept in"
+    )
+    process.add_switch(
+        parser,
+        "--register-webhooks",
+        default=True,
+        help="write the webhook configurations; false: they are there, and only told whom to trust",
     )
     parser.add_argument(
         "--enabled-admission", default=",".join(BY_PATH), help="which services (default: all)"
@@ -122,8 +134,12 @@ async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) ->
     index, groups = Index(), _groups(arguments.admission_conf)
     webhook = Webhook(IndexLookup(index), _settings(arguments, groups), arguments.enabled)
     mirrors = [Mirror(client, Watch(kind), _sink(index), clock) for kind in LOOKED_AT]
+    listening: list[int] = []
     health = process.Health(
-        ready={"caches": lambda: "" if all(m.synced.is_set() for m in mirrors) else "not listed yet"}
+        ready={
+            "caches": lambda: "" if all(m.synced.is_set() for m in mirrors) else "not listed yet",
+            "webhooks": lambda: "" if listening else "not listening yet",
+        }
     )
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, CollectorRegistry())
@@ -137,9 +153,16 @@ async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) ->
             server = Server(webhook, tls=context, max_body=BODY_LIMIT)
             port = await server.start(arguments.listen_address or "0.0.0.0", arguments.port)
             stack.push_async_callback(server.stop, arguments.graceful_shutdown_time)
+            listening.append(port)
             log.info("listening", port=port)
-            await register(arguments, client, credentials.authority)
-            await look_after(arguments, client, clock, context, groups)
+            await look_after(
+                arguments,
+                client,
+                clock,
+                context,
+                groups,
+                registered=await register(arguments, client, credentials.authority),
+            )
 
 
 async def look_after(
@@ -148,15 +171,17 @@ async def look_after(
     clock: Clock,
     context: ssl.SSLContext,
     groups: GroupsFile | None = None,
+    *,
+    registered: bool = True,
 ) -> None:
     """Keeps certificates, registration and resource groups as they should be, for ever."""
     while True:
-        await clock.sleep(LOOK_EVERY)
+        await clock.sleep(LOOK_EVERY if registered else LOOK_SOON)
         if groups is not None:
             groups.look()
         credentials = await certificates(arguments, client, clock)
         load_credential(context, credentials.server)
-        await register(arguments, client, credentials.authority)
+        registered = await register(arguments, client, credentials.authority)
 
 
 def _sink(index: Index) -> Callable[[Event], None]:
@@ -185,8 +210,11 @@ def _settings(arguments: argparse.Namespace, groups: GroupsFile | None) -> Setti
     )
 
 
-async def register(arguments: argparse.Namespace, client: Client, authority: bytes) -> None:
-    """Writes the webhook configurations; a refusal is tried again at the next look."""
+async def register(arguments: argparse.Namespace, client: Client, authority: bytes) -> bool:
+    """Writes the webhook configurations, or in those of an installer only whom to trust.
+
+    Says whether all were taken; a refusal is tried again at the next look.
+    """
     service = Key(arguments.webhook_namespace, arguments.webhook_service_name)
     wanted = configurations(
         authority=authority,
@@ -195,12 +223,24 @@ async def register(arguments: argparse.Namespace, client: Client, authority: byt
         service=None if arguments.webhook_url else service,
         url=arguments.webhook_url,
     )
-    options = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)
+    taken = True
     for kind, manifest in wanted:
+        patch, options = (manifest, WHOLE) if arguments.register_webhooks else (_trust(manifest), PART)
         try:
-            await client.patch(kind, key_of(manifest), manifest, options=options)
+            await client.patch(kind, key_of(manifest), patch, options=options)
         except ApiError as error:
+            taken = False
             log.warning("registration refused", configuration=key_of(manifest), reason=error.message)
+    return taken
+
+
+def _trust(configuration: Manifest) -> Manifest:
+    """Of a configuration only whom the API server is to trust, entry by entry."""
+    entries = (
+        {"name": webhook["name"], "clientConfig": {"caBundle": webhook["clientConfig"]["caBundle"]}}
+        for webhook in configuration["webhooks"]
+    )
+    return {"webhooks": list(entries)}
 
 
 if __name__ == "__main__":

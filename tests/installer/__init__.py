@@ -1,0 +1,1 @@
+"""The installer: chart, single file, image."""

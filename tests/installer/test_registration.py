@@ -1,0 +1,58 @@
+"""Webhook configurations that an installer wrote: the manager tells the API server whom to trust, and nothing else."""
+
+import base64
+from typing import Any
+
+from tests.entry.test_webhooks import FLAGS, JOBS, bundle, cluster_of_ours
+from volcano.entry.certificates import certificates
+from volcano.entry.webhooks import parse, register
+from volcano.kube.client import Options, PatchType
+from volcano.kube.kinds import MUTATING_WEBHOOK, SECRET, VALIDATING_WEBHOOK
+from volcano.kube.manifest import Key
+
+INSTALLED = [*FLAGS, "--register-webhooks=false"]
+
+
+def without_trust(configuration: dict[str, Any]) -> dict[str, Any]:
+    return {
+        webhook["name"]: {**webhook, "clientConfig": {**webhook["clientConfig"], "caBundle": ""}}
+        for webhook in configuration["webhooks"]
+    }
+
+
+async def test_only_the_authority_is_written() -> None:
+    async with cluster_of_ours() as cluster:
+        assert await register(parse(FLAGS), cluster.client, b"of the installer")
+        selector = {"matchLabels": {"team": "batch"}}
+        added = [{"op": "add", "path": "/webhooks/0/namespaceSelector", "value": selector}]
+        options = Options(patch_type=PatchType.JSON)
+        await cluster.client.patch(VALIDATING_WEBHOOK, Key("", JOBS), added, options=options)
+        before = without_trust(await cluster.get(VALIDATING_WEBHOOK, JOBS))
+        assert await register(parse(INSTALLED), cluster.client, b"of the manager")
+        assert await bundle(cluster) == b"of the manager"
+        after = await cluster.get(VALIDATING_WEBHOOK, JOBS)
+        assert without_trust(after) == before
+        assert after["webhooks"][0]["namespaceSelector"] == selector
+
+
+async def test_telling_the_same_authority_again_writes_nothing() -> None:
+    async with cluster_of_ours() as cluster:
+        await register(parse(FLAGS), cluster.client, b"one")
+        before = cluster.registry.store.version
+        assert await register(parse(INSTALLED), cluster.client, b"one")
+        assert cluster.registry.store.version == before
+
+
+async def test_configurations_that_are_not_there_are_not_made() -> None:
+    async with cluster_of_ours() as cluster:
+        assert not await register(parse(INSTALLED), cluster.client, b"one")
+        assert await cluster.names(VALIDATING_WEBHOOK) == await cluster.names(MUTATING_WEBHOOK) == []
+
+
+async def test_certificates_are_kept_where_the_flag_says() -> None:
+    async with cluster_of_ours() as cluster:
+        flags = parse([*INSTALLED, "--certificate-secret=elsewhere"])
+        made = await certificates(flags, cluster.client, cluster.clock)
+        assert await cluster.names(SECRET) == ["elsewhere"]
+        secret = await cluster.get(SECRET, "elsewhere", namespace="volcano-system")
+        assert base64.b64decode(secret["data"]["ca.crt"]) == made.authority
