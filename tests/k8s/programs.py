@@ -1,0 +1,185 @@
+"""Our programs as processes on a real cluster, looked after as a kubelet would: what ends is started again."""
+
+import contextlib
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.k8s.control_plane.build import program
+from tests.k8s.control_plane.cluster import RealCluster
+from tests.k8s.plain import QUEUES, Api, Refused, until
+from volcano.kube import crds
+
+ROOT = Path(__file__).parents[2]
+LEASE_SECONDS = 3.0
+RETRY_SECONDS = 0.3
+ELECTION = (
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=300ms",
+)
+NODES = 10
+
+
+@dataclass(slots=True)
+class Running:
+    """A program and its present process; `wanted` means that it is started again when it ends."""
+
+    command: Sequence[str]
+    process: subprocess.Popen[bytes]
+    wanted: bool = True
+    ended_at: float = 0.0
+    starts: int = 1
+
+
+class Programs:
+    """Programs by name, and the cluster they work on."""
+
+    def __init__(self, cluster: RealCluster, directory: Path) -> None:
+        self.cluster = cluster
+        self.api = Api(cluster)
+        self.directory = directory
+        self.running: dict[str, Running] = {}
+        self.restart_after = 1.0
+        self._over = threading.Event()
+        threading.Thread(target=self._look_after, daemon=True).start()
+
+    def start(self, name: str, *arguments: str, kubeconfig: Path | None = None) -> None:
+        """Starts `scheduler`, `controllers`, `webhooks` or `nodes`; replicas have numbers: `scheduler-2`."""
+        module = name.partition("-")[0]
+        where = ("--kubeconfig", str(kubeconfig or self.cluster.kubeconfig))
+        entry = ("local", "nodes") if module == "nodes" else (module,)
+        fast = ("--look-every=1",) if module == "webhooks" else ()
+        command = [sys.executable, "-m", "tests.k8s.launcher", *fast, *entry, *where, *arguments]
+        self.running[name] = Running(command, self._spawn(name, command))
+
+    def _spawn(self, name: str, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        with open(self.directory / f"{name}.log", "ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, cwd=ROOT)
+
+    def kill(self, name: str) -> None:
+        """Ends a process without a word of warning; it is started again a little later."""
+        self.running[name].process.kill()
+        self.running[name].process.wait()
+
+    def end(self, name: str, *, politely: bool = True) -> None:
+        """Ends a program for good."""
+        found = self.running[name]
+        found.wanted = False
+        (found.process.terminate if politely else found.process.kill)()
+        found.process.wait(timeout=30)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        self.running[name].process.send_signal(number)
+
+    def pid(self, name: str) -> int:
+        return self.running[name].process.pid
+
+    def _look_after(self) -> None:
+        while not self._over.wait(0.1):
+            for name, found in list(self.running.items()):
+                if not found.wanted or found.process.poll() is None:
+                    continue
+                if not found.ended_at:
+                    found.ended_at = time.monotonic()
+                elif time.monotonic() - found.ended_at >= self.restart_after:
+                    found.ended_at, found.starts = 0.0, found.starts + 1
+                    found.process = self._spawn(name, found.command)
+
+    def stop(self) -> None:
+        self._over.set()
+        time.sleep(0.2)
+        for found in self.running.values():
+            found.process.terminate()
+        for found in self.running.values():
+            try:
+                found.process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                found.process.kill()
+                found.process.wait()
+
+    def kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        command = [program("kubectl"), "--kubeconfig", self.cluster.kubeconfig, *arguments]
+        return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
+
+    def vcctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "volcano.entry.vcctl", *arguments]
+        command += ["--kubeconfig", str(self.cluster.kubeconfig)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+    def logs(self) -> str:
+        parts = (f"== {path.name}\n{path.read_text()[-2500:]}" for path in self.directory.glob("*.log"))
+        return "\n".join(parts)
+
+    def prepare(self, *namespaces: str) -> None:
+        """Installs our CRDs and creates namespaces."""
+        definitions = "---\n".join(yaml.safe_dump(manifest) for manifest in crds.load())
+        applied = self.kubectl("apply", "--server-side", "-f", "-", stdin=definitions)
+        assert applied.returncode == 0, applied.stderr
+        ready = self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+        assert ready.returncode == 0, ready.stderr
+        for name in ("volcano-system", *namespaces):
+            self.api.create_persistently("/api/v1/namespaces", {"metadata": {"name": name}})
+
+    def start_nodes(self, count: int = NODES, shape: str = "cpu=4,memory=8Gi") -> None:
+        self.start("nodes", "--nodes", str(count), "--node", shape, "--sim-duration", "1s")
+
+    def start_webhook(self, name: str = "webhooks", *, port: int = 0, kubeconfig: Path | None = None) -> int:
+        """Starts a webhook manager on a port of its own (replicas share one); returns the port."""
+        port = port or free_port()
+        where = (
+            "--webhook-url",
+            f"https://127.0.0.1:{port}",
+            "--listen-address",
+            "127.0.0.1",
+            "--port",
+            str(port),
+        )
+        self.start(name, *where, "--graceful-shutdown-time", "1s", kubeconfig=kubeconfig)
+        return port
+
+    def wait_ready(self, nodes: int = NODES, *, webhook: bool = True) -> None:
+        """Returns when nodes, queues and webhooks are there."""
+        configurations = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+
+        def ready() -> bool:
+            self.api.get(f"{QUEUES}/default")
+            if webhook:
+                self.api.get(f"{configurations}/volcano-admission-service-cronjobs-validate")
+            return len(self.api.items("/api/v1/nodes")) == nodes
+
+        until(ready, 60.0, self.logs)
+
+    def holder(self, lease: str) -> str:
+        """Who holds a lease; empty when nobody does."""
+        path = f"/apis/coordination.k8s.io/v1/namespaces/volcano-system/leases/{lease}"
+        try:
+            return str(self.api.get(path)["spec"].get("holderIdentity") or "")
+        except Refused:
+            return ""
+
+
+@contextlib.contextmanager
+def programs_on(cluster: RealCluster, factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """Programs that all end with the block."""
+    running = Programs(cluster, factory.mktemp("programs"))
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
