@@ -1,0 +1,38 @@
+"""Environment files that containers write for later ones: `NAME='value'`, the bit of shell Kubernetes reads."""
+
+import re
+
+_NAME = re.compile(r"[ \t]*([^=\s]+)=")
+
+
+class BadEnvFile(Exception):
+    """A file that is not of this form; the message names the line."""
+
+
+def value_in(text: str, key: str) -> str:
+    """The value of a variable, empty when the file does not have it. Values are in single quotes and may span lines."""
+    lines = iter(enumerate(text.split("\n"), start=1))
+    for number, line in lines:
+        if not line.strip(" \t\r") or line.lstrip(" \t").startswith("#"):
+            continue
+        named = _NAME.match(line)
+        if named is None:
+            raise BadEnvFile(f"line {number} is not of the form NAME='value'")
+        rest = line[named.end() :]
+        if rest[:1] in ("", " ", "\t"):  # a shell would take this for an empty value
+            value = ""
+        elif rest[0] != "'":
+            raise BadEnvFile(f"line {number}: the value must be enclosed in single quotes")
+        else:
+            value, rest = rest[1:], ""
+            while "'" not in value:
+                following = next(lines, None)
+                if following is None:
+                    raise BadEnvFile(f"line {number}: the closing quote is missing")
+                value += "\n" + following[1]
+            value, _, rest = value.partition("'")
+            if rest.strip(" \t\r") and not rest.lstrip(" \t").startswith("#"):
+                raise BadEnvFile(f"line {number}: unexpected content after the closing quote")
+        if named[1] == key:
+            return value
+    return ""
