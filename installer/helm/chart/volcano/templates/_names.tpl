@@ -1,0 +1,57 @@
+{{/* What the three components are called: their part of object names, their `app` label, their program. */}}
+{{- define "volcano.components" -}}
+scheduler: {suffix: scheduler, app: volcano-scheduler, program: vc-scheduler}
+controller: {suffix: controllers, app: volcano-controller, program: vc-controller-manager}
+admission: {suffix: admission, app: volcano-admission, program: vc-webhook-manager}
+{{- end }}
+
+{{/* "true" when a component is to be installed: (dict "root" $ "component" "scheduler") */}}
+{{- define "volcano.enabled" -}}
+{{- if and (get .root.Values.custom (printf "%s_enable" .component)) (get .root.Values.basic .component).enabled }}true{{ end }}
+{{- end }}
+
+{{/* What a component has of its own, or all have: (dict "root" $ "component" "scheduler" "what" "tolerations") */}}
+{{- define "volcano.chosen" -}}
+{{- $custom := .root.Values.custom }}
+{{- with get $custom (printf "%s_%s" .component (default .what .own)) | default (get $custom (printf "default_%s" .what)) }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Labels, as lines: (dict "root" $ "more" (dict ...)) */}}
+{{- define "volcano.labels" -}}
+{{- $labels := merge (dict) (.more | default dict) (.root.Values.custom.common_labels | default dict) }}
+{{- $labels = merge $labels (dict "app.kubernetes.io/name" "volcano" "app.kubernetes.io/instance" .root.Release.Name) }}
+{{- toYaml $labels }}
+{{- end }}
+
+{{/* An image: (dict "root" $ "component" "scheduler") */}}
+{{- define "volcano.image" -}}
+{{- $basic := .root.Values.basic }}
+{{- $name := get $basic (printf "%s_image_name" .component) }}
+{{- $tag := get $basic (printf "%s_image_tag_version" .component) | default $basic.image_tag_version }}
+{{- with $basic.image_registry }}{{ . | trimSuffix "/" }}/{{ end }}{{ $name }}:{{ $tag | default .root.Chart.AppVersion }}
+{{- end }}
+
+{{/* What a ConfigMap is filled with: the override, or a file of the chart: (dict "root" $ "component" "scheduler") */}}
+{{- define "volcano.config" -}}
+{{- $path := get .root.Values.basic (printf "%s_config_file" .component) }}
+{{- $text := get .root.Values.custom (printf "%s_config_override" .component) }}
+{{- if not $text }}
+{{- $text = .root.Files.Get $path }}
+{{- if not $text }}
+{{- fail (printf "basic.%s_config_file: the chart has no file %q; it has config/volcano-scheduler.conf, config/volcano-scheduler-preempt.conf and config/volcano-admission.conf, and custom.%s_config_override takes any text" .component $path .component) }}
+{{- end }}
+{{- end }}
+{{- $text | trimSuffix "\n" }}
+{{- end }}
+
+{{/* How services get their addresses. */}}
+{{- define "volcano.families" -}}
+{{- with .Values.service.ipFamilyPolicy }}
+ipFamilyPolicy: {{ . }}
+{{- end }}
+{{- with .Values.service.ipFamilies }}
+ipFamilies: {{ toJson . }}
+{{- end }}
+{{- end }}

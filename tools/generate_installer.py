@@ -1,0 +1,111 @@
+"""Writes what is generated of the installer: the chart's copies, schema and dashboards, and the file for kubectl.
+
+`--check` writes nothing and fails when a file is not as it should be; `--chart-only` leaves out what needs Helm.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.installer.dashboards import dashboards
+from tools.installer.places import CHART, ROOT, SINGLE_FILE, NoHelm, find_helm, run_helm
+from volcano.kube import crds
+from volcano.scheduler import config
+
+NAMESPACE = "volcano-system"
+HEADER = f"""# Volcano in Python, as the chart installs it with its defaults: kubectl apply -f volcano-development.yaml
+# Written by `python -m tools.generate_installer`; change the chart, not this file.
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: {NAMESPACE}
+"""
+# Values that are text or numbers of some kind; a value that is null by default may be anything.
+TYPES = {bool: "boolean", int: "integer", str: "string", dict: "object", list: "array"}
+NULLABLE = "null"
+
+
+def main() -> int:
+    """Writes every file that is not as it should be; says which."""
+    check = "--check" in sys.argv
+    changed = _bring(dict(chart_files()), check=check)
+    if "--chart-only" not in sys.argv:
+        try:
+            changed += _bring({SINGLE_FILE: single_file(find_helm())}, check=check)
+        except NoHelm as error:
+            print(f"{error}; with --chart-only the file for kubectl is left as it is", file=sys.stderr)
+            return 1
+    return 1 if check and changed else 0
+
+
+def _bring(wanted: dict[Path, str], *, check: bool) -> list[Path]:
+    """Writes the files that are stale, or only names them; returns them."""
+    changed = stale(wanted)
+    for path in changed:
+        print(f"{'stale' if check else 'wrote'} {path.relative_to(ROOT)}")
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path])
+    return changed
+
+
+def chart_files() -> Iterator[tuple[Path, str]]:
+    """The generated files of the chart, and what they should hold."""
+    for source in sorted(crds.FOLDER.glob("*.json")):
+        yield CHART / "definitions" / source.name, source.read_text()
+    for source in sorted((Path(config.__file__).parent / "conf").glob("*.conf")):
+        yield CHART / "config" / source.name, source.read_text()
+    for name, text in dashboards().items():
+        yield CHART / "dashboards" / name, text
+    yield CHART / "values.schema.json", json.dumps(schema(), indent=1) + "\n"
+
+
+def schema() -> dict[str, Any]:
+    """What values may be: the names that values.yaml has, of the types that they have there."""
+    values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+    sections = {
+        section: {"type": "object", "additionalProperties": False, "properties": _properties(names)}
+        for section, names in values.items()
+    }
+    # A parent chart hands `global` to all its children.
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**sections, "global": {"type": "object"}},
+    }
+
+
+def _properties(names: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in names.items():
+        if value is None:
+            found[name] = {}
+        elif isinstance(value, dict) and set(value) == {"enabled"}:
+            found[name] = {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {"enabled": {"type": "boolean"}},
+            }
+        else:
+            found[name] = {"type": [TYPES[type(value)], NULLABLE]}
+    return found
+
+
+def single_file(helm: Path) -> str:
+    """The chart with its defaults in one file, with the namespace that Helm makes by itself."""
+    rendered = run_helm(helm, "template", "volcano", str(CHART), "--namespace", NAMESPACE)
+    return HEADER + rendered
+
+
+def stale(wanted: dict[Path, str]) -> list[Path]:
+    """The files that are not as they should be."""
+    return [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
