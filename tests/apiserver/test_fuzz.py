@@ -5,7 +5,6 @@ import copy
 import json
 import logging
 from collections.abc import Iterator
-from random import Random
 from typing import Any
 from urllib.parse import quote
 
@@ -292,7 +291,7 @@ async def _send(server: TestServer, method: str, target: str, body: bytes, heade
 async def _prepared() -> TestServer:
     """A server with our own kinds and everything that admits what in a whole cluster."""
     server = TestServer()
-    server.registry.admit_with(server.api.admission(*parts.admission(Random(1))))
+    server.registry.admit_with(server.api.admission(*parts.admission()))
     await server.start()
     for _, manifest in [*parts.crds(), *parts.priority_classes()]:
         kind = next(kind for kind in BUILT_IN if kind.kind == manifest["kind"])

@@ -1,7 +1,6 @@
 """The server's own admission of pods: priority, account, tolerations, limits; and addresses of services."""
 
 import copy
-from random import Random
 from typing import Any
 
 import pytest
@@ -63,7 +62,7 @@ async def admitted(manifest: Manifest, *objects: tuple[Kind, Manifest], kind: Ki
     strategy = strategy_for(kind)
     strategy.default(manifest)
     strategy.before_create(manifest, Instant(0, 0))
-    admit = chain(*before_webhooks(Random(1)), *after_webhooks())
+    admit = chain(*before_webhooks(), *after_webhooks())
     stored = Objects((SERVICE_ACCOUNT, ACCOUNT), *objects)
     result = await admit(Attributes("create", kind, key_of(manifest)), manifest, None, stored)
     assert result is not None

@@ -1,5 +1,6 @@
 """Who manages which fields: managedFields kept up with every write that says, or follows one that said, who writes."""
 
+from volcano.apiserver.alike import Alike
 from volcano.apiserver.kindtable import Address, address_of
 from volcano.apiserver.objectmeta import metadata_of
 from volcano.apiserver.seams import Attributes, Served
@@ -7,6 +8,8 @@ from volcano.clock import Instant
 from volcano.kube import apply
 from volcano.kube.client import PatchType
 from volcano.kube.errors import BadRequest
+from volcano.kube.fieldset import FieldSet
+from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 
 # Our own parts write in process without saying who they are; once an object's fields are tracked, this is who.
@@ -18,6 +21,7 @@ class Ownership:
 
     def __init__(self) -> None:
         self._schemas: dict[Address, tuple[Served, apply.Schema]] = {}
+        self._pod_specs: Alike[FieldSet] = Alike()
 
     def track(
         self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant
@@ -36,6 +40,7 @@ class Ownership:
             now.timestamp(),
             request.subresource,
             served.kind.api_version,
+            self._pod_specs if served.kind == POD else None,
         )
 
     def applied(

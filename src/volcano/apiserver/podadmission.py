@@ -1,6 +1,7 @@
 """What the server itself does to new pods: priority, service account, limits of the namespace, tolerations."""
 
-from random import Random
+import hashlib
+from functools import lru_cache
 
 from volcano.apiserver.lifecycle import qos_class
 from volcano.apiserver.limitranges import apply_defaults, limit_complaints
@@ -19,63 +20,69 @@ _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _TO_RUN = {"NoExecute", ""}
 
 
-class PodAdmission:
-    """An `Admit` that completes new pods, to run before webhooks."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-
-    async def __call__(
-        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
-    ) -> Manifest | None:
-        if new is None or attributes.subresource:
-            return new
-        if attributes.kind == kinds.PRIORITY_CLASS:
-            _only_default(attributes, new, lookup)
-        if attributes.kind != kinds.POD or attributes.verb != "create":
-            return new
-        apply_defaults(new, lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace))
-        self._account(attributes, new, lookup)
-        _priority(attributes, new, lookup)
-        _tolerate(new["spec"])
-        new["status"]["qosClass"] = qos_class(new["spec"])
+async def admit_pod(
+    attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+) -> Manifest | None:
+    """Admission that completes new pods, to run before webhooks."""
+    if new is None or attributes.subresource:
         return new
+    if attributes.kind == kinds.PRIORITY_CLASS:
+        _only_default(attributes, new, lookup)
+    if attributes.kind != kinds.POD or attributes.verb != "create":
+        return new
+    apply_defaults(new, lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace))
+    _account(attributes, new, lookup)
+    _priority(attributes, new, lookup)
+    _tolerate(new["spec"])
+    new["status"]["qosClass"] = qos_class(new["spec"])
+    return new
 
-    def _account(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
-        """The service account a pod runs as, and where its token is mounted."""
-        if _MIRROR in (pod["metadata"].get("annotations") or {}):
-            return
-        spec, namespace = pod["spec"], attributes.key.namespace
-        name = spec.get("serviceAccountName") or "default"
-        spec["serviceAccountName"] = spec["serviceAccount"] = name
-        account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
-        if account is None:
-            raise _refused(
-                attributes,
-                f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
-            )
-        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
-            spec["imagePullSecrets"] = account["imagePullSecrets"]
-        wanted = spec.get("automountServiceAccountToken")
-        if wanted is None:
-            wanted = account.get("automountServiceAccountToken")
-        if wanted is not False:
-            self._mount_token(spec)
 
-    def _mount_token(self, spec: Manifest) -> None:
-        missing = [
-            container
-            for name in ("initContainers", "containers")
-            for container in spec.get(name) or ()
-            if all(mount.get("mountPath") != _TOKEN_FOLDER for mount in container.get("volumeMounts") or ())
-        ]
-        if not missing:
-            return
-        name = "kube-api-access-" + "".join(self._random.choices(_ALPHABET, k=5))
-        for container in missing:
-            mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
-            container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
-        spec["volumes"] = [*(spec.get("volumes") or ()), _token_volume(name)]
+def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+    """The service account a pod runs as, and where its token is mounted."""
+    if _MIRROR in (pod["metadata"].get("annotations") or {}):
+        return
+    spec, namespace = pod["spec"], attributes.key.namespace
+    name = spec.get("serviceAccountName") or "default"
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
+    if account is None:
+        raise _refused(
+            attributes,
+            f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
+        )
+    if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = account["imagePullSecrets"]
+    wanted = spec.get("automountServiceAccountToken")
+    if wanted is None:
+        wanted = account.get("automountServiceAccountToken")
+    if wanted is not False:
+        _mount_token(spec, namespace, name)
+
+
+def _mount_token(spec: Manifest, namespace: str, account: str) -> None:
+    missing = [
+        container
+        for name in ("initContainers", "containers")
+        for container in spec.get(name) or ()
+        if all(mount.get("mountPath") != _TOKEN_FOLDER for mount in container.get("volumeMounts") or ())
+    ]
+    if not missing:
+        return
+    name = "kube-api-access-" + _suffix(namespace, account)
+    for container in missing:
+        mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    present = spec.get("volumes") or ()
+    if all(volume.get("name") != name for volume in present):
+        spec["volumes"] = [*present, _token_volume(name)]
+
+
+@lru_cache(maxsize=1024)
+def _suffix(namespace: str, account: str) -> str:
+    """The same for all pods of an account: pods that were sent alike are stored alike, and judged once."""
+    digest = hashlib.sha256(f"{namespace}/{account}".encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
 
 
 def _token_volume(name: str) -> Manifest:

@@ -3,6 +3,7 @@
 from functools import cache
 
 from volcano.apiserver import defaults, lifecycle
+from volcano.apiserver.alike import Alike
 from volcano.apiserver.decoding import drop_nulls
 from volcano.apiserver.validation import rules
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes, name_check_for
@@ -21,7 +22,8 @@ class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
     __slots__ = (
-        "_check", "_check_create", "_check_update", "_default", "_fine", "_name_check", "_type", "kind",
+        "_check", "_check_create", "_check_spec", "_check_update", "_default", "_fine", "_name_check", "_type",
+        "_valid_specs", "kind",
     )  # fmt: skip
 
     def __init__(self, kind: Kind) -> None:
@@ -30,6 +32,8 @@ class BuiltInStrategy:
         self._fine = well_formed(self._type.name)
         self._default = defaults.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
+        self._check_spec = rules.OF_SPEC.get(kind)
+        self._valid_specs: Alike[None] = Alike()
         self._check_create = rules.ON_CREATE.get(kind)
         self._check_update = rules.ON_UPDATE.get(kind)
         self._name_check = name_check_for(kind)
@@ -71,11 +75,26 @@ class BuiltInStrategy:
             causes = metadata_update_causes(new, old)
         if self._check is not None and subresource != "status":
             causes.extend(self._check(new))
+        if self._check_spec is not None and subresource != "status":
+            causes.extend(self._spec_causes(new.get("spec") or {}, is_new=old is None))
         if old is None:
             if self._check_create is not None:
                 causes.extend(self._check_create(new))
         elif self._check_update is not None:
             causes.extend(self._check_update(new, old, subresource))
+        return causes
+
+    def _spec_causes(self, spec: Manifest, *, is_new: bool) -> list[Cause]:
+        """Complaints about a spec. New objects come in flocks; a spec that changes is its own."""
+        assert self._check_spec is not None
+        if not is_new:
+            return list(self._check_spec(spec, "spec"))
+        known = self._valid_specs.key(spec)
+        if known in self._valid_specs:
+            return []
+        causes = list(self._check_spec(spec, "spec"))
+        if not causes:
+            self._valid_specs.put(known, None)
         return causes
 
 

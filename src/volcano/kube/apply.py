@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 
@@ -35,6 +35,16 @@ _UNOWNED: FieldSet = {
 }
 
 
+class Specs(Protocol):
+    """Remembers the fields of specs that came before: new objects often are many of one kind."""
+
+    def key(self, part: Any) -> bytes: ...
+
+    def get(self, key: bytes) -> FieldSet | None: ...
+
+    def put(self, key: bytes, found: FieldSet) -> None: ...
+
+
 def manager_name(field_manager: str, user_agent: str) -> str:
     """The name a write is recorded under: what the client says, or the first part of its user agent."""
     return field_manager or user_agent.split("/", 1)[0][:128] or "unknown"
@@ -48,6 +58,7 @@ def track_update(
     now_timestamp: str,
     subresource: str = "",
     api_version: str = "",
+    specs: Specs | None = None,
 ) -> None:
     """Notes in `new` that the fields which differ from `old` (None on create) are now the manager's.
 
@@ -64,7 +75,7 @@ def track_update(
         holdings = (
             _updated(schema, old or {}, new, decode(entries), write)
             if entries
-            else _first(_created(schema, new, subresource), write)
+            else _first(_created(schema, new, subresource, specs), write)
         )
     except (ValueError, RecursionError):
         return
@@ -256,12 +267,19 @@ def _first(fields: FieldSet, write: Write) -> Holdings:
     return {write.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
 
 
-def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
+def _created(schema: Schema, manifest: Manifest, subresource: str, specs: Specs | None = None) -> FieldSet:
     """The fields of an object that was not there before."""
     skipped = _TYPE if subresource else _TYPE | schema.ignored
     kept = {key: value for key, value in manifest.items() if key not in skipped}
     kept["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
-    fields = merging.newly_written(schema.shape, kept)
+    fields: FieldSet = {}
+    if specs is not None and (spec := kept.pop("spec", None)):
+        key = specs.key(spec)
+        known = specs.get(key)
+        if known is None:
+            specs.put(key, known := merging.newly_written(schema.shape, {"spec": spec}))
+        fields.update(known)
+    fields.update(merging.newly_written(schema.shape, kept))
     if fieldset.is_member(fields.get("f:metadata", _LEADS_ON)):
         return difference(fields, _UNOWNED)
     return fields

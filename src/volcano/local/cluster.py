@@ -187,7 +187,7 @@ class LocalCluster:
             audit=self._audit(),
         )
         server = ApiServer(self.registry, setup)
-        before, after = parts.admission(self._random)
+        before, after = parts.admission()
         self.registry.admit_with(server.admission(before, after))
         return server
 

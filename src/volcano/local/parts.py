@@ -121,10 +121,10 @@ async def refresh_crd(client: Client, manifest: Manifest) -> None:
     await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
 
 
-def admission(random: Random) -> tuple[list[Admit], list[Admit]]:
+def admission() -> tuple[list[Admit], list[Admit]]:
     """What fills in and judges before webhooks are asked, and what counts the final object."""
     settings = AdmissionSettings(check_template=check_template)
-    return [*before_webhooks(random), completing(settings)], [judging(settings), *after_webhooks()]
+    return [*before_webhooks(), completing(settings)], [judging(settings), *after_webhooks()]
 
 
 def check_template(value: Manifest) -> Iterable[Cause]:

@@ -26,8 +26,7 @@ _CHANGEABLE = (
 
 
 def pod(manifest: Manifest) -> Causes:
-    """Complaints about a pod."""
-    spec = manifest.get("spec") or {}
+    """Complaints about a pod, its spec aside."""
     for index, name in enumerate(manifest["metadata"].get("finalizers") or ()):
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             yield field.invalid(
@@ -35,7 +34,6 @@ def pod(manifest: Manifest) -> Causes:
                 name,
                 "name is neither a standard finalizer name nor is it fully qualified",
             )
-    yield from pod_spec(spec, "spec")
 
 
 def pod_create(manifest: Manifest) -> Causes:

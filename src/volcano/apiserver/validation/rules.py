@@ -1,6 +1,7 @@
 """Which checks apply to which built-in kind: on every write of its spec, on creation, and on changes."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from volcano.apiserver.validation import (
     access,
@@ -63,6 +64,8 @@ ALWAYS: Mapping[Kind, Check] = {
     kinds.VALIDATING_WEBHOOK: access.webhooks,
     kinds.CRD: crds.crd,
 }
+# What must hold of the spec alone, whatever the object is called: what was fine once is fine the next time.
+OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
 ON_CREATE: Mapping[Kind, Check] = {kinds.POD: pods.pod_create}
 ON_UPDATE: Mapping[Kind, CheckUpdate] = {
     kinds.POD: pods.pod_update,
