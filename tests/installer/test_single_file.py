@@ -1,0 +1,143 @@
+"""volcano-development.yaml as it is committed: what `kubectl apply -f` would install is what our programs need."""
+
+import argparse
+import tomllib
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from tests.installer.rendered import DEPLOYMENTS, Object, Rendered
+from tools.installer.places import ROOT, SINGLE_FILE
+from volcano.admission.registration import configurations
+from volcano.admission.rules import BY_PATH
+from volcano.entry import controllers, scheduler, webhooks
+from volcano.kube import crds
+from volcano.kube.manifest import Key
+from volcano.scheduler.config import parse, shipped
+
+NAMESPACE = "volcano-system"
+Parse = Callable[[Sequence[str]], argparse.Namespace]
+PARSERS: dict[str, Parse] = {
+    "volcano-scheduler": lambda given: scheduler._parser().parse_args(given),
+    "volcano-controllers": controllers.parse,
+    "volcano-admission": webhooks.parse,
+}
+
+
+@pytest.fixture(scope="module")
+def installed() -> Rendered:
+    return Rendered.of(SINGLE_FILE.read_text())
+
+
+def test_the_namespace_comes_first_and_everything_namespaced_is_in_it(installed: Rendered) -> None:
+    first = installed.objects[0]
+    assert (first["kind"], first["metadata"]["name"]) == ("Namespace", NAMESPACE)
+    assert {found["metadata"].get("namespace", NAMESPACE) for found in installed.objects} == {NAMESPACE}
+
+
+def test_every_definition_is_there_as_we_ship_it_and_is_kept(installed: Rendered) -> None:
+    found = sorted(installed.all("CustomResourceDefinition"), key=lambda crd: str(crd["metadata"]["name"]))
+    assert found == crds.load()
+    assert {crd["metadata"]["annotations"]["helm.sh/resource-policy"] for crd in found} == {"keep"}
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_programs_understand_the_flags_they_are_started_with(installed: Rendered, name: str) -> None:
+    container = installed.container(name)
+    assert container["command"] == [DEPLOYMENTS[name]]
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert DEPLOYMENTS[name] in scripts
+    parsed = PARSERS[name](container["args"])
+    assert parsed.enable_healthz
+    assert parsed.healthz_address == ":11251"
+
+
+@pytest.mark.parametrize("name", DEPLOYMENTS)
+def test_pods_are_unprivileged_probed_and_have_an_account_of_their_own(
+    installed: Rendered, name: str
+) -> None:
+    pod, container = installed.pod(name), installed.container(name)
+    assert pod["serviceAccountName"] == name
+    assert name in installed.names("ServiceAccount")
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    context = container["securityContext"]
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["runAsUser"] == 1000
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["healthz"] == 11251
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "healthz"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "healthz"}
+
+
+def test_names_and_labels_are_those_of_volcano(installed: Rendered) -> None:
+    labels = {
+        found["metadata"]["name"]: found["spec"]["selector"]["matchLabels"]
+        for found in installed.all("Deployment")
+    }
+    assert labels == {
+        "volcano-scheduler": {"app": "volcano-scheduler"},
+        "volcano-controllers": {"app": "volcano-controller"},
+        "volcano-admission": {"app": "volcano-admission"},
+    }
+    assert installed.names("PodDisruptionBudget") == set(DEPLOYMENTS)
+    assert {"volcano-admission-service", "volcano-scheduler-service"} <= installed.names("Service")
+    assert "volcano-scheduler-configmap" in installed.names("ConfigMap")
+
+
+def test_the_configuration_is_the_one_the_scheduler_ships_with(installed: Rendered) -> None:
+    data = installed.one("ConfigMap", "volcano-scheduler-configmap")["data"]
+    assert data["volcano-scheduler.conf"].strip() == shipped().strip()
+    assert parse(data["volcano-scheduler.conf"], "volcano-scheduler.conf").actions
+    mounted = PARSERS["volcano-scheduler"](installed.container("volcano-scheduler")["args"]).scheduler_conf
+    (mount, _) = installed.container("volcano-scheduler")["volumeMounts"]
+    assert mounted == f"{mount['mountPath']}/volcano-scheduler.conf"
+
+
+def test_leases_are_where_the_rights_are(installed: Rendered) -> None:
+    for name in ("volcano-scheduler", "volcano-controllers"):
+        parsed = PARSERS[name](installed.container(name)["args"])
+        assert parsed.leader_elect
+        assert parsed.leader_elect_resource_namespace == NAMESPACE
+        (named,) = [rule for rule in installed.one("Role", name)["rules"] if "resourceNames" in rule]
+        assert named["resourceNames"] == [parsed.leader_elect_resource_name]
+
+
+def comparable(configuration: Object) -> Object:
+    """A webhook configuration without labels, without whom to trust and without namespaces that are left out."""
+    (webhook,) = configuration["webhooks"]
+    client = {name: value for name, value in webhook["clientConfig"].items() if name != "caBundle"}
+    kept = {name: value for name, value in webhook.items() if name != "namespaceSelector"}
+    return {"kind": configuration["kind"], "webhook": {**kept, "clientConfig": client}}
+
+
+def test_webhooks_are_registered_as_the_manager_would_register_them(installed: Rendered) -> None:
+    wanted = configurations(
+        authority=b"",
+        enabled=list(BY_PATH),
+        scheduler_names=("volcano",),
+        service=Key(NAMESPACE, "volcano-admission-service"),
+    )
+    for kind, manifest in wanted:
+        found = installed.one(kind.kind, manifest["metadata"]["name"])
+        assert comparable(found) == comparable(manifest)
+        assert "caBundle" not in found["webhooks"][0]["clientConfig"]
+    kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    assert sum(len(installed.names(kind)) for kind in kinds) == len(wanted)
+
+
+def test_the_manager_may_tell_exactly_these_configurations_whom_to_trust(installed: Rendered) -> None:
+    rules = installed.one("ClusterRole", "volcano-admission")["rules"]
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"):
+        (rule,) = [rule for rule in rules if rule["resources"] == [f"{kind.lower()}s"]]
+        assert set(rule["resourceNames"]) == installed.names(kind)
+        assert rule["verbs"] == ["patch"]
+
+
+def test_no_role_has_a_wildcard(installed: Rendered) -> None:
+    roles = [*installed.all("ClusterRole"), *installed.all("Role")]
+    assert len(roles) == 8
+    for role in roles:
+        for rule in role["rules"]:
+            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
