@@ -1,6 +1,6 @@
 """Pools of simulated nodes: `cpu=32,memory=128Gi,nvidia.com/gpu=8` on the command line becomes Node objects."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
@@ -151,27 +151,47 @@ def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
     }
 
 
-_CONDITIONS = (
-    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-)
+# What a condition says when it is as it should be, and when it is not.
+_CONDITIONS = {
+    "MemoryPressure": (
+        ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+        ("True", "KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
+    ),
+    "DiskPressure": (
+        ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+        ("True", "KubeletHasDiskPressure", "kubelet has disk pressure"),
+    ),
+    "PIDPressure": (
+        ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+        ("True", "KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
+    ),
+    "Ready": (
+        ("True", "KubeletReady", "kubelet is posting ready status"),
+        ("False", "KubeletNotReady", "the container runtime is down"),
+    ),
+}
 
 
-def node_conditions(heartbeat: str, transition: str) -> list[Manifest]:
-    """The conditions of a healthy node."""
-    return [
-        {
-            "type": kind,
-            "status": status,
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": heartbeat,
-            "lastTransitionTime": transition,
-        }
-        for kind, status, reason, message in _CONDITIONS
-    ]
+def node_conditions(
+    heartbeat: str, transition: str, *, unwell: Collection[str] = (), before: Manifest | None = None
+) -> list[Manifest]:
+    """The conditions of a node, well but for those named `unwell`; one that is as `before` keeps its time."""
+    known = {c["type"]: c for c in ((before or {}).get("status") or {}).get("conditions") or ()}
+    conditions = []
+    for kind, texts in _CONDITIONS.items():
+        status, reason, message = texts[kind in unwell]
+        same = known.get(kind, {}).get("status") == status
+        conditions.append(
+            {
+                "type": kind,
+                "status": status,
+                "reason": reason,
+                "message": message,
+                "lastHeartbeatTime": heartbeat,
+                "lastTransitionTime": known[kind]["lastTransitionTime"] if same else transition,
+            }
+        )
+    return conditions
 
 
 def _quantity(name: str, value: str, text: str) -> str:

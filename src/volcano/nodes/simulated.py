@@ -1,16 +1,15 @@
 """Simulated nodes: a brain that registers Nodes, keeps their leases fresh and lives the life of their pods."""
 
-import heapq
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType, Options
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.errors import NotFound
-from volcano.kube.kinds import LEASE, NODE, POD
+from volcano.kube.kinds import NODE, POD
 from volcano.kube.manifest import (
     Key,
     Manifest,
@@ -24,12 +23,10 @@ from volcano.kube.manifest import (
 from volcano.kube.operations import Create, Delete, Operation, Patch, Update
 from volcano.kube.reconciler import Done, Watch, Work
 from volcano.nodes import lifecycle
+from volcano.nodes.agenda import Agenda
+from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.pools import SimulatedNode, node_conditions, node_manifest
 
-LEASE_SECONDS = 40
-HEARTBEAT = 10.0
-STATUS_HEARTBEAT = 300.0
-LEASE_NAMESPACE = "kube-node-lease"
 STOP_DURATION = "volcano.sh/sim-stop-duration"
 RETRY = 1.0
 # Pods and nodes looked after in one step; others in the process get their turn before the rest.
@@ -45,25 +42,6 @@ class _PodState:
     memory: lifecycle.Memory
     stop_at: float = math.inf  # wall
     reported: Manifest | None = None
-
-
-@dataclass(slots=True)
-class _Agenda:
-    """Things to look at, each at its moment."""
-
-    heap: list[tuple[float, int, object]] = field(default_factory=list)
-    count: int = 0
-
-    def add(self, moment: float, item: object) -> None:
-        if moment != math.inf:
-            self.count += 1
-            heapq.heappush(self.heap, (moment, self.count, item))
-
-    def due(self, moment: float) -> list[object]:
-        found = []
-        while self.heap and self.heap[0][0] <= moment:
-            found.append(heapq.heappop(self.heap)[2])
-        return found
 
 
 class SimulatedNodes:
@@ -88,7 +66,7 @@ class SimulatedNodes:
         self._unregistered = dict.fromkeys(self._nodes)
         self._pods: dict[Key, _PodState] = {}
         self._addresses: dict[str, set[int]] = {name: set() for name in self._nodes}
-        self._agenda = _Agenda()
+        self._agenda = Agenda()
         self._ready: dict[object, None] = {}
         self._busy: dict[object, bool] = {}
         self._leases: dict[str, bool] = {}
@@ -163,8 +141,7 @@ class SimulatedNodes:
                 self._submit(
                     works, ("node", name), [Create(NODE, node_manifest(self._nodes[name], now.timestamp()))]
                 )
-        for item in self._agenda.due(now.monotonic):
-            self._ready[item] = None
+        self._ready |= dict.fromkeys(self._agenda.due(now.monotonic))
         for item in list(islice(self._ready, MOST_AT_ONCE)):
             del self._ready[item]
             if item in self._busy:
@@ -215,28 +192,15 @@ class SimulatedNodes:
         if name not in self._registered:
             return
         if what == "lease":
-            self._submit(works, item, [self._renewal(name, now)])
+            self._submit(
+                works, item, [renewal(self._registered[name], now, exists=bool(self._leases.get(name)))]
+            )
         elif what == "status":
             ready = condition_of(self._registered[name], "Ready") or {}
             since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
             since = since or now.timestamp()
             patch = {"status": {"conditions": node_conditions(now.timestamp(), since)}}
             self._submit(works, item, [Patch(NODE, Key("", name), patch, "status")])
-
-    def _renewal(self, name: str, now: Instant) -> Operation:
-        spec = {
-            "holderIdentity": name,
-            "leaseDurationSeconds": LEASE_SECONDS,
-            "renewTime": now.micro_timestamp(),
-        }
-        if self._leases.get(name):
-            return Patch(LEASE, Key(LEASE_NAMESPACE, name), {"spec": spec})
-        owner = self._registered[name]
-        reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid_of(owner)}
-        metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [reference]}
-        return Create(
-            LEASE, {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
-        )
 
     def settle(self, done: Done, now: Instant) -> None:
         key = done.work.key
@@ -288,7 +252,7 @@ class SimulatedNodes:
             return -math.inf
         if any(("node", name) not in self._busy for name in self._unregistered):
             return -math.inf
-        return self._agenda.heap[0][0] if self._agenda.heap else None
+        return self._agenda.next()
 
 
 def _essence(status: Manifest) -> object:

@@ -1,0 +1,28 @@
+"""A node's signs of life: its lease, renewed often, and its conditions, repeated rarely."""
+
+from volcano.clock import Instant
+from volcano.kube.kinds import LEASE
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.operations import Create, Operation, Patch
+
+LEASE_SECONDS = 40
+HEARTBEAT = 10.0
+STATUS_HEARTBEAT = 300.0
+LEASE_NAMESPACE = "kube-node-lease"
+
+
+def renewal(node: Manifest, now: Instant, *, exists: bool) -> Operation:
+    """Renews the lease of a node, or makes it, owned by the node."""
+    name = key_of(node).name
+    spec = {
+        "holderIdentity": name,
+        "leaseDurationSeconds": LEASE_SECONDS,
+        "renewTime": now.micro_timestamp(),
+    }
+    if exists:
+        return Patch(LEASE, Key(LEASE_NAMESPACE, name), {"spec": spec})
+    reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid_of(node)}
+    metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [reference]}
+    return Create(
+        LEASE, {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+    )
