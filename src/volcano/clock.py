@@ -42,6 +42,22 @@ class SystemClock:
         await asyncio.sleep(max(seconds, 0))
 
 
+class SteadyClock:
+    """A clock whose wall time goes on evenly from where it was at the start, however the machine's own is put."""
+
+    def __init__(self, clock: Clock) -> None:
+        begun = clock.now()
+        self._clock = clock
+        self._offset = begun.wall - begun.monotonic
+
+    def now(self) -> Instant:
+        monotonic = self._clock.now().monotonic
+        return Instant(monotonic + self._offset, monotonic)
+
+    async def sleep(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+
+
 class VirtualClock:
     """A clock that moves only when told to; sleepers wake when it passes their moment."""
 

@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     )
     if arguments[0].startswith("--look-every="):
         webhooks = importlib.import_module("volcano.entry.webhooks")
-        webhooks.LOOK_EVERY = float(arguments.pop(0).partition("=")[2])
+        setattr(webhooks, "LOOK_EVERY", float(arguments.pop(0).partition("=")[2]))  # noqa: B010
     module = importlib.import_module(f"volcano.entry.{arguments[0]}")
     return int(module.main(arguments[1:]))
 

@@ -108,7 +108,7 @@ class Programs:
                 found.process.wait()
 
     def kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        command = [program("kubectl"), "--kubeconfig", self.cluster.kubeconfig, *arguments]
+        command = [str(program("kubectl")), "--kubeconfig", str(self.cluster.kubeconfig), *arguments]
         return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
 
     def vcctl(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
-from volcano.clock import SystemClock
+from volcano.clock import SteadyClock, SystemClock
 from volcano.entry.process import run_until_told
 from volcano.kube.runner import Runner
 from volcano.log import Log
@@ -28,7 +28,7 @@ def simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: s
 
 
 async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str) -> None:
-    clock = SystemClock()
+    clock = SteadyClock(SystemClock())  # pods end after so many seconds, not at a time of day
     try:
         settings = load_settings(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
         client = connect(settings, clock, connections=CONNECTIONS, user_agent="volcano-nodes")
