@@ -1,11 +1,20 @@
-"""Volumes: a claim of a class that provisions at once, or whose pod has a node, gets a volume made for it."""
+"""Volumes: claims find a volume or have one made; pods that ask for an ephemeral volume have a claim made."""
 
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant
-from volcano.kube.client import Event, Options
+from volcano.kube.client import Event, EventType, Options
 from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    annotations_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    owner_reference,
+    uid_of,
+)
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.quantity import parse
 from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
@@ -20,7 +29,11 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 
 class VolumeController(Reconciler):
-    """Binds claims to the smallest volume that fits, or provisions one where the class is ours."""
+    """Binds claims to the smallest volume that fits, or provisions one where the class is ours.
+
+    Volumes that are provisioned are directories below `host_directory`. They are made, and removed before the volume
+    is (see its finalizer), by whoever runs pods there.
+    """
 
     name = "volumes"
     watches = (Watch(PERSISTENT_VOLUME_CLAIM), Watch(PERSISTENT_VOLUME), Watch(STORAGE_CLASS), Watch(POD))
@@ -40,7 +53,12 @@ class VolumeController(Reconciler):
         manifest: Manifest = event.object
         if event.kind == PERSISTENT_VOLUME_CLAIM:
             volume = manifest["spec"].get("volumeName")
-            return (("claim", key_of(manifest)), *((("volume", volume),) if volume else ()))
+            pods = self.index.find(POD, "claim", key_of(manifest)) if event.type is EventType.DELETED else ()
+            return [
+                ("claim", key_of(manifest)),
+                *((("volume", volume),) if volume else ()),
+                *(("pod", key_of(pod)) for pod in pods),
+            ]
         if event.kind == PERSISTENT_VOLUME:
             waiting = self.index.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
             return (("volume", key_of(manifest).name), *(("claim", key_of(claim)) for claim in waiting))
@@ -49,7 +67,8 @@ class VolumeController(Reconciler):
                 ("claim", key_of(claim))
                 for claim in self.index.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
             ]
-        return [("claim", key) for key in _claims_of(manifest)] if manifest["spec"].get("nodeName") else ()
+        placed = [("claim", key) for key in _claims_of(manifest)] if manifest["spec"].get("nodeName") else []
+        return [*placed, ("pod", key_of(manifest))] if _templates_of(manifest) else placed
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         match key:
@@ -59,7 +78,30 @@ class VolumeController(Reconciler):
             case ("volume", str(name)):
                 volume = self.index.get(PERSISTENT_VOLUME, Key("", name))
                 return Plan(list(self._volume(volume))) if volume and not is_deleting(volume) else NOTHING
+            case ("pod", Key() as pod_key):
+                pod = self.index.get(POD, pod_key)
+                return Plan(list(self._ephemeral(pod))) if pod and not is_deleting(pod) else NOTHING
         return NOTHING
+
+    def _ephemeral(self, pod: Manifest) -> Iterable[Operation]:
+        """A claim for each volume that is to live and go with its pod; a namesake already there is left alone."""
+        for key, template in _templates_of(pod).items():
+            if self.index.get(PERSISTENT_VOLUME_CLAIM, key) is None:
+                metadata = {
+                    name: value
+                    for name, value in (template.get("metadata") or {}).items()
+                    if name in ("labels", "annotations")
+                }
+                owner = owner_reference({"apiVersion": "v1", "kind": "Pod", **pod})
+                yield Create(
+                    PERSISTENT_VOLUME_CLAIM,
+                    {
+                        "apiVersion": "v1",
+                        "kind": PERSISTENT_VOLUME_CLAIM.kind,
+                        "metadata": {**metadata, **key._asdict(), "ownerReferences": [owner]},
+                        "spec": template["spec"],
+                    },
+                )
 
     def _claim(self, claim: Manifest) -> Iterable[Operation]:
         if claim["spec"].get("volumeName"):
@@ -164,11 +206,22 @@ class VolumeController(Reconciler):
 
 def _claims_of(pod: Manifest) -> list[Key]:
     namespace = pod["metadata"]["namespace"]
-    return [
+    named = [
         Key(namespace, volume["persistentVolumeClaim"]["claimName"])
         for volume in pod["spec"].get("volumes") or ()
         if volume.get("persistentVolumeClaim")
     ]
+    return [*named, *_templates_of(pod)]
+
+
+def _templates_of(pod: Manifest) -> dict[Key, Manifest]:
+    """The claims of a pod's ephemeral volumes, which are named after both, and what they are made from."""
+    namespace, name = key_of(pod)
+    return {
+        Key(namespace, f"{name}-{volume['name']}"): volume["ephemeral"]["volumeClaimTemplate"]
+        for volume in pod["spec"].get("volumes") or ()
+        if volume.get("ephemeral")
+    }
 
 
 def _reference(claim: Manifest) -> Manifest:

@@ -98,7 +98,7 @@ def claim_name(pod: Manifest, volume: Manifest) -> str:
     return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
-def containers_of(pod: Manifest) -> Iterator[Manifest]:
+def every_container(pod: Manifest) -> Iterator[Manifest]:
     """Every container of a pod, initial ones first."""
     for group in ("initContainers", "containers", "ephemeralContainers"):
         yield from pod["spec"].get(group) or ()
@@ -113,7 +113,7 @@ def _sources(pod: Manifest) -> Iterator[Manifest]:
 
 def _variables(pod: Manifest) -> Iterator[Manifest]:
     """Every source of environment variables: whole objects and single keys."""
-    for container in containers_of(pod):
+    for container in every_container(pod):
         yield from container.get("envFrom") or ()
         for variable in container.get("env") or ():
             if variable.get("valueFrom"):

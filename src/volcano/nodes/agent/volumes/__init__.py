@@ -1,0 +1,1 @@
+"""The volumes of pods: made on this host's disk, kept up to date, handed to containers as mounts."""
