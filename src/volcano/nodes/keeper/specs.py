@@ -144,7 +144,8 @@ class Failure(Exception):
     CreateContainerConfigError, FailedCreatePodSandBox: what their names say.
     """
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, *, exit_code: int = 128) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
+        self.exit_code = exit_code  # what a shell would give: 127 no such program, 126 it may not be executed

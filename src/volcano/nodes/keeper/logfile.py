@@ -1,0 +1,112 @@
+"""A container's log as kubelets keep it: one CRI line per line of output, rotated and bounded.
+
+`<RFC 3339 time> stdout|stderr F|P <text>`: P marks a piece of a line that goes on in the next entry of its stream.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+
+LONGEST_LINE = 16 << 10
+DEFAULT_SIZE = 10 << 20
+DEFAULT_FILES = 5  # the current one included
+
+
+class LogFile:
+    """Never raises for what the disk does: output that cannot be written is dropped, and the log says so later."""
+
+    def __init__(
+        self, path: str, now: Callable[[], int], *, size: int = DEFAULT_SIZE, files: int = DEFAULT_FILES
+    ) -> None:
+        self._path = path
+        self._now = now  # nanoseconds of wall time
+        self._limit = size
+        self._files = files
+        self._incomplete: dict[str, bytes] = {}
+        self._lost = 0
+        self._trouble = ""
+        self._descriptor = -1
+        self._written = 0
+        self._second = -1
+        self._second_text = ""
+
+    def write(self, stream: str, text: bytes) -> None:
+        """Takes a piece of output as it came; a line is written when it is whole, or longer than a line may be."""
+        prefix = f"{self._timestamp()} {stream} ".encode()
+        *lines, rest = (self._incomplete.pop(stream, b"") + text).split(b"\n")
+        entries: list[bytes] = []
+        for line in lines:
+            while len(line) > LONGEST_LINE:
+                entries += (prefix, b"P ", line[:LONGEST_LINE], b"\n")
+                line = line[LONGEST_LINE:]
+            entries += (prefix, b"F ", line, b"\n")
+        while len(rest) >= LONGEST_LINE:
+            entries += (prefix, b"P ", rest[:LONGEST_LINE], b"\n")
+            rest = rest[LONGEST_LINE:]
+        if rest:
+            self._incomplete[stream] = rest
+        if entries:
+            self._append(b"".join(entries))
+
+    def close(self) -> None:
+        """Writes what is left of an unfinished last line, as a piece: no newline came."""
+        for stream, rest in self._incomplete.items():
+            self._append(f"{self._timestamp()} {stream} P ".encode() + rest + b"\n")
+        self._incomplete.clear()
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _append(self, entries: bytes) -> None:
+        try:
+            if self._descriptor < 0:
+                self._open()
+            elif self._written >= self._limit:
+                self._rotate()
+            if self._lost:
+                self._whole(self._apology())
+                self._lost = 0
+            self._whole(entries)
+        except OSError as error:
+            self._lost += entries.count(b"\n")
+            self._trouble = os.strerror(error.errno or 0)
+
+    def _whole(self, entries: bytes) -> None:
+        """All of it or nothing: a torn line would spoil the one after it."""
+        done = 0
+        try:
+            while done < len(entries):
+                done += os.write(self._descriptor, entries[done:] if done else entries)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._descriptor, self._written)
+            raise
+        self._written += done
+
+    def _apology(self) -> bytes:
+        return f"{self._timestamp()} stderr F [{self._lost} lines of output were lost: {self._trouble}]\n".encode()
+
+    def _open(self) -> None:
+        os.makedirs(os.path.dirname(self._path), exist_ok=True)
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
+        self._written = os.fstat(self._descriptor).st_size
+
+    def _rotate(self) -> None:
+        os.close(self._descriptor)
+        self._descriptor = -1
+        for number in range(self._files - 1, 0, -1):
+            older = f"{self._path}.{number}"
+            newer = f"{self._path}.{number - 1}" if number > 1 else self._path
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(newer, older)
+        if self._files < 2:
+            os.unlink(self._path)
+        self._open()
+
+    def _timestamp(self) -> str:
+        second, nanosecond = divmod(self._now(), 1_000_000_000)
+        if second != self._second:
+            self._second = second
+            self._second_text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._second_text}.{nanosecond:09d}Z"

@@ -1,0 +1,132 @@
+"""What Linux tells about processes, and the few things it does to them that Python has no words for."""
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Iterable, Iterator
+
+_SET_DEATH_SIGNAL = 1
+_SET_NO_NEW_PRIVILEGES = 38
+_SET_SUBREAPER = 36
+
+
+def die_with_parent(number: int) -> None:
+    """The kernel sends this process `number` when its parent is gone."""
+    _prctl(_SET_DEATH_SIGNAL, number)
+
+
+def become_subreaper() -> None:
+    """Descendants that lose their parent become children of this process."""
+    _prctl(_SET_SUBREAPER, 1)
+
+
+def give_up_new_privileges() -> None:
+    """Programs executed from here on gain nothing by set-user-id bits."""
+    _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+
+
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as listing:
+                found += map(int, listing.read().split())
+    except FileNotFoundError:
+        if os.path.exists(f"/proc/{pid}"):  # a kernel without these listings
+            found = [child for child in every_pid() if parent(child) == pid]
+    except OSError:
+        pass
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    """Everything below a process, parents before their children."""
+    found: list[int] = []
+    waiting = [pid]
+    while waiting:
+        below = children(waiting.pop())
+        found += below
+        waiting += below
+    return found
+
+
+def kill_all_below(pid: int) -> int:
+    """Kills every descendant, stopping all of them first so that none can fork on; says how many there were."""
+    stopped: set[int] = set()
+    while fresh := set(descendants(pid)) - stopped:
+        send(fresh, signal.SIGSTOP)
+        stopped |= fresh
+    send(stopped, signal.SIGKILL)
+    return len(stopped)
+
+
+def send(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def every_pid() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def parent(pid: int) -> int:
+    fields = _stat(pid)
+    return int(fields[1]) if fields else 0
+
+
+def start_time(pid: int) -> int:
+    """When a process started, in clock ticks since boot: with its pid, this names it for good. 0 when it is gone."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields and fields[0] != b"Z" else 0
+
+
+def command_line(pid: int) -> list[str]:
+    return [os.fsdecode(word) for word in _read(f"/proc/{pid}/cmdline").split(b"\0")[:-1]]
+
+
+def environment(pid: int) -> dict[str, str]:
+    """What a process was started with; empty when it may not be seen."""
+    pairs = (entry.partition(b"=") for entry in _read(f"/proc/{pid}/environ").split(b"\0"))
+    return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if name}
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used, with those of its children that are over."""
+    fields = _stat(pid)
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def private_memory(pid: int) -> int:
+    """The memory of a process that no file backs, in bytes."""
+    counts = _read(f"/proc/{pid}/statm").split()
+    return max(int(counts[1]) - int(counts[2]), 0) * os.sysconf("SC_PAGE_SIZE") if counts else 0
+
+
+def shared_out_memory(pid: int) -> int:
+    """The same where pages shared with others count by their share; dearer to find out."""
+    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
+        if line.startswith(b"Pss_Anon:"):
+            return int(line.split()[1]) << 10
+    return private_memory(pid)
+
+
+def _stat(pid: int) -> list[bytes]:
+    """The fields after the name (which may hold anything): state is the first, then the parent's pid."""
+    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _prctl(option: int, value: int) -> None:
+    library = ctypes.CDLL(None, use_errno=True)
+    if library.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
