@@ -19,8 +19,6 @@ LEASE_NAME = "vc-controller-manager"
 @pytest.mark.parametrize(
     ("flag", "value"),
     [
-        ("kube_api_qps", 50),
-        ("kube_api_burst", 100),
         ("worker_threads", 3),
         ("worker_threads_for_cronjob", 3),
         ("worker_threads_for_podgroup", 5),
@@ -44,6 +42,10 @@ LEASE_NAME = "vc-controller-manager"
 )
 def test_flags_have_volcanos_defaults(flag: str, value: Any) -> None:
     assert getattr(parse([]), flag) == value
+
+
+def test_controllers_may_ask_as_often_as_the_scheduler() -> None:
+    assert (parse([]).kube_api_qps, parse([]).kube_api_burst) == (2000, 2000)
 
 
 def test_a_deployments_arguments_are_taken() -> None:

@@ -82,8 +82,19 @@ async def test_deeds_are_written_before_words_in_the_order_decided() -> None:
 
 async def test_of_several_words_about_one_thing_the_last_is_written() -> None:
     desk = Desk()
-    desk.write_back.submit([phase("Inqueue")])
-    assert await desk.write(phase("Running")) == [("patch", "PodGroup", "j")]
+    desk.write_back.submit([phase("Running")])
+    assert await desk.write(phase("Completed")) == [("patch", "PodGroup", "j")]
+
+
+async def test_what_a_controller_waits_for_is_written_before_any_binding() -> None:
+    written = await Desk().write(bind("a"), phase("Inqueue"))
+    assert written == [("patch", "PodGroup", "j"), ("create", "binding", "a")]
+
+
+async def test_a_pod_that_is_being_bound_is_no_longer_said_to_wait() -> None:
+    desk = Desk()
+    desk.write_back.submit([SetPodCondition("uid-a", "default", "a", "Unschedulable", "0/1 nodes")])
+    assert await desk.write(bind("a")) == [("create", "binding", "a")]
 
 
 async def test_what_may_pass_is_tried_again() -> None:

@@ -76,7 +76,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=NAME, description=__doc__)
-    process.add_client_flags(parser, qps=50, burst=100)
+    process.add_client_flags(parser, qps=2000, burst=2000)
     process.add_election_flags(parser, name=NAME)
     process.add_serving_flags(parser, metrics_address=":8081")
     parser.add_argument(

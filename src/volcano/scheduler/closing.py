@@ -192,8 +192,8 @@ def _about_pods(session: Session, job: Job) -> Iterator[Decision]:
     """PodScheduled=False on the tasks that wait, with why, where it is not said already."""
     ledger, verdict = session.ledger, session.verdicts.get(job.uid)
     waiting = job.by_status.get(Status.PENDING, ())
-    if not waiting:
-        return
+    if not waiting or (verdict is not None and verdict.stage == "valid" and not job.group.implicit):
+        return  # a gang that is not whole says so on its PodGroup; its pods have nothing to answer for
     misfits = session.misfits.get(job.uid, {})
     for task in waiting:
         if task.gates or ledger.is_committed(task):

@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from volcano.model.job import Job, SubJob
-from volcano.model.resources import Vector
+from volcano.model.resources import CPU, MEMORY, Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, READY, VALID, Status
 from volcano.model.task import Task
@@ -107,6 +108,17 @@ class Ledger:
         self._open: list[Statement] = []
         self._committed_seen = 0
         self._committed_uids: set[str] = set()
+
+    @cached_property
+    def capacity(self) -> Vector:
+        """What nodes have to give, to divide by: infinite where they have none, so that no share of it counts."""
+        return np.where(self.allocatable > 0, self.allocatable, np.inf)
+
+    @cached_property
+    def basics(self) -> Vector:
+        """How many of cpu and memory each node has, but at least one."""
+        found: Vector = np.maximum((self.allocatable[:, [CPU, MEMORY]] > 0).sum(axis=1), 1).astype(np.float64)
+        return found
 
     # -- questions about tasks ---------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ class NodeTable:
 
     __slots__ = (
         "_allocatable",
+        "_capacity",
         "_columns",
         "_fixed",
         "_ledger",
@@ -62,6 +63,7 @@ class NodeTable:
         self.index = index
         self._used: Vector | None = None
         self._allocatable: Vector | None = None
+        self._capacity: Vector | None = None
         self._releasing: Vector | None = None
         self._pipelined: Vector | None = None
         self._nonzero: Vector | None = None
@@ -77,6 +79,19 @@ class NodeTable:
         if self._allocatable is None:
             self._allocatable = self._ledger.allocatable[self.index]
         return self._allocatable
+
+    @property
+    def capacity(self) -> Vector:
+        """(rows, resources): `allocatable` to divide by, infinite where a node has none of a resource."""
+        if self._capacity is None:
+            self._capacity = self._ledger.capacity[self.index]
+        return self._capacity
+
+    @property
+    def basics(self) -> Vector:
+        """How many of cpu and memory each node has, but at least one."""
+        found: Vector = self._ledger.basics[self.index]
+        return found
 
     @property
     def used(self) -> Vector:

@@ -324,7 +324,8 @@ class Policy:
 
     def claims(self, task: Task) -> tuple[ClaimVolume, ...]:
         """What has to be settled about a task's volumes before it is bound."""
-        return tuple(claim for plugin in self._reserving_for(task) for claim in plugin.claims(task))
+        reserving = self._reserving_for(task)
+        return tuple(claim for plugin in reserving for claim in plugin.claims(task)) if reserving else ()
 
     def _reserving_for(self, task: Task) -> list[Plugin]:
         found = self._reserving.get(task.shape)

@@ -1,4 +1,4 @@
-"""Write-back: decisions are written by a bounded number of hands, bindings first, status coalesced, refusals told."""
+"""Write-back: decisions are written by a bounded number of hands, bindings first, words few and late, refusals told."""
 
 import asyncio
 from collections import deque
@@ -11,10 +11,14 @@ from volcano.kube.operations import Operation, perform
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.scheduler.lowering import Lowering
+from volcano.scheduler.words import Words, subject_of, unschedulable
 
 log = Log("writeback")
 
 HANDS = 32
+TALKERS = (
+    4  # hands for words: a server that is busy with bindings is not kept from them by what we have to say
+)
 AT_ONCE = 16  # writes by one hand before it lets others work
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
 TRIES = 8
@@ -27,8 +31,8 @@ Bound = Callable[[Bind, Instant, float, float], None]
 class WriteBack:
     """Takes decisions at any rate and writes them as fast as the server takes them.
 
-    Bindings and evictions are written in the order decided, before anything that is merely said. What is said about an
-    object and not written yet is replaced by what is said about it next.
+    Bindings, evictions and what others wait for are written in the order decided. What is merely said waits until
+    there is no more news of it for a while, and then for one of a few hands of its own.
     """
 
     def __init__(
@@ -48,53 +52,77 @@ class WriteBack:
         self._bound = bound
         self._hands = hands
         self._deeds: deque[Bind | Evict] = deque()
-        self._words: dict[object, Decision] = {}
+        self._urgent: deque[Decision] = deque()  # words that others wait for
+        self._words = Words()
         self._failures: dict[str, int] = {}
         self._work = asyncio.Event()
+        self._talk = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._waiting = 0
         self.writes = 0
 
     @property
     def pending(self) -> int:
         """How many decisions are not written yet."""
-        return len(self._deeds) + len(self._words) + self._waiting
+        return len(self._deeds) + len(self._urgent) + len(self._words) + self._waiting
 
     def submit(self, decisions: Iterable[Decision]) -> None:
         """Takes decisions over; returns at once."""
+        now = self._clock.now().monotonic
         for decision in decisions:
             if isinstance(decision, Bind | Evict):
+                self._words.drop(unschedulable(decision.namespace, decision.name))
                 self._deeds.append(decision)
-            else:
-                self._words[_subject(decision)] = decision
-        if self._deeds or self._words:
+            elif (urgent := self._words.put(decision, now)) is not None:
+                self._urgent.append(urgent)
+        if self._deeds or self._urgent:
             self._work.set()
+        if self._words:
+            self._talk.set()
 
     async def run(self) -> None:
         """Writes until cancelled."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self._hands):
                 group.create_task(self._hand())
+            for _ in range(TALKERS):
+                group.create_task(self._talker())
 
     async def _hand(self) -> None:
         while True:
             await self._work.wait()
             for _ in range(AT_ONCE):
-                if not self._deeds and not self._words:
+                if not self._deeds and not self._urgent:
                     self._work.clear()
                     break
-                self._waiting += 1
-                try:
-                    await self._write(self._next())
-                finally:
-                    self._waiting -= 1
+                await self._write(self._urgent.popleft() if self._urgent else self._deeds.popleft())
             await asyncio.sleep(0)  # in process nothing ever waits: let others have their turn
 
-    def _next(self) -> Decision:
-        if self._deeds:
-            return self._deeds.popleft()
-        return self._words.pop(next(iter(self._words)))
+    async def _talker(self) -> None:
+        while True:
+            async with self._turn:  # one of us waits for the next word
+                word = await self._next_word()
+            await self._write(word)
+            await asyncio.sleep(0)
+
+    async def _next_word(self) -> Decision:
+        while (word := self._words.take(self._clock.now().monotonic)) is None:
+            due = self._words.next_due()
+            if due is None:
+                self._talk.clear()
+                await self._talk.wait()
+            else:
+                await self._clock.sleep(due - self._clock.now().monotonic)
+        return word
 
     async def _write(self, decision: Decision) -> None:
+        self._waiting += 1
+        try:
+            await self._try(decision)
+        finally:
+            self._waiting -= 1
+
+    async def _try(self, decision: Decision) -> None:
         begun = self._clock.now()
         moments = [begun.monotonic]  # when each write was done
         try:
@@ -140,17 +168,6 @@ class WriteBack:
 
     def _settle(self, decision: Decision, error: ApiError) -> None:
         log.info(
-            "refused", decision=type(decision).__name__, about=_subject(decision)[1:], reason=error.message
+            "refused", decision=type(decision).__name__, about=subject_of(decision)[1:], reason=error.message
         )
         self._refused(decision)
-
-
-def _subject(decision: Decision) -> tuple[str, ...]:
-    """What a decision is about: later words about the same thing replace earlier ones."""
-    return (
-        type(decision).__name__,
-        getattr(decision, "namespace", ""),
-        getattr(decision, "name", ""),
-        getattr(decision, "queue", ""),
-        getattr(decision, "reason", "") if type(decision).__name__ == "Tell" else "",
-    )

@@ -72,6 +72,7 @@ def test_the_transition_time_moves_only_with_the_phase() -> None:
     since = cluster.job("j")["status"]["state"]["lastTransitionTime"]
     cluster.clock.advance(100)
     cluster.finish("j-main-0")
+    cluster.advance(1)
     status = cluster.job("j")["status"]
     assert (status["succeeded"], status["state"]["lastTransitionTime"]) == (1, since)
     cluster.clock.advance(100)

@@ -148,6 +148,7 @@ def is_at_rest(cluster: FakeCluster) -> bool:
 
 def test_changes_that_no_job_cares_about_wake_nobody() -> None:
     cluster = running(job())
+    cluster.advance(1)
     group = cluster.group("j")
     assert group is not None
     key = Key("default", group["metadata"]["name"])
@@ -228,3 +229,27 @@ def test_a_spec_is_worked_out_again_only_when_it_changes() -> None:
     change(cluster, {"spec": {"minAvailable": 1}})
     assert memory.blueprint is not drawn
     assert cluster.get(JOB, Key("default", "j"))["status"]["minAvailable"] == 1
+
+
+def test_counters_that_change_often_are_written_once_a_second() -> None:
+    cluster = running(job(tasks=[task(replicas=4)]))
+    cluster.advance(1)
+    written = len(cluster.log)
+    cluster.finish("j-main-0")
+    cluster.advance(0.4)
+    cluster.finish("j-main-1")
+    cluster.advance(0.4)
+    assert cluster.log[written:] == []
+    cluster.advance(0.3)
+    assert len(cluster.log[written:]) == 1
+    assert cluster.job("j")["status"]["succeeded"] == 2
+
+
+def test_a_change_of_phase_takes_the_counters_with_it_at_once() -> None:
+    cluster = running(job())
+    cluster.advance(1)
+    written = len(cluster.log)
+    cluster.finish("j-main-0", "j-main-1")
+    status = cluster.job("j")["status"]
+    assert (status["state"]["phase"], status["succeeded"]) == ("Completed", 2)
+    assert sum(operation.kind is JOB for operation in cluster.log[written:]) == 1

@@ -121,6 +121,7 @@ def test_c8_an_aborting_job_is_aborted_when_the_last_pod_is_gone() -> None:
     command(cluster, "AbortJob")
     assert (cluster.phase("j"), cluster.job("j")["status"]["terminating"]) == ("Aborting", 2)
     cluster.evict("j-main-0")
+    cluster.advance(1)
     assert (cluster.phase("j"), cluster.job("j")["status"]["terminating"]) == ("Aborting", 1)
     cluster.reap()
     assert cluster.phase("j") == "Aborted"
@@ -183,6 +184,7 @@ def test_a_failed_pod_without_a_policy_stays_and_counts() -> None:
     cluster = running(job())
     cluster.finish("j-main-0", phase="Failed", exit_code=1)
     cluster.settle()
+    cluster.advance(1)
     assert (cluster.phase("j"), cluster.job("j")["status"]["failed"]) == ("Running", 1)
     cluster.finish("j-main-1")
     status = cluster.job("j")["status"]

@@ -32,6 +32,7 @@ def test_d1_a_job_scaled_up_gets_more_pods_and_a_longer_list_of_hosts() -> None:
 def test_d2_a_job_scaled_down_loses_its_last_pods() -> None:
     cluster = running(job(plugins={"svc": []}))
     change(cluster, scaled(1))
+    cluster.advance(1)
     assert cluster.job("j")["status"]["terminating"] == 1
     cluster.settle()
     assert cluster.pod_names() == ["j-main-0"]

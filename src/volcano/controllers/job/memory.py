@@ -13,8 +13,8 @@ from volcano.kube.operations import Create, Operation, Patch, Together
 
 Round = tuple[int, int]
 
-# The counters of a job of more than so many pods are written no more often than that, in seconds.
-LARGE, CALM = 100, 0.1
+# So long news of nothing but a job's counters waits for more of its kind, in seconds; as long as in Kubernetes' own.
+CALM = 1.0
 
 # Warnings of one kind about one job come no more often than this, in seconds.
 QUIET = 10.0
@@ -45,24 +45,27 @@ class Memory:
     warned: dict[str, float] = field(default_factory=dict)  # when, by reason
     refusal: tuple[str, str] | None = None  # reason and message of the last write that was refused
     refusals: int = 0  # in a row, of a kind that does not pass by itself
-    counted_at: float = float("-inf")  # when the counters were last written
+    count_due: float | None = None  # when counters that changed have to be written
 
     def was_acted_on(self, occurrence: str, status: Status) -> bool:
         """Whether the tear-down that this occurrence asked for has been written down."""
         at = self.acted.get(occurrence)
         return at is not None and at != round_of(status)
 
-    def may_wait(self, operations: Sequence[Operation | Together], pods: int, now: Instant) -> float | None:
-        """How long a write of nothing but a large job's counters can wait for more of its kind; None when it cannot.
+    def may_wait(self, operations: Sequence[Operation | Together], now: Instant) -> float | None:
+        """How long a write of nothing but a job's counters can wait for more of its kind; None when it cannot.
 
         Many pods that start or end at about the same time are then one write and not one each.
         """
-        if pods <= LARGE or len(operations) != 1 or not _is_count(operations[0]):
+        if len(operations) != 1 or not _is_count(operations[0]):
+            self.count_due = None
             return None
-        left = self.counted_at + CALM - now.monotonic
+        if self.count_due is None:
+            self.count_due = now.monotonic + CALM
+        left = self.count_due - now.monotonic
         if left > 0:
             return left
-        self.counted_at = now.monotonic
+        self.count_due = None
         return None
 
     def unsaid(self, operations: Iterable[Operation | Together], now: Instant) -> list[Operation | Together]:

@@ -35,10 +35,7 @@ class Binpack(Plugin):
         columns, request, weights = self._counted.get(task.shape) or self._count(task.shape)
         if not self.weight or not len(weights):
             return np.zeros(len(nodes))
-        room = nodes.allocatable[:, columns]
-        full = nodes.used[:, columns] + request
-        there = room > 0
-        share = full / room if there.all() else np.divide(full, room, out=np.zeros_like(full), where=there)
+        share = (nodes.used[:, columns] + request) / nodes.capacity[:, columns]
         mean: Vector = share @ weights
         mean[share.max(axis=1) > 1] = 0  # one resource overflows: the node earns nothing
         score: Vector = mean * (MAX_SCORE * self.weight / weights.sum())

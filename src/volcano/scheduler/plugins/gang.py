@@ -19,8 +19,7 @@ class Gang(Plugin):
         tally = self.ledger.tally(job)
         if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
             return Refusal("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
-        existing = Counter(sub_job.policy for sub_job in job.sub_jobs.values())
-        if any(existing[policy.name] < policy.min_groups for policy in job.group.sub_groups):
+        if job.group.sub_groups and not self._sub_groups_exist(job):
             return Refusal(
                 "Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask"
             )
@@ -33,6 +32,10 @@ class Gang(Plugin):
                 have=valid,
             )
         return None
+
+    def _sub_groups_exist(self, job: Job) -> bool:
+        existing = Counter(sub_job.policy for sub_job in job.sub_jobs.values())
+        return all(existing[policy.name] >= policy.min_groups for policy in job.group.sub_groups)
 
     # -- enough to start? ------------------------------------------------------------------------------------
 

@@ -1,0 +1,203 @@
+"""The load of `bench kubernetes`, as a process of its own: jobs through a bare client, or submitted to whoever serves them.
+
+`python -m bench._kubernetes_load KUBECONFIG ROLE SHAPE`: prints `ready`, starts when it is sent a line, and prints one
+JSON object once a watch has shown every pod bound. `bare` writes all that is necessary itself; `submit` only the jobs.
+"""
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import random
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+import orjson
+
+from bench._kubernetes_shape import NAMESPACE, Shape, job_manifest, queue_manifests
+from volcano.clients.connect import connect
+from volcano.clients.http import HttpClient
+from volcano.clients.kubeconfig import load_settings
+from volcano.clients.requests import path_of
+from volcano.clock import SystemClock
+from volcano.controllers.job.observe import draw
+from volcano.controllers.job.plugins.keys import KeyPool
+from volcano.controllers.job.podgroup import make_group
+from volcano.controllers.job.pods import pod_maker
+from volcano.controllers.job.status import Status, moved, render
+from volcano.controllers.job.terms import Phase
+from volcano.kube import kinds
+from volcano.kube.client import EventType, PatchType, Query
+from volcano.kube.errors import AlreadyExists
+from volcano.kube.kinds import JOB, POD, POD_GROUP, QUEUE
+from volcano.kube.manifest import Manifest
+from volcano.model.decisions import Bind
+from volcano.scheduler.lowering import binding
+
+CONNECTIONS = 32
+JSON = "application/json"
+MERGE = PatchType.MERGE.value
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    resourceVersion: str  # noqa: N815 - as on the wire
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata
+
+
+_DECODER = msgspec.json.Decoder(_Named)
+
+
+class Observer:
+    """Watches pods being bound; knows when each was."""
+
+    def __init__(self, client: HttpClient, wanted: int) -> None:
+        self._client = client
+        self._wanted = wanted
+        self.bound: dict[str, float] = {}
+
+    async def run(self, watching: asyncio.Event) -> None:
+        """Watches until all are bound; a server under load ends watches that it finds too slow."""
+        version = (await self._client.list(POD, Query(namespace=NAMESPACE, limit=1))).resource_version
+        watching.set()
+        while len(self.bound) < self._wanted:
+            version = await self._follow(version)
+
+    async def _follow(self, version: str) -> str:
+        query = Query(namespace=NAMESPACE, fields="spec.nodeName!=", resource_version=version)
+        async with aclosing(self._client.watch(POD, query, decode=_DECODER.decode)) as events:  # type: ignore[type-var]
+            async for event in events:
+                if event.type is EventType.BOOKMARK:
+                    continue
+                version = event.object.metadata.resourceVersion
+                self.bound.setdefault(event.object.metadata.name, time.perf_counter())
+                if len(self.bound) == self._wanted:
+                    break
+        return version
+
+
+class Load:
+    """Writes jobs, each numbered; notes when each was begun."""
+
+    def __init__(self, client: HttpClient, shape: Shape) -> None:
+        self._client = client
+        self._shape = shape
+        self._makers: dict[int, Callable[[int], Manifest]] = {}
+        self.begun: dict[int, float] = {}
+
+    async def submit(self) -> None:
+        """The jobs and nothing else."""
+        bodies = [orjson.dumps(job_manifest(self._shape, number)) for number in range(self._shape.jobs)]
+
+        async def create(number: int) -> None:
+            self.begun[number] = time.perf_counter()
+            await self._post(path_of(JOB, NAMESPACE), bodies[number])
+
+        await _abreast(range(self._shape.jobs), create)
+
+    async def bare(self) -> None:
+        """Everything that has to be written for a job's pods to be bound, and one status of the job and its PodGroup."""
+        await _abreast(range(self._shape.jobs), self._open)
+        members = self._shape.members
+        await _abreast(range(self._shape.pods), lambda pod: self._place(*divmod(pod, members)))
+
+    async def _open(self, number: int) -> None:
+        self.begun[number] = time.perf_counter()
+        created = orjson.loads(
+            await self._post(path_of(JOB, NAMESPACE), orjson.dumps(job_manifest(self._shape, number)))
+        )
+        blueprint = draw(created, "volcano", KeyPool())
+        job = blueprint.job
+        assert job is not None, blueprint.problem
+        now = SystemClock().now()
+        status = moved(Status(min_available=job.min_available), Phase.PENDING, job, now)
+        group = make_group(job, status, blueprint.min_resources({}))
+        await self._post(path_of(POD_GROUP, NAMESPACE), orjson.dumps(group))
+        said = {"status": {"phase": "Running", "running": job.replicas}}
+        await self._patch(path_of(POD_GROUP, NAMESPACE, job.group_name), said)
+        await self._patch(path_of(JOB, NAMESPACE, job.name, "status"), {"status": render(status)})
+        self._makers[number] = pod_maker(job, job.tasks[0], status, blueprint.plugins)
+
+    async def _place(self, number: int, index: int) -> None:
+        pod = self._makers[number](index)
+        name = pod["metadata"]["name"]
+        await self._post(path_of(POD, NAMESPACE), orjson.dumps(pod))
+        node = f"node-{(number * self._shape.members + index) % self._shape.nodes}"
+        decided = binding(Bind("/", NAMESPACE, name, "", node))
+        await self._post(path_of(POD, NAMESPACE, name, "binding"), orjson.dumps(decided.manifest))
+
+    async def _post(self, path: str, body: bytes) -> bytes:
+        return (await self._client.raw("POST", path, body, JSON)).body
+
+    async def _patch(self, path: str, patch: Any) -> None:
+        await self._client.raw("PATCH", path, orjson.dumps(patch), MERGE)
+
+
+async def _abreast(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
+    waiting = iter(numbers)
+
+    async def worker() -> None:
+        for number in waiting:
+            await work(number)
+
+    await asyncio.gather(*(worker() for _ in range(CONNECTIONS)))
+
+
+async def _prepare(client: HttpClient, shape: Shape) -> None:
+    with contextlib.suppress(AlreadyExists):
+        await client.create(kinds.NAMESPACE, {"metadata": {"name": NAMESPACE}})
+    for manifest in queue_manifests(shape):
+        with contextlib.suppress(AlreadyExists):
+            await client.create(QUEUE, manifest)
+
+
+async def main(kubeconfig: str, role: str, shape: Shape) -> None:
+    settings = load_settings(os.environ, kubeconfig=kubeconfig)
+    client = connect(settings, SystemClock(), chance=random.random, connections=CONNECTIONS)
+    await _prepare(client, shape)
+    observer, load, watching = Observer(client, shape.pods), Load(client, shape), asyncio.Event()
+    watch = asyncio.create_task(observer.run(watching))
+    await watching.wait()
+    await asyncio.sleep(0.2)
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    began, cpu = time.perf_counter(), time.process_time()
+    await {"bare": load.bare, "submit": load.submit}[role]()
+    submitted = time.perf_counter()
+    await watch
+    ended = max(observer.bound.values())
+    waits = sorted(at - load.begun[_job_of(name)] for name, at in observer.bound.items())
+    print(
+        json.dumps(
+            {
+                "seconds": ended - began,
+                "submit_seconds": submitted - began,
+                "pods_per_s": shape.pods / (ended - began),
+                "p50_s": waits[len(waits) // 2],
+                "p99_s": waits[int(len(waits) * 0.99)],
+                "client_cpu_s": time.process_time() - cpu,
+            }
+        ),
+        flush=True,
+    )
+    await client.close()
+
+
+def _job_of(pod: str) -> int:
+    """The number of the job that a pod such as `job-7-work-0` belongs to."""
+    return int(pod.split("-")[1])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], msgspec.json.decode(sys.argv[3], type=Shape)))

@@ -1,0 +1,225 @@
+"""A real control plane, simulated nodes and our programs as processes of their own, and what each of them uses."""
+
+import contextlib
+import http.client
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import orjson
+
+from bench._kubernetes_shape import NODE, Shape
+from tests.k8s.control_plane import cluster
+from tests.k8s.control_plane.build import program
+from volcano.kube import crds
+
+# The admission services that the chart switches on.
+ADMISSION = (
+    "/jobs/mutate,/jobs/validate,/podgroups/validate,/queues/mutate,/queues/validate,"
+    "/hypernodes/validate,/cronjobs/validate"
+)
+READY_WITHIN = 120.0
+SETTLED_WITHIN = 30.0
+IDLE = 0.25  # of a processor, with heartbeats of a thousand nodes
+SYSTEM = "volcano-system"
+
+
+@dataclass(slots=True)
+class Stage:
+    """A control plane at work with what runs beside it."""
+
+    control_plane: cluster.RealCluster
+    directory: Path
+    programs: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def start(self, name: str, module: str, *arguments: str) -> None:
+        command = [sys.executable, "-m", module, *arguments]
+        with open(self.directory / f"{name}.log", "wb") as log:
+            self.programs[name] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def start_nodes(self, count: int) -> None:
+        """Simulated nodes; returns when all are registered and have their leases."""
+        kubeconfig = str(self.control_plane.kubeconfig)
+        self.start(
+            "nodes",
+            "volcano.entry.local",
+            "nodes",
+            "--kubeconfig",
+            kubeconfig,
+            f"--nodes={count}",
+            "--node",
+            NODE,
+        )
+        namespace = ("-n", "kube-node-lease")
+        self._until(
+            lambda: self._count("nodes") >= count and self._count("leases", *namespace) >= count, "nodes"
+        )
+
+    def start_ours(self) -> None:
+        """The scheduler, the controllers and the webhooks, with their defaults; returns when all are ready."""
+        kubeconfig = ("--kubeconfig", str(self.control_plane.kubeconfig))
+        ports = {}
+        for name, module in (("controllers", "controllers"), ("scheduler", "scheduler")):
+            ports[name] = _free_port()
+            health = ("--enable-healthz", f"--healthz-address=127.0.0.1:{ports[name]}")
+            self.start(name, f"volcano.entry.{module}", *kubeconfig, *health)
+        port = str(_free_port())
+        address = ("--listen-address=127.0.0.1", f"--port={port}", f"--webhook-url=https://127.0.0.1:{port}")
+        self.start(
+            "webhooks", "volcano.entry.webhooks", *kubeconfig, *address, f"--enabled-admission={ADMISSION}"
+        )
+        for name, port_number in ports.items():
+            self._until(lambda at=port_number: _healthy(at), name)  # type: ignore[misc]
+        self._until(lambda: self._count("validatingwebhookconfigurations") >= 5, "webhooks")
+        self._until(lambda: self._count("queues.scheduling.volcano.sh") >= 2, "controllers")
+
+    def load(self, role: str, shape: Shape) -> dict[str, float]:
+        """Runs the load to its end; what it measured, and what every program used meanwhile."""
+        command = [sys.executable, "-m", "bench._kubernetes_load", str(self.control_plane.kubeconfig), role]
+        process = subprocess.Popen(
+            [*command, msgspec.json.encode(shape).decode()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        try:
+            assert process.stdin is not None and process.stdout is not None
+            if process.stdout.readline().strip() != b"ready":
+                raise RuntimeError(f"the load did not start: {self.logs()}")
+            self.settle()
+            audited = self._audit_size()
+            before = self.cpu_seconds()
+            process.stdin.write(b"go\n")
+            process.stdin.close()
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"the load ended early: {self.logs()}")
+            used = {name: at - before[name] for name, at in self.cpu_seconds().items()}
+        finally:
+            process.kill()
+            process.wait()
+        metrics: dict[str, float] = orjson.loads(line)
+        metrics.update({f"{name}_cpu_s": seconds for name, seconds in used.items()})
+        metrics.update({f"{name}_mib": self._peak_mib(p.pid) for name, p in self.processes().items()})
+        metrics["writes"] = float(self.writes(audited))
+        return metrics
+
+    def settle(self) -> None:
+        """Waits until the API server has digested what was installed: it builds its description anew for a while."""
+        deadline = time.monotonic() + SETTLED_WITHIN
+        calm = 0
+        while calm < 2 and time.monotonic() < deadline:
+            used = self.cpu_seconds()["apiserver"]
+            time.sleep(1.0)
+            calm = calm + 1 if self.cpu_seconds()["apiserver"] - used < IDLE else 0
+
+    def processes(self) -> Mapping[str, "subprocess.Popen[bytes]"]:
+        return {
+            "apiserver" if n == "kube-apiserver" else n: p
+            for n, p in (self.control_plane.processes | self.programs).items()
+        }
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """Processor time that each program has used so far."""
+        return {name: _cpu_seconds(process.pid) for name, process in self.processes().items()}
+
+    @staticmethod
+    def _peak_mib(pid: int) -> float:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+    @property
+    def audit_log(self) -> Path:
+        return self.control_plane.directory / "audit.log"
+
+    def _audit_size(self) -> int:
+        return self.audit_log.stat().st_size
+
+    def writes(self, since: int) -> int:
+        """How many writes of anything but leases the API server has been asked for since its audit log had this size."""
+        with open(self.audit_log, "rb") as log:
+            log.seek(since)
+            lines = log.read().splitlines()
+        changing = (b'"verb":"create"', b'"verb":"update"', b'"verb":"patch"', b'"verb":"delete"')
+        return sum(
+            any(verb in line for verb in changing) and b'"resource":"leases"' not in line for line in lines
+        )
+
+    def logs(self) -> str:
+        return "\n".join(f"== {p.name}\n{p.read_text()[-2000:]}" for p in self.directory.glob("*.log"))
+
+    def stop(self) -> None:
+        for process in self.programs.values():
+            process.terminate()
+        for process in self.programs.values():
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.control_plane.stop()
+
+    def install(self) -> None:
+        """Our definitions and the namespace that our leases live in."""
+        definitions = b"\n---\n".join(orjson.dumps(manifest) for manifest in crds.load())
+        self.kubectl("apply", "--server-side", "-f", "-", stdin=definitions)
+        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        self.kubectl("create", "namespace", SYSTEM)
+
+    def kubectl(self, *arguments: str, stdin: bytes = b"") -> str:
+        command = [program("kubectl"), "--kubeconfig", self.control_plane.kubeconfig, *arguments]
+        done = subprocess.run(command, input=stdin, capture_output=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.decode()}")
+        return done.stdout.decode()
+
+    def _count(self, what: str, *arguments: str) -> int:
+        with contextlib.suppress(RuntimeError):
+            return len(self.kubectl("get", what, "-o", "name", *arguments).split())
+        return 0
+
+    def _until(self, true: Callable[[], bool], name: str) -> None:
+        deadline = time.monotonic() + READY_WITHIN
+        while not true():
+            if time.monotonic() > deadline or self.programs[name].poll() is not None:
+                raise RuntimeError(f"{name} did not come up: {self.logs()}")
+            time.sleep(0.3)
+
+
+@contextmanager
+def stage() -> Iterator[Stage]:
+    """A control plane of its own, with our definitions installed; it and all it ran with end with the block."""
+    with tempfile.TemporaryDirectory() as directory:
+        home = Path(directory)
+        running = Stage(cluster.start(home / "control-plane"), home)
+        try:
+            running.install()
+            yield running
+        finally:
+            running.stop()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _healthy(port: int) -> bool:
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,86 @@
+"""What `bench kubernetes` loads an API server with: so many jobs of so many pods, on so many nodes, in so many queues."""
+
+from dataclasses import dataclass
+
+from volcano.kube.kinds import JOB, QUEUE
+from volcano.kube.manifest import Manifest
+from volcano.kube.names import SIM_DURATION
+
+NAMESPACE = "bench"
+NODE = "cpu=32,memory=128Gi,pods=256"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One load. All of its pods fit on its nodes at once. With `queues`, jobs go to them in turn."""
+
+    name: str
+    jobs: int
+    members: int
+    nodes: int
+    queues: int = 0
+    finish: bool = False
+
+    @property
+    def pods(self) -> int:
+        return self.jobs * self.members
+
+    def scaled(self, scale: float) -> "Shape":
+        """A smaller load of the same kind: fewer jobs, or where there is but one, fewer pods."""
+        if scale >= 1:
+            return self
+        jobs = max(round(self.jobs * scale), min(self.jobs, 5))
+        members = self.members if self.jobs > 1 else max(round(self.members * scale), 5)
+        return Shape(self.name, jobs, members, max(round(self.nodes * scale), 5), self.queues, self.finish)
+
+    @property
+    def title(self) -> str:
+        queues = f" in {self.queues} queues" if self.queues else ""
+        ending = " that finish at once" if self.finish else ""
+        return f"{self.name}: {self.jobs} x {self.members} pods{ending}{queues} on {self.nodes} nodes"
+
+
+def job_manifest(shape: Shape, number: int) -> Manifest:
+    """A gang as a user would submit it, and complete: admission has nothing to add."""
+    container = {
+        "name": "main",
+        "image": "busybox:1",
+        "command": ["sh", "-c", "echo training"],
+        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}},
+    }
+    template: Manifest = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    if shape.finish:
+        template["metadata"] = {"annotations": {SIM_DURATION: "0s"}}
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"name": f"job-{number}", "namespace": NAMESPACE},
+        "spec": {
+            "minAvailable": shape.members,
+            "schedulerName": "volcano",
+            "queue": f"queue-{number % shape.queues}" if shape.queues else "default",
+            "maxRetry": 3,
+            "tasks": [
+                {
+                    "name": "work",
+                    "replicas": shape.members,
+                    "minAvailable": shape.members,
+                    "maxRetry": 3,
+                    "template": template,
+                }
+            ],
+        },
+    }
+
+
+def queue_manifests(shape: Shape) -> list[Manifest]:
+    """The queues that the jobs name, of weights 1, 2, 3 ..."""
+    return [
+        {
+            "apiVersion": QUEUE.api_version,
+            "kind": QUEUE.kind,
+            "metadata": {"name": f"queue-{number}"},
+            "spec": {"weight": number + 1, "reclaimable": True},
+        }
+        for number in range(shape.queues)
+    ]

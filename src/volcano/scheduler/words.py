@@ -1,0 +1,121 @@
+"""Words wait: what is merely said about a thing is held back until there is no news of it, and said once."""
+
+import heapq
+from dataclasses import dataclass, replace
+
+from volcano.model.decisions import (
+    Decision,
+    Nominate,
+    RemoveGate,
+    SetPodCondition,
+    SetPodGroup,
+    SetQueue,
+    Tell,
+)
+
+QUIET = 0.5  # seconds without news after which something is said
+LONGEST = 3.0  # seconds that it is held back at most
+# Jobs get their pods when their PodGroups reach these: not held back at all.
+URGENT_PHASES = frozenset({"Inqueue"})
+
+Subject = tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Word:
+    decision: Decision
+    due: float
+    latest: float
+
+
+class Words:
+    """Things to be said, each at its moment; a later word about the same thing joins the earlier one."""
+
+    def __init__(self, quiet: float = QUIET, longest: float = LONGEST) -> None:
+        self._quiet = quiet
+        self._longest = longest
+        self._words: dict[Subject, _Word] = {}
+        self._agenda: list[tuple[float, int, Subject]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def put(self, decision: Decision, now: float) -> Decision | None:
+        """Takes a word over. One that must not wait is handed back, with what was held back about the same thing."""
+        subject = subject_of(decision)
+        known = self._words.pop(subject, None)
+        merged = decision if known is None else join(known.decision, decision)
+        if is_urgent(merged):
+            return merged
+        latest = known.latest if known else now + self._longest
+        due = min(now + self._quiet, latest)
+        if known is not None and _moves(known.decision):
+            due = known.due  # news of a changed phase is not put off by what follows it
+        self._words[subject] = _Word(merged, due, latest)
+        self._count += 1
+        heapq.heappush(self._agenda, (due, self._count, subject))
+        return None
+
+    def take(self, now: float) -> Decision | None:
+        """The next word that is due, if any."""
+        while self._agenda and self._agenda[0][0] <= now:
+            due, _, subject = heapq.heappop(self._agenda)
+            word = self._words.get(subject)
+            if word is not None and word.due == due:
+                del self._words[subject]
+                return word.decision
+        return None
+
+    def next_due(self) -> float | None:
+        """When the next word may be due; None when there is none."""
+        return self._agenda[0][0] if self._agenda else None
+
+    def drop(self, subject: Subject) -> None:
+        """Takes a word back: it is no longer true."""
+        self._words.pop(subject, None)
+
+
+def subject_of(decision: Decision) -> Subject:
+    """What a decision is about: later words about the same thing replace earlier ones."""
+    match decision:
+        case SetQueue(name):
+            return "SetQueue", name
+        case Tell(_, namespace, name, _, reason):
+            # Whether a gang can be scheduled is one thing, whatever the answer.
+            return "Tell", namespace, name, "" if reason in ("Scheduled", "Unschedulable") else reason
+        case _:
+            return type(decision).__name__, decision.namespace, decision.name
+
+
+def unschedulable(namespace: str, name: str) -> Subject:
+    """The subject of what is said about a pod that waits."""
+    return SetPodCondition.__name__, namespace, name
+
+
+def is_urgent(decision: Decision) -> bool:
+    """Whether somebody waits for it."""
+    if isinstance(decision, SetPodGroup):
+        return decision.phase in URGENT_PHASES
+    return isinstance(decision, Nominate | RemoveGate)
+
+
+def join(earlier: Decision, later: Decision) -> Decision:
+    """Both words in one: the later one decides where both speak."""
+    match earlier, later:
+        case SetPodGroup(), SetPodGroup():
+            return replace(
+                later,
+                phase=earlier.phase if later.phase is None else later.phase,
+                conditions=earlier.conditions if later.conditions is None else later.conditions,
+                counts=earlier.counts if later.counts is None else later.counts,
+            )
+        case SetQueue(_, _, dropped), SetQueue():
+            gone = {*dropped, *later.dropped} - later.allocated.keys()
+            return replace(later, dropped=tuple(sorted(gone)))
+        case _:
+            return later
+
+
+def _moves(decision: Decision) -> bool:
+    return isinstance(decision, SetPodGroup) and decision.phase is not None
