@@ -12,29 +12,30 @@ import time
 import traceback
 from dataclasses import dataclass
 
-from volcano.nodes.keeper import logfile, processes, wire
+from volcano.nodes.keeper import logfile, place, processes, wire
 from volcano.nodes.keeper.isolation.base import Isolation
 from volcano.nodes.keeper.isolation.plain import Plain
 from volcano.nodes.keeper.loop import Loop
+from volcano.nodes.keeper.place import LOCK, LOG, SOCKET, WHOAMI
 from volcano.nodes.keeper.records import Records
 from volcano.nodes.keeper.server import Keeper
 from volcano.nodes.keeper.specs import Failure, Mode
 
-SOCKET = "keeper.sock"
-LOG = "keeper.log"
-WHOAMI = "keeper.json"
-LOCK = "keeper.lock"
 _LARGEST_LOG = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    directory: str
+    directory: str  # the cluster's
     mode: Mode
     lifeline: int | None  # a descriptor; when it reads to its end, so does the keeper
     ready: int | None  # a descriptor on which to say that all is well, or what is not
     log_size: int
     log_files: int
+
+    @property
+    def place(self) -> str:
+        return place.of(self.directory)
 
 
 def main() -> None:
@@ -61,23 +62,23 @@ def main() -> None:
     keeper.serve(listener)
     for name in (SOCKET, WHOAMI, LOCK):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(options.directory, name))
+            os.unlink(os.path.join(options.place, name))
 
 
 def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
     os.chdir("/")
-    _lock(options.directory)
-    _redirect(options.directory)
+    _lock(options.place)
+    _redirect(options.place)
     _sign(options)
     # Before the isolation enters other namespaces, where this directory might look different.
-    listener = wire.bind(options.directory, SOCKET)
+    listener = wire.bind(options.place, SOCKET)
     isolation = _isolation(options)
     isolation.open()
     loop = Loop(time.monotonic, complain)
     keeper = Keeper(
         loop=loop,
         isolation=isolation,
-        records=Records(options.directory),
+        records=Records(options.place),
         now=time.time_ns,
         mode=options.mode,
         complain=complain,
@@ -85,7 +86,7 @@ def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
         log_files=options.log_files,
     )
     keeper.take_over()
-    loop.every(60.0, lambda: _bound_log(options.directory))
+    loop.every(60.0, lambda: _bound_log(options.place))
     return keeper, loop, listener
 
 
@@ -148,7 +149,7 @@ def _sign(options: Options) -> None:
     """Says who the keeper of this directory is, for those who cannot ask it."""
     pid = os.getpid()
     text = {"pid": pid, "started": processes.start_time(pid), "mode": options.mode, "version": wire.VERSION}
-    path = os.path.join(options.directory, WHOAMI)
+    path = os.path.join(options.place, WHOAMI)
     with open(f"{path}.new", "w") as file:
         json.dump(text, file)
     os.replace(f"{path}.new", path)

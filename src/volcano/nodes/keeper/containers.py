@@ -207,7 +207,7 @@ class Containers:
             else None
         )
         if spec.tty:
-            master, slave = os.openpty()
+            master, slave = self._isolation.open_terminal(sandbox, 0)
             streams = _Streams(Stdio(slave, slave, slave, tty=True), Ends(stdout=master), [])
         else:
             streams = _piped(["stdin", "stdout", "stderr"] if spec.stdin else ["stdout", "stderr"])

@@ -140,7 +140,7 @@ class Usage:
 class Failure(Exception):
     """Something could not be started; `reason` is the word a kubelet would use for it.
 
-    ContainerCannotRun: the program is missing or may not be executed. RunContainerError, CreateContainerError,
+    StartError: the program is missing or may not be executed. RunContainerError, CreateContainerError,
     CreateContainerConfigError, FailedCreatePodSandBox: what their names say.
     """
 

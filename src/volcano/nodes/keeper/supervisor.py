@@ -67,14 +67,14 @@ def find_program(name: str, path: str, directory: str) -> str:
         file = os.path.join(directory, name)
         if not os.path.exists(file):
             raise Failure(
-                "ContainerCannotRun", f'exec: "{name}": stat {name}: no such file or directory', exit_code=127
+                "StartError", f'exec: "{name}": stat {name}: no such file or directory', exit_code=127
             )
         return file
     candidates = [os.path.join(directory, folder or ".", name) for folder in path.split(":")]
     for file in candidates:
         if os.path.isfile(file) and os.access(file, os.X_OK):
             return file
-    raise Failure("ContainerCannotRun", f'exec: "{name}": executable file not found in $PATH', exit_code=127)
+    raise Failure("StartError", f'exec: "{name}": executable file not found in $PATH', exit_code=127)
 
 
 def exit_code(status: int) -> int:
@@ -149,9 +149,7 @@ def _program(launch: Launch, writing: int) -> NoReturn:
     try:
         os.chdir(launch.directory)
     except OSError as error:
-        raise Failure(
-            "ContainerCannotRun", f'chdir: "{launch.directory}": {_words(error)}', exit_code=126
-        ) from None
+        raise Failure("StartError", f'chdir: "{launch.directory}": {_words(error)}', exit_code=126) from None
     _execute(launch)
 
 
@@ -166,7 +164,7 @@ def _execute(launch: Launch) -> NoReturn:
     try:
         os.execve(file, list(launch.command), dict(launch.environment))
     except OSError as error:
-        raise Failure("ContainerCannotRun", f'exec: "{name}": {_words(error)}', exit_code=126) from None
+        raise Failure("StartError", f'exec: "{name}": {_words(error)}', exit_code=126) from None
 
 
 def _take_identity(identity: Identity) -> None:

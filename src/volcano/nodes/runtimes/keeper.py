@@ -15,7 +15,7 @@ from typing import Any
 from volcano.clock import Clock, SystemClock
 from volcano.log import Log
 from volcano.nodes.agent.runtime import Features, Found, Process
-from volcano.nodes.keeper import logfile, wire
+from volcano.nodes.keeper import logfile, place, wire
 from volcano.nodes.keeper.specs import (
     ContainerSpec,
     ContainerState,
@@ -272,7 +272,7 @@ class KeeperRuntime:
     async def _find(self) -> Line | None:
         """A line to the keeper that is there already; one of another version or mode is ended in good order."""
         try:
-            line = Line(wire.connect(str(self._directory), launching.SOCKET), self._heard, self._lost)
+            line = Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
         except OSError:
             return None
         try:
@@ -292,7 +292,7 @@ class KeeperRuntime:
         if self._lifeline is not None:
             os.close(self._lifeline)
         self._lifeline = await launching.launch(self._launch)
-        return Line(wire.connect(str(self._directory), launching.SOCKET), self._heard, self._lost)
+        return Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
 
     async def _shut_down(self) -> None:
         with contextlib.suppress(Failure):

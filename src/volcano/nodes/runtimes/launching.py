@@ -1,7 +1,6 @@
 """Bringing a keeper to life, finding one that lives, and taking away what one has left."""
 
 import asyncio
-import contextlib
 import json
 import os
 import shutil
@@ -13,15 +12,12 @@ from pathlib import Path
 
 import volcano
 from volcano.clock import Clock
-from volcano.nodes.keeper import logfile, processes, wire
+from volcano.nodes.keeper import logfile, place, processes, wire
 from volcano.nodes.keeper.isolation.plain import kill_strays
 from volcano.nodes.keeper.records import Records
 from volcano.nodes.keeper.specs import Failure, Mode
 
-SOCKET = "keeper.sock"
-WHOAMI = "keeper.json"
 _MODULE = "volcano.nodes.keeper"
-_FILES = (SOCKET, WHOAMI, "keeper.json.new", "keeper.lock", "keeper.log", "keeper.log.1")
 _PATIENCE = 30.0
 _STEP = 0.02
 
@@ -86,7 +82,7 @@ def _hear(ready: int, first: "subprocess.Popen[bytes]") -> wire.Message:
 def living(directory: Path) -> int:
     """The pid of the keeper of a directory; 0 when it is dead or there was none."""
     try:
-        whoami = json.loads((directory / WHOAMI).read_text())
+        whoami = json.loads(_whoami(directory).read_text())
         pid, started = int(whoami["pid"]), int(whoami["started"])
     except (OSError, ValueError, KeyError, TypeError):
         return 0
@@ -111,9 +107,9 @@ async def sweep(directory: Path, clock: Clock) -> list[str]:
     if pid := living(directory):
         removed.append(f"keeper {pid}")
         await _end(pid, clock)
-    strays = kill_strays(Records(str(directory)).load().sandboxes)
+    strays = kill_strays(Records(place.of(str(directory))).load().sandboxes)
     removed += [f"process {pid}" for pid in strays]
-    if mode not in (None, Mode.PLAIN) and (directory / "state").exists():
+    if mode not in (None, Mode.PLAIN) and Path(place.of(str(directory)), "state").exists():
         # Only its own isolation knows what a killed keeper has left of cgroups and mounts.
         lifeline = await launch(Launch(directory, Mode(mode), lifeline=True))
         assert lifeline is not None
@@ -133,22 +129,22 @@ async def _end(pid: int, clock: Clock) -> None:
 
 def _mode(directory: Path) -> str | None:
     try:
-        return str(json.loads((directory / WHOAMI).read_text())["mode"])
+        return str(json.loads(_whoami(directory).read_text())["mode"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _remove_files(directory: Path) -> list[str]:
     removed: list[str] = []
-    state = directory / "state"
-    for sandbox in Records(str(directory)).load().sandboxes:
+    own = Path(place.of(str(directory)))
+    for sandbox in Records(str(own)).load().sandboxes:
         shutil.rmtree(Path(sandbox.directory, "sandbox"), ignore_errors=True)
         removed.append(f"the sandbox of pod {sandbox.namespace}/{sandbox.name}")
-    if state.exists():
-        shutil.rmtree(state, ignore_errors=True)
-        removed.append(str(state))
-    for name in _FILES:
-        with contextlib.suppress(FileNotFoundError):
-            (directory / name).unlink()
-            removed.append(str(directory / name))
+    if own.exists():
+        shutil.rmtree(own, ignore_errors=True)
+        removed.append(str(own))
     return removed
+
+
+def _whoami(directory: Path) -> Path:
+    return Path(place.of(str(directory)), place.WHOAMI)
