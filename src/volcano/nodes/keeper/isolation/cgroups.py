@@ -1,0 +1,346 @@
+"""Limits and accounts of containers in control groups, version 1, version 2 or both; found again by name after a crash.
+
+A container's group is `volcano/<cluster>/<pod>/<container>` below the root of each hierarchy (as root), or below the
+part of the version 2 hierarchy that was delegated to us. The keeper holds a lock on `volcano/<cluster>`, so that
+another one knows which groups nobody owns any more.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+TOP = "volcano"
+_PERIOD = 100_000  # microseconds in which a cpu limit is counted
+_WANTED = ("cpu", "cpuacct", "memory", "pids")
+_PATIENCE = 100  # hundredths of a second
+_CPU_SHARES_LEAST, _CPU_SHARES_MOST = 2, 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """One mounted tree of groups, with those of our controllers that it has."""
+
+    base: str  # the directory below which ours go
+    controllers: frozenset[str]
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """0 is none."""
+
+    cpu_request: float = 0.0
+    cpu_limit: float = 0.0
+    memory_limit: int = 0
+    pids_limit: int = 0
+
+
+def identity(directory: str) -> str:
+    """The name under which a cluster's groups are found again: that of its data directory."""
+    return hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class Groups:
+    """The groups of one cluster."""
+
+    name: str
+    hierarchies: tuple[Hierarchy, ...]
+    _locks: list[int] = field(default_factory=list)
+    _leaving: list[str] = field(default_factory=list)  # groups that still had a dying process
+
+    def open(self) -> None:
+        """Makes the cluster's own groups and locks them; a hierarchy that refuses is done without."""
+        usable: list[Hierarchy] = []
+        for hierarchy in self.hierarchies:
+            try:
+                top = os.path.join(hierarchy.base, TOP, self.name)
+                os.makedirs(top, exist_ok=True)
+                if hierarchy.version == 2:
+                    for each in (hierarchy.base, os.path.dirname(top), top):
+                        _enable(each, hierarchy.controllers)
+                self._locks.append(_locked(top, fcntl.LOCK_SH))
+                usable.append(hierarchy)
+            except OSError:
+                continue
+        self.hierarchies = tuple(usable)
+
+    @property
+    def controllers(self) -> frozenset[str]:
+        return frozenset(name for each in self.hierarchies for name in each.controllers)
+
+    def create(self, path: str, limits: Limits, *, leaf: bool) -> list[str]:
+        """Makes `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories, to be joined."""
+        self.tidy()
+        made: list[str] = []
+        for hierarchy in self.hierarchies:
+            directory = self._directory(hierarchy, path)
+            os.makedirs(directory, exist_ok=True)
+            settings = SETTINGS[hierarchy.version](limits)
+            for name, value in settings.items():
+                if name.split(".", 1)[0] in hierarchy.controllers:
+                    _set(os.path.join(directory, name), value)
+            if hierarchy.version == 2 and not leaf:
+                _enable(directory, hierarchy.controllers)
+            made.append(directory)
+        return made
+
+    def processes(self, path: str) -> set[int]:
+        found: set[int] = set()
+        for hierarchy in self.hierarchies:
+            found.update(_processes(self._directory(hierarchy, path)))
+        return found
+
+    def killed_for_memory(self, path: str) -> bool:
+        """Whether the kernel has killed something in the group for want of memory."""
+        names = {1: "memory.oom_control", 2: "memory.events"}
+        for hierarchy in self._with("memory"):
+            counts = _table(os.path.join(self._directory(hierarchy, path), names[hierarchy.version]))
+            if counts.get("oom_kill", 0) > 0:
+                return True
+        return False
+
+    def usage(self, path: str) -> tuple[float, int] | None:
+        """Seconds of cpu, and bytes of memory that are not just cached files; None where neither is accounted."""
+        seconds, memory = None, None
+        for hierarchy in self.hierarchies:
+            directory = self._directory(hierarchy, path)
+            if hierarchy.version == 2 and "cpu" in hierarchy.controllers:
+                seconds = _table(os.path.join(directory, "cpu.stat")).get("usage_usec", 0) / 1e6
+            if "cpuacct" in hierarchy.controllers:
+                seconds = _number(os.path.join(directory, "cpuacct.usage")) / 1e9
+            if "memory" in hierarchy.controllers:
+                current, cached = _MEMORY[hierarchy.version]
+                files = _table(os.path.join(directory, "memory.stat")).get(cached, 0)
+                memory = max(0, _number(os.path.join(directory, current)) - files)
+        return None if seconds is None or memory is None else (seconds, memory)
+
+    def remove(self, path: str) -> None:
+        """Takes a group away, with those below it; one that is still busy dying goes with a later call."""
+        self._leaving.extend(self._directory(hierarchy, path) for hierarchy in self.hierarchies)
+        self.tidy()
+
+    def tidy(self) -> None:
+        self._leaving = [each for each in self._leaving if not _removed(each)]
+
+    def close(self) -> None:
+        for hierarchy in self.hierarchies:
+            top = os.path.join(hierarchy.base, TOP, self.name)
+            _removed(top)
+            _try_rmdir(os.path.dirname(top))
+        for each in self._locks:
+            os.close(each)
+        self._locks.clear()
+
+    def _directory(self, hierarchy: Hierarchy, path: str) -> str:
+        return os.path.join(hierarchy.base, TOP, self.name, path)
+
+    def _with(self, controller: str) -> Iterator[Hierarchy]:
+        return (each for each in self.hierarchies if controller in each.controllers)
+
+
+def join(directories: list[str]) -> None:
+    """Moves the calling process."""
+    for each in directories:
+        with open(os.path.join(each, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write("0")
+
+
+def sweep(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
+    """Ends what is left of clusters that have no keeper: that of `name`, and any other. Returns the groups removed."""
+    gone: list[str] = []
+    for hierarchy in hierarchies:
+        top = os.path.join(hierarchy.base, TOP)
+        for cluster in sorted(_subgroups(top), key=lambda each: os.path.basename(each) != name):
+            try:
+                lock = _locked(cluster, fcntl.LOCK_EX)
+            except OSError:
+                continue  # its keeper lives
+            try:
+                if _emptied(cluster):
+                    gone.append(cluster)
+            finally:
+                os.close(lock)
+        _try_rmdir(top)
+    return gone
+
+
+def _emptied(cluster: str) -> bool:
+    """Kills what runs in a cluster's groups and removes them; what was killed may take a moment to be gone."""
+    for _ in range(_PATIENCE):
+        processes = list(_processes_below(cluster))
+        for process in processes:
+            _kill(process)
+        if _removed(cluster):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def found(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> tuple[Hierarchy, ...]:
+    """The hierarchies of this host that we may write to."""
+    hierarchies: list[Hierarchy] = []
+    own_version_2 = _own_group(own)
+    with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            _, point, kind, options = line.split(" ")[:4]
+            if kind == "cgroup":
+                controllers = frozenset(options.split(",")) & set(_WANTED)
+                if controllers and os.access(point, os.W_OK):
+                    hierarchies.append(Hierarchy(point, controllers, 1))
+            elif kind == "cgroup2":
+                hierarchies.extend(_version_2(point, own_version_2))
+    return tuple({each.base: each for each in hierarchies}.values())
+
+
+def _version_2(point: str, own: str) -> Iterator[Hierarchy]:
+    """The root of the tree, or the highest group above our own that was delegated to us and holds no process."""
+    parts = [part for part in own.split("/") if part]
+    for depth in range(len(parts) + 1):
+        base = os.path.join(point, *parts[:depth])
+        controllers = frozenset(_read(os.path.join(base, "cgroup.controllers")).split()) & set(_WANTED)
+        writable = os.access(base, os.W_OK) and os.access(
+            os.path.join(base, "cgroup.subtree_control"), os.W_OK
+        )
+        is_root = not os.path.exists(os.path.join(base, "cgroup.type"))
+        if controllers and writable and (is_root or not _processes(base)):
+            yield Hierarchy(base, controllers, 2)
+            return
+
+
+def version_1(limits: Limits) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if limits.cpu_request:
+        settings["cpu.shares"] = str(shares(limits.cpu_request))
+    if limits.cpu_limit:
+        settings["cpu.cfs_period_us"] = str(_PERIOD)
+        settings["cpu.cfs_quota_us"] = str(_quota(limits.cpu_limit))
+    if limits.memory_limit:
+        settings["memory.limit_in_bytes"] = str(limits.memory_limit)
+        settings["memory.memsw.limit_in_bytes"] = str(limits.memory_limit)
+    if limits.pids_limit:
+        settings["pids.max"] = str(limits.pids_limit)
+    return settings
+
+
+def version_2(limits: Limits) -> dict[str, str]:
+    settings: dict[str, str] = {}
+    if limits.cpu_request:
+        settings["cpu.weight"] = str(1 + (shares(limits.cpu_request) - 2) * 9999 // 262_142)
+    if limits.cpu_limit:
+        settings["cpu.max"] = f"{_quota(limits.cpu_limit)} {_PERIOD}"
+    if limits.memory_limit:
+        settings["memory.max"] = str(limits.memory_limit)
+        settings["memory.swap.max"] = "0"
+        settings["memory.oom.group"] = "1"
+    if limits.pids_limit:
+        settings["pids.max"] = str(limits.pids_limit)
+    return settings
+
+
+SETTINGS = {1: version_1, 2: version_2}
+_MEMORY = {1: ("memory.usage_in_bytes", "total_inactive_file"), 2: ("memory.current", "inactive_file")}
+
+
+def shares(cores: float) -> int:
+    return min(max(int(cores * 1024), _CPU_SHARES_LEAST), _CPU_SHARES_MOST)
+
+
+def _quota(cores: float) -> int:
+    return max(1000, round(cores * _PERIOD))
+
+
+def _own_group(path: str) -> str:
+    return next((line.split("::", 1)[1] for line in _read(path).splitlines() if line.startswith("0::")), "/")
+
+
+def _enable(directory: str, controllers: frozenset[str]) -> None:
+    there = set(_read(os.path.join(directory, "cgroup.subtree_control")).split())
+    missing = sorted(controllers - there)
+    if missing:
+        with open(os.path.join(directory, "cgroup.subtree_control"), "w", encoding="ascii") as file:
+            file.write(" ".join(f"+{name}" for name in missing))
+
+
+def _locked(directory: str, kind: int) -> int:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _set(path: str, value: str) -> None:
+    try:
+        with open(path, "w", encoding="ascii") as file:
+            file.write(value)
+    except OSError as error:
+        # Swap may not be accounted, and a kernel may lack bandwidth control or group kills: the rest still holds.
+        if error.errno not in (errno.ENOENT, errno.EACCES, errno.EOPNOTSUPP) and "memsw" not in path:
+            raise
+
+
+def _removed(directory: str) -> bool:
+    for child in _subgroups(directory):
+        _removed(child)
+    return _try_rmdir(directory)
+
+
+def _try_rmdir(directory: str) -> bool:
+    try:
+        os.rmdir(directory)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _subgroups(directory: str) -> list[str]:
+    try:
+        with os.scandir(directory) as entries:
+            return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def _processes_below(directory: str) -> Iterator[int]:
+    yield from _processes(directory)
+    for child in _subgroups(directory):
+        yield from _processes_below(child)
+
+
+def _processes(directory: str) -> list[int]:
+    """Without those of other pid namespaces, which read 0."""
+    return [int(line) for line in _read(os.path.join(directory, "cgroup.procs")).split() if line != "0"]
+
+
+def _kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except OSError:
+        pass
+
+
+def _table(path: str) -> Mapping[str, int]:
+    rows = (line.split() for line in _read(path).splitlines())
+    return {row[0]: int(row[1]) for row in rows if len(row) == 2 and row[1].isdigit()}
+
+
+def _number(path: str) -> int:
+    return int(_read(path).strip() or 0)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""

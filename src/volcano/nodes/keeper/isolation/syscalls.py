@@ -1,0 +1,182 @@
+"""The system calls that Python's standard library does not have, by way of ctypes; each failure is an OSError."""
+
+import ctypes
+import os
+import platform
+import struct
+from typing import NamedTuple
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+CLONE_PARENT = 0x00008000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
+MNT_DETACH = 2
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 15, 24, 38
+
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_MOUNT_ATTR_RDONLY = 1
+_CLOSE_RANGE_CLOEXEC = 4
+_SECCOMP_SET_MODE_FILTER = 1
+_CAPABILITY_VERSION_3 = 0x20080522
+
+
+class Machine(NamedTuple):
+    """The numbers that differ from one processor to the next."""
+
+    audit_arch: int
+    clone: int
+    pivot_root: int
+    seccomp: int
+    setgroups: int
+    mount_setattr: int = 442
+    close_range: int = 436
+
+
+MACHINES = {
+    "x86_64": Machine(audit_arch=0xC000003E, clone=56, pivot_root=155, seccomp=317, setgroups=116),
+    "aarch64": Machine(audit_arch=0xC00000B7, clone=220, pivot_root=41, seccomp=277, setgroups=159),
+}
+
+# PyDLL keeps the interpreter's lock: a child of `clone` comes back holding it, as its parent did.
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+
+def machine() -> Machine:
+    """This processor's numbers; an OSError where they are not known."""
+    try:
+        return MACHINES[platform.machine()]
+    except KeyError:
+        known = ", ".join(MACHINES)
+        raise OSError(f"namespaces are known for {known}, not for {platform.machine()}") from None
+
+
+def clone(flags: int) -> int:
+    """fork() into new namespaces: 0 in the child, which must end in exec or `os._exit`."""
+    return _call(machine().clone, flags, 0, 0, 0, 0)
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(ctypes.c_int(flags)))
+
+
+def setns(descriptor: int, kind: int) -> None:
+    _check(_libc.setns(ctypes.c_int(descriptor), ctypes.c_int(kind)))
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    done = _libc.mount(
+        os.fsencode(source),
+        os.fsencode(target),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        options.encode() if options else None,
+    )
+    _check(done, target)
+
+
+def bind(source: str, target: str) -> None:
+    """Shows `source`, and what is mounted below it, at `target` too."""
+    mount(source, target, flags=MS_BIND | MS_REC)
+
+
+def unmount(target: str, flags: int = MNT_DETACH) -> None:
+    _check(_libc.umount2(os.fsencode(target), ctypes.c_int(flags)), target)
+
+
+def make_read_only(target: str) -> None:
+    """The mount at `target`, and every one below it, can be written to no more."""
+    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    try:
+        _call(
+            machine().mount_setattr,
+            _AT_FDCWD,
+            os.fsencode(target),
+            _AT_RECURSIVE,
+            attributes,
+            len(attributes),
+        )
+    except OSError:
+        for each in _mounts_at_and_below(target):  # kernels before 5.12
+            # A flag that a user namespace has locked must be repeated, or the kernel refuses the change.
+            kept = os.statvfs(each).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            mount("", each, flags=MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+
+
+def pivot_root_here() -> None:
+    """The working directory (a mount) becomes the root; what was the root before can be seen no more."""
+    _call(machine().pivot_root, b".", b".")
+    unmount(".")
+    os.chdir("/")
+
+
+def sethostname(name: str) -> None:
+    encoded = name.encode()
+    _check(_libc.sethostname(encoded, ctypes.c_size_t(len(encoded))))
+
+
+def prctl(option: int, value: int | bytes) -> None:
+    argument = value if isinstance(value, bytes) else ctypes.c_ulong(value)
+    _check(_libc.prctl(ctypes.c_int(option), argument, 0, 0, 0))
+
+
+def set_capabilities(kept: int) -> None:
+    """Effective and permitted become `kept`, a mask; none is inheritable."""
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    low, high = kept & 0xFFFFFFFF, kept >> 32
+    _check(_libc.capset(header, struct.pack("=6I", low, low, 0, high, high, 0)))
+
+
+def close_on_exec_from(first: int) -> None:
+    """Whatever descriptors there are from `first` on do not survive the next exec."""
+    try:
+        _call(machine().close_range, first, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
+    except OSError:
+        for name in os.listdir("/proc/self/fd"):
+            if int(name) >= first:
+                _forget_inheriting(int(name))
+
+
+def set_seccomp_filter(program: bytes) -> None:
+    """`program` holds classic BPF instructions of eight bytes each; it judges every later system call."""
+    buffer = ctypes.create_string_buffer(program, len(program))
+    described = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
+    _call(machine().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)
+
+
+def _forget_inheriting(descriptor: int) -> None:
+    try:
+        os.set_inheritable(descriptor, False)
+    except OSError:
+        pass  # the one that listed the directory
+
+
+def _mounts_at_and_below(target: str) -> list[str]:
+    top = os.path.realpath(target)
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        points = {line.split(" ", 5)[4].replace("\\040", " ") for line in table}
+    return [top, *sorted(point for point in points if point.startswith(top.rstrip("/") + "/"))]
+
+
+def _call(number: int, *arguments: int | bytes) -> int:
+    passed = [each if isinstance(each, bytes) else ctypes.c_long(each) for each in arguments]
+    result = int(_syscall(ctypes.c_long(number), *passed))
+    _check(result)
+    return result
+
+
+def _check(result: int, path: str = "") -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), path or None)
+
+
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
