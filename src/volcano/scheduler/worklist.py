@@ -102,12 +102,12 @@ class Worklist:
         queues = self._session.snapshot.queues
         while self._queues:
             name = self._queues.pop()
-            jobs = self._jobs[name]
-            if not jobs or not admitted(queues[name]):
-                continue
-            yield queues[name], self._sheets[jobs.pop()]
-            if jobs:
-                self._queues.push(name)
+            while self._jobs[name] and admitted(queues[name]):
+                yield queues[name], self._sheets[self._jobs[name].pop()]
+                if self._queues:  # others compete: it takes its place among them
+                    if self._jobs[name]:
+                        self._queues.push(name)
+                    break
 
     def again(self, sheet: Sheet) -> None:
         """The job has tasks left and competes once more."""
@@ -142,5 +142,6 @@ def pending(session: "Session", job: Job, wanted: Callable[[Task], bool]) -> lis
         for task in job.by_status.get(Status.PENDING, ())
         if not task.gates and not task.malformed and not ledger.changed(task) and wanted(task)
     ]
-    found.sort(key=session.policy.task_order)
+    if len(found) > 1:
+        found.sort(key=session.policy.task_order)
     return found
