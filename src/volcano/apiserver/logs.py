@@ -10,6 +10,8 @@ from volcano.kube.errors import ApiError, BadRequest, Cause, Invalid
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Answer, Request, Stream
 
+# What a client may ask for, and the word for it in a log.
+OUTPUTS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
@@ -24,6 +26,7 @@ class LogOptions:
     since: float | None = None  # wall time
     timestamps: bool = False
     limit_bytes: int | None = None
+    stream: str = ""  # stdout or stderr; empty is both
 
 
 class LogSource(Protocol):
@@ -56,7 +59,7 @@ async def log_answer(source: LogSource | None, pod: Manifest, request: Request, 
     if not scheduled:
         return Stream(_nothing(), 200, headers)
     if source is None:
-        raise _no_process("log", pod)
+        raise no_process("log", pod)
     chunks = await source.open_log(pod, options)
     return Stream(
         chunks if options.limit_bytes is None else _limited(chunks, options.limit_bytes), 200, headers
@@ -67,12 +70,17 @@ async def connect_answer(
     source: StreamSource | None, subresource: str, pod: Manifest, request: Request
 ) -> Answer:
     """The answer to `pods/exec`, `pods/attach` and `pods/portforward`."""
+    if subresource != "portforward":
+        container_of(pod, request.parameter("container"))
+    if not (pod.get("spec") or {}).get("nodeName"):
+        raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
     if source is None:
-        raise _no_process(subresource, pod)
+        raise no_process(subresource, pod)
     return await source.connect(subresource, pod, request)
 
 
-def _no_process(subresource: str, pod: Manifest) -> Unsupported:
+def no_process(subresource: str, pod: Manifest) -> Unsupported:
+    """The refusal of what only a pod with processes can do."""
     name = pod["metadata"]["name"]
     return Unsupported(
         f'{subresource} is not possible on pod "{name}": it runs on a simulated node, where no process backs it',
@@ -90,14 +98,27 @@ def _options(pod: Manifest, request: Request, now: float) -> LogOptions:
     if limit is not None and limit < 1:
         raise _invalid(name, "limitBytes", f"Invalid value: {limit}: must be greater than 0")
     return LogOptions(
-        _container(pod, request.parameter("container")),
+        container_of(pod, request.parameter("container")),
         flag(request, "follow"),
         flag(request, "previous"),
         tail,
         _since(name, request, now),
         flag(request, "timestamps"),
         limit,
+        _output(name, request, tail),
     )
+
+
+def _output(name: str, request: Request, tail: int | None) -> str:
+    wanted = request.parameter("stream")
+    if wanted not in OUTPUTS:
+        known = ", ".join(f'"{output}"' for output in OUTPUTS if output)
+        message = f'Unsupported value: "{wanted[:100]}": supported values: {known}'
+        raise _invalid(name, "stream", message, "FieldValueNotSupported")
+    if OUTPUTS[wanted] and tail is not None:
+        message = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
+        raise _invalid(name, "stream", message, "FieldValueForbidden")
+    return OUTPUTS[wanted]
 
 
 def _since(name: str, request: Request, now: float) -> float | None:
@@ -118,7 +139,7 @@ def _since(name: str, request: Request, now: float) -> float | None:
         raise BadRequest(f'sinceTime "{moment[:100]}" is not an RFC 3339 time') from None
 
 
-def _container(pod: Manifest, wanted: str) -> str:
+def container_of(pod: Manifest, wanted: str) -> str:
     """The container a request is about: the one it names, or the only one."""
     name, spec = pod["metadata"]["name"], pod.get("spec") or {}
     names = {field: [str(c.get("name", "")) for c in spec.get(field) or ()] for field in CONTAINERS}
@@ -137,10 +158,10 @@ def _container(pod: Manifest, wanted: str) -> str:
     raise BadRequest(f"a container name must be specified for pod {name}, choose one of: [{choices}]{inits}")
 
 
-def _invalid(pod: str, field: str, message: str) -> Invalid:
+def _invalid(pod: str, field: str, message: str, reason: str = "FieldValueInvalid") -> Invalid:
     return Invalid(
         f'PodLogOptions "{pod}" is invalid: {field}: {message}',
-        causes=[Cause("FieldValueInvalid", message, field)],
+        causes=[Cause(reason, message, field)],
         name=pod,
         kind="PodLogOptions",
     )
@@ -152,8 +173,18 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 async def _limited(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     left = limit
-    async for chunk in chunks:
-        yield chunk[:left]
-        left -= len(chunk)
-        if left <= 0:
-            return
+    try:
+        async for chunk in chunks:
+            yield chunk[:left]
+            left -= len(chunk)
+            if left <= 0:
+                return
+    finally:
+        await _let_go(chunks)
+
+
+async def _let_go(chunks: AsyncIterator[bytes]) -> None:
+    """Whoever follows a log hears at once that nobody listens any more."""
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,4 +1,4 @@
-"""Logs by component: each part of the cluster has its own, and its pod in volcano-system shows it."""
+"""What pods say and hear: components have their own logs, simulated pods a story, real ones files and processes."""
 
 import asyncio
 import logging
@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from volcano.apiserver.logs import LogOptions
+from volcano.apiserver.logs import LogOptions, LogSource, StreamSource, no_process
 from volcano.clock import Clock, micro_timestamp, parse_timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE
+from volcano.net.messages import Answer, Request
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000
@@ -90,8 +91,16 @@ class ComponentLogs(logging.Handler):
         return ring.written if ring else 0
 
 
+def nobody(pod: Manifest) -> bool:
+    """No pod really runs."""
+    return False
+
+
 class LocalLogSource:
-    """Answers `pods/log`: a component's pod has the component's log, a simulated pod tells what it pretends to do."""
+    """Answers `pods/log`: a component's pod has the component's log, a simulated pod tells what it pretends to do.
+
+    Pods that really run (`is_real`) are asked of `pods`.
+    """
 
     def __init__(
         self,
@@ -99,7 +108,12 @@ class LocalLogSource:
         components: frozenset[str],
         find: Callable[[Key], Manifest | None],
         clock: Clock,
+        *,
+        pods: LogSource | None = None,
+        is_real: Callable[[Manifest], bool] = nobody,
     ) -> None:
+        self._pods = pods
+        self._is_real = is_real
         self._logs = logs
         self._components = components
         self._find = find
@@ -109,6 +123,8 @@ class LocalLogSource:
         name = labels_of(pod).get("app", "")
         if name in self._components and pod["metadata"].get("namespace") == SYSTEM_NAMESPACE:
             return self._component_log(name, options)
+        if self._pods is not None and self._is_real(pod):
+            return await self._pods.open_log(pod, options)
         return self._simulated_log(pod, options)
 
     async def _component_log(self, name: str, options: LogOptions) -> AsyncIterator[bytes]:
@@ -130,6 +146,19 @@ class LocalLogSource:
                 return
             told, lines = len(lines), _story(present, options.container)
             yield _render(lines[told:], options)
+
+
+class LocalStreamSource:
+    """Lets clients into pods that really run (`is_real`); the others have no process to talk to."""
+
+    def __init__(self, pods: StreamSource, is_real: Callable[[Manifest], bool]) -> None:
+        self._pods = pods
+        self._is_real = is_real
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        if not self._is_real(pod):
+            raise no_process(subresource, pod)
+        return await self._pods.connect(subresource, pod, request)
 
 
 def _story(pod: Manifest, container: str) -> list[Line]:

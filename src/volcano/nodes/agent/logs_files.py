@@ -1,0 +1,139 @@
+"""A container's log on disk: lines in CRI format, in one file that is written and older ones rotated away from it."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+
+BLOCK = 64 << 10
+LINE_END = b"\n"
+
+
+@dataclass(slots=True)
+class Wanted:
+    """What of each line is shown; remembers per stream whether a line is half told."""
+
+    timestamps: bool = False
+    since: bytes = b""  # RFC 3339 in UTC without its Z: times compare as text then
+    stream: bytes = b""  # stdout or stderr; empty is both
+    _open: set[bytes] = field(default_factory=set, init=False)
+
+    def render(self, lines: Sequence[bytes]) -> bytes:
+        """The text of whole log lines (each without its line end)."""
+        shown: list[bytes] = []
+        for line in lines:
+            parts = line.split(b" ", 3)
+            if len(parts) < 3:
+                continue  # half a line of a disk that was full
+            time, stream, tag = parts[:3]
+            if (self.stream and stream != self.stream) or time.rstrip(b"Z") < self.since:
+                continue
+            if self.timestamps and stream not in self._open:
+                shown += (time, b" ")
+            if len(parts) == 4:
+                shown.append(parts[3])
+            if is_partial(tag):
+                self._open.add(stream)
+            else:
+                self._open.discard(stream)
+                shown.append(LINE_END)
+        return b"".join(shown)
+
+
+def is_partial(tag: bytes) -> bool:
+    """Whether the text goes on in the next line of its stream."""
+    return tag.split(b":", 1)[0] == b"P"
+
+
+def attempts(directory: Path) -> list[int]:
+    """The starts of a container that have left a log, oldest first."""
+    try:
+        names = os.listdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    stems = (name.removesuffix(".log") for name in names if name.endswith(".log"))
+    return sorted(int(stem) for stem in stems if stem.isdigit())
+
+
+def generations(path: Path) -> list[Path]:
+    """The files of one log from the oldest to the one that is written."""
+    prefix = f"{path.name}."
+    try:
+        names = os.listdir(path.parent)
+    except FileNotFoundError:
+        return []
+    suffixes = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
+    numbers = sorted((int(suffix) for suffix in suffixes if suffix.isdigit()), reverse=True)
+    rotated = [path.with_name(f"{prefix}{number}") for number in numbers]
+    return [*rotated, path] if path.name in names else rotated
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where reading begins: how many of the files are left out, and from which byte of the next."""
+
+    skip: int
+    offset: int
+
+
+def beginning(files: Sequence[FileIO], tail: int | None, since: float | None) -> Start:
+    """The first byte that can matter for the last `tail` lines, or for what was written after `since`."""
+    if tail is not None:
+        return _tail(files, tail)
+    skip = 0
+    if since is not None:
+        older = [os.fstat(file.fileno()).st_mtime < since for file in files]
+        skip = next((index for index, is_older in enumerate(older) if not is_older), len(files))
+        skip = min(skip, max(len(files) - 1, 0))  # the newest may still be written to
+    return Start(skip, 0)
+
+
+def _tail(files: Sequence[FileIO], count: int) -> Start:
+    """Where the last `count` lines begin; lines cut into parts count once."""
+    if not files:
+        return Start(0, 0)
+    newest = len(files) - 1
+    if count == 0:
+        return Start(newest, os.fstat(files[newest].fileno()).st_size)
+    seen = 0
+    for index in range(newest, -1, -1):
+        for offset, line in _backwards(files[index]):
+            if _ends_a_line(line):
+                if seen == count:
+                    return Start(index, offset + len(line) + 1)
+                seen += 1
+            elif seen == 0:
+                seen = 1  # a line at the very end that is not over yet
+    return Start(0, 0)
+
+
+def _ends_a_line(line: bytes) -> bool:
+    parts = line.split(b" ", 3)
+    return len(parts) >= 3 and not is_partial(parts[2])
+
+
+def _backwards(file: FileIO) -> Iterator[tuple[int, bytes]]:
+    """Each whole line of a file with its offset, the last one first."""
+    position = os.fstat(file.fileno()).st_size
+    rest = b""  # what lies between `position` and the last line told; begins in the middle of a line
+    whole = False  # whether `rest` ends with a line's end
+    while position > 0:
+        size = min(BLOCK, position)
+        position -= size
+        rest = os.pread(file.fileno(), size, position) + rest
+        if not whole:  # what follows the last line end is still being written
+            rest = rest[: rest.rfind(LINE_END) + 1]
+            whole = rest.endswith(LINE_END)
+            if not whole:
+                continue
+            rest = rest[:-1]
+        first, *lines = rest.split(LINE_END)
+        end = position + len(rest)
+        for line in reversed(lines):
+            end -= len(line)
+            yield end, line
+            end -= 1
+        rest = first
+    if whole:
+        yield 0, rest
