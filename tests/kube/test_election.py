@@ -7,10 +7,10 @@ import pytest
 
 from tests.apiserver.registries import namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.clock import Instant, VirtualClock
+from volcano.clock import Instant, VirtualClock, parse_timestamp
 from volcano.kube.client import Client
 from volcano.kube.election import Candidate, LeadershipLost, Terms, lead
-from volcano.kube.errors import ApiError, Unavailable
+from volcano.kube.errors import ApiError, Forbidden, Unavailable
 from volcano.kube.kinds import LEASE, NAMESPACE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Create, Update
@@ -124,11 +124,19 @@ class Flaky:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.cut = False
+        self.hangs = False
+        self.blind = False
 
     def __getattr__(self, name: str) -> Any:
         if self.cut:
             raise Unavailable("cut off")
-        return getattr(self._client, name)
+        if self.blind and name == "watch":
+            raise Forbidden("leases may not be watched")
+        return _never if self.hangs else getattr(self._client, name)
+
+
+async def _never(*_: Any, **__: Any) -> None:
+    await asyncio.Event().wait()
 
 
 class Office:
@@ -140,7 +148,7 @@ class Office:
         self.at_work: list[str] = []
         self.clients: dict[str, Flaky] = {}
 
-    async def stand(self, name: str) -> asyncio.Task[None]:
+    async def stand(self, name: str, *, terms: Terms = Terms(), blind: bool = False) -> asyncio.Task[None]:
         async def work() -> None:
             self.at_work.append(name)
             try:
@@ -149,7 +157,8 @@ class Office:
                 self.at_work.remove(name)
 
         self.clients[name] = Flaky(self.direct)
-        running = lead(self.clients[name], Candidate(KEY, name), self.clock, work, chance=lambda: 0.5)
+        self.clients[name].blind = blind
+        running = lead(self.clients[name], Candidate(KEY, name, terms), self.clock, work, chance=lambda: 0.5)
         task = asyncio.create_task(running)
         await self.passing(0)
         return task
@@ -188,8 +197,7 @@ async def test_a_leader_that_goes_hands_over_at_once(office: Office) -> None:
     await office.passing(3)
     first.cancel()
     await office.passing(0)
-    assert (await office.lease())["holderIdentity"] == ""
-    await office.passing(5)
+    await office.passing(0)
     assert office.at_work == ["b"]
     assert (await office.lease())["leaseTransitions"] == 1
     second.cancel()
@@ -208,6 +216,46 @@ async def test_a_leader_cut_off_stops_and_is_replaced_within_a_lease(office: Off
     assert office.at_work == ["b"]
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
+
+
+async def test_who_waits_takes_over_the_moment_the_lease_runs_out(office: Office) -> None:
+    first, second = await office.stand("a"), await office.stand("b")
+    await office.passing(7.5)
+    renewed = (await office.lease())["renewTime"]
+    died_after = office.clock.now().wall - parse_timestamp(renewed)
+    first_client = office.clients["a"]
+    first_client.cut = True  # killed: it neither renews nor hands back
+    await office.passing(15 - died_after)
+    await office.passing(0)
+    assert (await office.lease())["holderIdentity"] == "b"
+    for task in (first, second):
+        task.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+
+
+async def test_who_may_not_watch_leases_takes_over_all_the_same(office: Office) -> None:
+    first, second = await office.stand("a"), await office.stand("b", blind=True)
+    await office.passing(3)
+    first.cancel()
+    await office.passing(5)
+    assert office.at_work == ["b"]
+    second.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+
+
+async def test_an_attempt_to_renew_ends_in_time_however_long_the_server_takes(office: Office) -> None:
+    terms = Terms(
+        lease=10, renew=9, retry=6
+    )  # an attempt begins late, and the time until others start is short
+    first = await office.stand("a", terms=terms)
+    await office.passing(5)
+    office.clients["a"].hangs = True
+    await office.passing(4.5)
+    assert office.at_work == []
+    await office.passing(9)  # handing back is tried no longer either
+    assert first.done()
+    with pytest.raises(LeadershipLost):
+        await first
 
 
 async def test_a_leader_who_is_robbed_stops(office: Office) -> None:

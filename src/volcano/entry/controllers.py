@@ -153,10 +153,13 @@ async def _run(arguments: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
-        await manage(arguments, client, clock)
+        election = process.election_client(arguments, clock, stack, user_agent=NAME)
+        await manage(arguments, client, clock, election=election)
 
 
-async def manage(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
+async def manage(
+    arguments: argparse.Namespace, client: Client, clock: Clock, *, election: Client | None = None
+) -> None:
     """Serves health and metrics, stands for election and runs the controllers while leading."""
     registry = CollectorRegistry()
     brains = [
@@ -179,7 +182,7 @@ async def manage(arguments: argparse.Namespace, client: Client, clock: Clock) ->
 
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, registry)
-        await process.lead_or_run(arguments, client, clock, work)
+        await process.lead_or_run(arguments, election or client, clock, work)
 
 
 def _marker(waiting: set[str], name: str) -> Callable[[], None]:

@@ -105,14 +105,15 @@ def add_serving_flags(parser: argparse.ArgumentParser, *, metrics_address: str) 
         parser.add_argument(name, type=Path, default=None, help="with all three, health is served over TLS")
 
 
-def client_of(arguments: argparse.Namespace, clock: Clock, *, user_agent: str) -> HttpClient:
-    """A client as the flags say. Exits with a message when they make no sense."""
+def client_of(
+    arguments: argparse.Namespace, clock: Clock, *, user_agent: str, limited: bool = True
+) -> HttpClient:
+    """A client as the flags say, rate limits included if `limited`. Exits with a message when they make no sense."""
     try:
         overrides = Overrides(server=arguments.master)
         settings = load_settings(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
-        return connect(
-            settings, clock, qps=arguments.kube_api_qps, burst=arguments.kube_api_burst, user_agent=user_agent
-        )
+        qps = arguments.kube_api_qps if limited else 0.0
+        return connect(settings, clock, qps=qps, burst=arguments.kube_api_burst, user_agent=user_agent)
     except ConfigError as error:
         raise SystemExit(f"{user_agent}: {error}") from None
 
@@ -177,20 +178,35 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
     return server_context(Credential(certificate, key), client_authority=authority)
 
 
+def election_client(
+    arguments: argparse.Namespace, clock: Clock, stack: AsyncExitStack, *, user_agent: str
+) -> HttpClient:
+    """A client for the lease alone: renewing it must not wait in line behind the work of the day."""
+    client = client_of(arguments, clock, user_agent=f"{user_agent}/leader-election", limited=False)
+    stack.push_async_callback(client.close)
+    return client
+
+
 async def lead_or_run(
     arguments: argparse.Namespace, client: Client, clock: Clock, work: Callable[[], Awaitable[None]]
 ) -> None:
-    """Runs `work` while leading, or at once where no election is wanted. Raises `LeadershipLost`."""
+    """Runs `work` while leading, or at once where no election is wanted. Raises `LeadershipLost`.
+
+    `client` is for the lease; see `election_client`.
+    """
     if not arguments.leader_elect:
         await work()
         return
     namespace = arguments.lock_object_namespace or arguments.leader_elect_resource_namespace
     key = Key(namespace, arguments.leader_elect_resource_name)
-    terms = Terms(
-        arguments.leader_elect_lease_duration,
-        arguments.leader_elect_renew_deadline,
-        arguments.leader_elect_retry_period,
-    )
+    try:
+        terms = Terms(
+            arguments.leader_elect_lease_duration,
+            arguments.leader_elect_renew_deadline,
+            arguments.leader_elect_retry_period,
+        )
+    except ValueError as error:
+        raise SystemExit(f"--leader-elect-lease-duration and its like: {error}") from None
     candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", terms)
     await lead(client, candidate, clock, work, chance=random.random)
 

@@ -2,15 +2,16 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import math
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import Clock, Instant
-from volcano.kube.client import Client
-from volcano.kube.errors import ApiError, NotFound
+from volcano.kube.client import Client, EventType, Query
+from volcano.kube.errors import ApiError, Forbidden, NotFound, Unauthorized
 from volcano.kube.kinds import LEASE
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.manifest import Key, Manifest, version_of
 from volcano.kube.operations import Create, Operation, Update, perform
 from volcano.log import Log
 
@@ -91,6 +92,27 @@ class Candidate:
         """Whether we lead but have not managed to renew in time, so that we must stop."""
         return self.leading and now.monotonic - self._observed_at >= self.terms.renew
 
+    def time_to_renew(self, now: Instant) -> float:
+        """Seconds an attempt may take: as a leader, what is left until we must stop; else the renew deadline."""
+        return (
+            max(self._observed_at + self.terms.renew - now.monotonic, 0.0)
+            if self.leading
+            else self.terms.renew
+        )
+
+    def time_to_run(self, now: Instant) -> float:
+        """Seconds until somebody else's lease runs out unless it is renewed; 0 when none runs."""
+        if not self.holder or self.leading:
+            return 0.0
+        return max(self._observed_at + self._duration - now.monotonic, 0.0)
+
+    def hear(self, lease: Manifest | None, now: Instant) -> bool:
+        """Takes in what a watch says unless more is known already; whether the lease is free for the taking."""
+        if lease is not None and self._lease is not None and version_of(lease) <= version_of(self._lease):
+            return False
+        self.observe(lease, now)
+        return not self.holder
+
     def release(self, now: Instant) -> Operation | None:
         """What to write to hand the lease back at once; None when it is not ours."""
         if self._lease is None or not self.leading:
@@ -107,14 +129,17 @@ class Candidate:
     def _transitions(self) -> int:
         return int(self._spec.get("leaseTransitions") or 0)
 
+    @property
+    def _duration(self) -> float:
+        return float(self._spec.get("leaseDurationSeconds") or 0)
+
     def _runs(self, now: Instant) -> bool:
-        duration = float(self._spec.get("leaseDurationSeconds") or 0)
-        return self._observed_at + duration > now.monotonic
+        return self._observed_at + self._duration > now.monotonic
 
     def _renewed(self, now: Instant, transitions: int) -> dict[str, Any]:
         return {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": int(self.terms.lease),
+            "leaseDurationSeconds": math.ceil(self.terms.lease),
             "acquireTime": now.micro_timestamp(),
             "renewTime": now.micro_timestamp(),
             "leaseTransitions": transitions,
@@ -142,8 +167,7 @@ async def lead(
 
     Raises `LeadershipLost` (with `work` cancelled) when the lease could not be renewed in time.
     """
-    while not await _try(client, candidate, clock):
-        await clock.sleep(candidate.terms.retry * (1 + JITTER * chance()))
+    await _stand(client, candidate, clock, chance)
     log.info("elected", lease=candidate.key, identity=candidate.identity)
     if on_elected is not None:
         on_elected()
@@ -159,7 +183,41 @@ async def lead(
         for task in (renewing, working):
             task.cancel()
         await asyncio.gather(renewing, working, return_exceptions=True)
-        await _release(client, candidate, clock)
+        await _within(_release(client, candidate, clock), candidate.terms.renew, clock)
+
+
+async def _stand(client: Client, candidate: Candidate, clock: Clock, chance: Callable[[], float]) -> None:
+    """Tries now and then, at the moment the holder's lease runs out, and as soon as it is handed back."""
+    free = asyncio.Event()
+    listening = asyncio.create_task(_listen(client, candidate, clock, free))
+    try:
+        while not await _try(client, candidate, clock):
+            pause = candidate.terms.retry * (1 + JITTER * chance())
+            left = candidate.time_to_run(clock.now())
+            await _within(free.wait(), min(pause, left) if left > 0 else pause, clock)
+            free.clear()
+    finally:
+        listening.cancel()
+        await asyncio.gather(listening, return_exceptions=True)
+
+
+async def _listen(client: Client, candidate: Candidate, clock: Clock, free: asyncio.Event) -> None:
+    """Watches the lease, so that a renewal is known when it happens. Who may not watch makes do with looking."""
+    query = Query(namespace=candidate.key.namespace, fields=f"metadata.name={candidate.key.name}")
+    while True:
+        try:
+            async for event in client.watch(LEASE, query):
+                gone = event.type is EventType.DELETED
+                if event.type is not EventType.BOOKMARK and candidate.hear(
+                    None if gone else event.object, clock.now()
+                ):
+                    free.set()
+        except (Forbidden, Unauthorized) as error:
+            log.info("lease not watched", lease=candidate.key, reason=error.message)
+            return
+        except ApiError as error:
+            log.debug("watch of the lease broken", lease=candidate.key, reason=error.message)
+        await clock.sleep(candidate.terms.retry)
 
 
 async def _renew(client: Client, candidate: Candidate, clock: Clock) -> None:
@@ -170,12 +228,18 @@ async def _renew(client: Client, candidate: Candidate, clock: Clock) -> None:
 
 
 async def _try(client: Client, candidate: Candidate, clock: Clock) -> bool:
-    """One attempt to get or keep the lease, not longer than the renew deadline."""
-    attempt = asyncio.create_task(_attempt(client, candidate, clock))
-    deadline = asyncio.create_task(clock.sleep(candidate.terms.renew))
+    """One attempt to get or keep the lease, not longer than the renew deadline leaves."""
+    seconds = candidate.time_to_renew(clock.now())
+    return bool(await _within(_attempt(client, candidate, clock), seconds, clock))
+
+
+async def _within(work: Coroutine[Any, Any, Any], seconds: float, clock: Clock) -> Any:
+    """What `work` returns; None, with the work broken off, when it takes longer."""
+    attempt = asyncio.create_task(work)
+    deadline = asyncio.create_task(clock.sleep(seconds))
     try:
         await asyncio.wait((attempt, deadline), return_when=asyncio.FIRST_COMPLETED)
-        return attempt.done() and attempt.result()
+        return attempt.result() if attempt.done() else None
     finally:
         for task in (attempt, deadline):
             task.cancel()
