@@ -133,17 +133,13 @@ class Programs:
     def start_nodes(self, count: int = NODES, shape: str = "cpu=4,memory=8Gi") -> None:
         self.start("nodes", "--nodes", str(count), "--node", shape, "--sim-duration", "1s")
 
-    def start_webhook(self, name: str = "webhooks", *, port: int = 0, kubeconfig: Path | None = None) -> int:
-        """Starts a webhook manager on a port of its own (replicas share one); returns the port."""
+    def start_webhook(
+        self, name: str = "webhooks", *, port: int = 0, service_port: int = 0, kubeconfig: Path | None = None
+    ) -> int:
+        """Starts a webhook manager, reached at `service_port` if that is another; returns the port it listens on."""
         port = port or free_port()
-        where = (
-            "--webhook-url",
-            f"https://127.0.0.1:{port}",
-            "--listen-address",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        )
+        url = f"https://127.0.0.1:{service_port or port}"
+        where = ("--webhook-url", url, "--listen-address", "127.0.0.1", "--port", str(port))
         self.start(name, *where, "--graceful-shutdown-time", "1s", kubeconfig=kubeconfig)
         return port
 

@@ -44,7 +44,11 @@ class RealCluster:
 
     def spawn(self, name: str, *arguments: str) -> None:
         """Starts a program of the control plane; its log goes to a file of its name."""
-        self.commands[name] = [str(program(name)), *arguments]
+        self.spawn_as(name, name, *arguments)
+
+    def spawn_as(self, name: str, program_name: str, *arguments: str) -> None:
+        """Starts one more process of a program, under a name of its own."""
+        self.commands[name] = [str(program(program_name)), *arguments]
         with open(self.directory / f"{name}.log", "ab") as log:
             self.processes[name] = subprocess.Popen(
                 self.commands[name], stdout=log, stderr=log, cwd=self.directory, env=os.environ
@@ -57,7 +61,7 @@ class RealCluster:
 
     def restart(self, name: str) -> None:
         """Starts a process that was killed again, as it was; returns when the API server serves."""
-        self.spawn(name, *self.commands[name][1:])
+        self.spawn_as(name, Path(self.commands[name][0]).name, *self.commands[name][1:])
         self.wait_ready()
 
     def wait_ready(self) -> None:

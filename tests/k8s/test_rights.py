@@ -1,0 +1,256 @@
+"""Least privilege: a day's work under the chart's accounts, and the audit log compared with the roles."""
+
+import json
+import signal
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.installer import workload as work
+from tests.installer.audit import Request, Right, granted, requests, unused
+from tests.installer.helm import NAMESPACE
+from tests.installer.installation import Installation
+from tests.installer.rendered import Rendered
+from tests.k8s.control_plane import build, cluster
+from tests.k8s.plain import until
+from tests.k8s.programs import programs_on
+from tools.installer.places import CHART
+
+pytestmark = pytest.mark.k8s
+
+SCHEDULER, CONTROLLERS, ADMISSION = "volcano-scheduler", "volcano-controllers", "volcano-admission"
+RACE = "another writer made it between our look and our creation: read back what is there"
+# Rights that a day does not make use of, and why they are granted all the same.
+EXPLAINED: dict[Right, str] = {
+    Right(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
+    Right(CONTROLLERS, "get", "podgroups.scheduling.volcano.sh"): RACE,
+    Right(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
+    Right(CONTROLLERS, "get", "hypernodes.topology.volcano.sh"): RACE,
+    Right(CONTROLLERS, "get", "persistentvolumeclaims"): RACE,
+}
+CONFIGURATION = """
+actions: "enqueue, allocate, preempt, reclaim, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+DISCOVERY = """
+networkTopologyDiscovery:
+- source: label
+  enabled: true
+  config:
+    networkTopologyTypes:
+      racks:
+      - nodeLabel: rack
+      - nodeLabel: kubernetes.io/hostname
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """What was granted for a day, and what was asked for."""
+
+    granted: set[Right]
+    asked: list[Request]
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    if build.missing():
+        pytest.skip(f"not built: {', '.join(build.missing())}")
+    directory = tmp_path_factory.mktemp("rights")
+    running = cluster.start(
+        directory / "control-plane", controllers=True, scheduler=True, service_accounts=True
+    )
+    try:
+        with programs_on(running, tmp_path_factory) as programs:
+            nodes = ("--nodes", "4", "--node", "cpu=4,memory=8Gi", "--sim-duration", work.FOREVER)
+            programs.start("nodes", *nodes)
+            installed = Installation(running, directory, programs)
+            files = {"scheduler": CONFIGURATION, "controller": DISCOVERY}
+            options = []
+            for component, text in files.items():
+                (directory / f"{component}.txt").write_text(text)
+                options.append(f"--set-file=custom.{component}_config_override={directory}/{component}.txt")
+            gate = "SchedulingGatesQueueAdmission=true"
+            options += [
+                f"--set-string=custom.{one}_feature_gates={gate}" for one in ("scheduler", "admission")
+            ]
+            installed.helm.run(
+                "install", "volcano", str(CHART), "-n", NAMESPACE, "--create-namespace", *options
+            )
+            installed.start_all()
+            yield installed
+    finally:
+        running.stop()
+
+
+@pytest.fixture(scope="module")
+def day(installation: Installation) -> Day:
+    installation.kubectl("create", "namespace", work.NAMESPACE)
+    jobs_and_what_is_beside_them(installation)
+    by_the_clock(installation)
+    queues_and_commands(installation)
+    evictions(installation)
+    elections_and_certificates(installation)
+    release = Rendered.of(installation.helm.run("get", "manifest", "volcano", "-n", NAMESPACE).stdout)
+    time.sleep(0.5)  # the audit log is written behind the answers
+    asked = list(requests(installation.cluster.directory / "audit.log", NAMESPACE))
+    return Day(granted(release, NAMESPACE), asked)
+
+
+def wait(installation: Installation, *arguments: str, shows: str, seconds: float = 40.0) -> None:
+    """Waits until `kubectl get` shows something."""
+    command = ("get", *arguments, "-n", work.NAMESPACE)
+    until(
+        lambda: shows in installation.programs.kubectl(*command).stdout,
+        seconds,
+        lambda: f"{shows!r} in {installation.programs.kubectl(*command)}\n{installation.programs.logs()}",
+    )
+
+
+def wait_job(installation: Installation, name: str, phase: str) -> None:
+    wait(installation, "vcjob", name, "-o", "jsonpath={.status.state.phase}", shows=phase)
+
+
+def jobs_and_what_is_beside_them(installation: Installation) -> None:
+    installation.apply(*work.storage(), *work.foreign_objects(), work.hyper_node())
+    installation.kubectl("label", "node", "node-0", "node-1", "rack=a")
+    foreign = work.job("foreign", plugins={"svc": [], "ssh": []})
+    grows = work.job("grows", 2, runs=work.FOREVER, plugins={"svc": []})
+    installation.apply(
+        work.plugins_job(), foreign, grows, work.claims_job(), work.provisioned_job(), work.gated_job()
+    )
+    installation.apply(work.deployment())
+    wait_job(installation, "grows", "Running")
+    installation.kubectl("label", "node", "node-2", "rack=a")  # a HyperNode changes
+    for replicas in (3, 1):
+        change = json.dumps([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": replicas}])
+        installation.kubectl("patch", "vcjob", "grows", "-n", work.NAMESPACE, "--type=json", "-p", change)
+        wait(installation, "vcjob", "grows", "-o", "jsonpath={.status.running}", shows=str(replicas))
+    wait_job(installation, "claims", "Completed")
+    wait_job(installation, "gated", "Completed")
+    wait_job(installation, "foreign", "Completed")
+    wait(
+        installation,
+        "pods",
+        "-l",
+        "app=web",
+        "-o",
+        "jsonpath={.items[*].status.phase}",
+        shows="Running Running",
+    )
+    wait(installation, "pvc", "provisioned", "-o", "yaml", shows="selected-node")
+    wait(installation, "hypernode", "-o", "jsonpath={.items[*].status.nodeCount}", shows="3")
+    installation.kubectl("label", "node", "node-0", "node-1", "node-2", "rack-")  # and goes
+    installation.apply(work.deployment(replicas=0))
+    installation.kubectl("delete", "vcjob", "grows", "provisioned", "-n", work.NAMESPACE)
+
+
+def by_the_clock(installation: Installation) -> None:
+    """An hour goes by for the controllers: the next minute of a CronJob has come, and jobs are past their time."""
+    installation.programs.signal("controllers", signal.SIGUSR2)
+    installation.apply(work.cron_job(), *work.flow())
+    wait(installation, "cronjob.batch.volcano.sh", "cron", "-o", "yaml", shows="lastScheduleTime")
+    wait(installation, "jobflow", "flow", "-o", "jsonpath={.status.state.phase}", shows="Succeed")
+    installation.kubectl("delete", "cronjob.batch.volcano.sh", "cron", "-n", work.NAMESPACE)
+
+
+def queues_and_commands(installation: Installation) -> None:
+    programs = installation.programs
+    installation.apply(work.queue("parent"))
+    installation.apply(work.queue("child", parent="parent"))
+    installation.apply(work.job("commanded", runs=work.FOREVER, queue="child"))
+    wait_job(installation, "commanded", "Running")
+    for verb, phase in (("suspend", "Aborted"), ("resume", "Running")):
+        told = programs.vcctl("job", verb, "-N", "commanded", "-n", work.NAMESPACE)
+        assert told.returncode == 0, told.stderr
+        wait_job(installation, "commanded", phase)
+    for action, state in (("close", "Clos"), ("open", "Open")):
+        told = programs.vcctl("queue", "operate", "-n", "child", "-a", action)
+        assert told.returncode == 0, told.stderr
+        wait(installation, "queue", "child", "-o", "jsonpath={.status.state}", shows=state)
+    installation.kubectl("delete", "vcjob", "commanded", "-n", work.NAMESPACE)
+
+
+def evictions(installation: Installation) -> None:
+    """The cluster is full; then come somebody more important, and a queue that has nothing."""
+    installation.apply(work.priority("high", 1000), work.priority("low", 1), work.queue("other"))
+    low = {"priorityClassName": "low"}
+    installation.apply(work.job("filler", 20, cpu="1", runs=work.FOREVER, pod=low, **low))
+    wait_job(installation, "filler", "Running")
+    wait(installation, "events", "--field-selector=reason=FailedScheduling", shows="filler")
+    high = {"priorityClassName": "high"}
+    installation.apply(work.job("important", 2, cpu="1", runs=work.FOREVER, pod=high, **high))
+    wait_job(installation, "important", "Running")
+    installation.apply(work.job("poor", 2, cpu="1", runs=work.FOREVER, queue="other"))
+    wait_job(installation, "poor", "Running")
+    wait(installation, "events", "--field-selector=reason=Evict", shows="filler")
+    installation.kubectl("delete", "vcjob", "filler", "important", "poor", "-n", work.NAMESPACE)
+
+
+def elections_and_certificates(installation: Installation) -> None:
+    programs = installation.programs
+    for deployment, name, lease in (
+        (SCHEDULER, "scheduler", "volcano"),
+        (CONTROLLERS, "controllers", "vc-controller-manager"),
+    ):
+        before = programs.holder(lease)
+        installation.start(deployment, replica="-2")
+        programs.end(name)
+        until(lambda: programs.holder(lease) not in ("", before), 20.0, programs.logs)  # noqa: B023
+    secret = ("secret", "volcano-admission-secret", "-n", NAMESPACE)
+    spoiled = json.dumps({"data": {"tls.crt": "bm9uc2Vuc2U="}})
+    installation.kubectl("patch", *secret, "-p", spoiled)
+    until(lambda: certificate(installation) not in ("", "bm9uc2Vuc2U="), 20.0, programs.logs)
+    installation.kubectl("delete", *secret)
+    until(lambda: certificate(installation) != "", 20.0, programs.logs)
+    last = work.job("last", plugins={"svc": []})
+    until(
+        lambda: programs.kubectl("apply", "-f", "-", stdin=json.dumps(last)).returncode == 0,
+        20.0,
+        programs.logs,
+    )
+    wait_job(installation, "last", "Completed")
+
+
+def certificate(installation: Installation) -> str:
+    path = "jsonpath={.data.tls\\.crt}"
+    secret = ("secret", "volcano-admission-secret", "-n", NAMESPACE)
+    return installation.programs.kubectl("get", *secret, "-o", path).stdout
+
+
+def told(rights: Iterable[Right]) -> str:
+    """One right a line, so that a failure shows them all."""
+    return "\n".join(sorted(" ".join(right) for right in rights))
+
+
+def test_nothing_was_refused_for_want_of_a_right(day: Day) -> None:
+    assert told({request.right for request in day.asked if request.code == 403}) == ""
+
+
+def test_every_account_was_at_work(day: Day) -> None:
+    writes = {
+        (request.right.account, request.right.verb) for request in day.asked if request.code in (200, 201)
+    }
+    assert {(SCHEDULER, "create"), (CONTROLLERS, "create"), (ADMISSION, "patch")} <= writes
+
+
+def test_every_right_was_used_or_is_explained(day: Day) -> None:
+    left = unused(day.granted, (request.right for request in day.asked if request.code != 403))
+    assert told(left - EXPLAINED.keys()) == ""
+
+
+def test_nothing_is_explained_that_is_not_granted(day: Day) -> None:
+    assert told(EXPLAINED.keys() - day.granted) == ""
+    assert all(EXPLAINED.values())
