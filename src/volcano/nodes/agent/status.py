@@ -49,7 +49,7 @@ def phase_of(pod: Manifest, containers: Containers, record: Record, entries: Map
     if record.verdict is not None and over:
         return "Failed"
     counts = _Counts(containers, record, entries)
-    if counts.init_failed and not busy:
+    if counts.init_failed and over:
         return "Failed"
     if over and is_deleting(pod):
         if not record.runs:

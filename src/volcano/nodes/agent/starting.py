@@ -1,0 +1,144 @@
+"""Brings a pod's sandbox and containers into being: fetches what they refer to, and hands the runtime their specs."""
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.nodes.agent.containers import Container
+from volcano.nodes.agent.devices import device_environment, device_mounts
+from volcano.nodes.agent.environment import command_of, environment
+from volcano.nodes.agent.lastwords import DEFAULT_PATH
+from volcano.nodes.agent.life import Record
+from volcano.nodes.agent.references import References, gather
+from volcano.nodes.agent.resources import amounts
+from volcano.nodes.agent.sandboxes import sandbox_spec
+from volcano.nodes.agent.security import identity_of, security_of
+from volcano.nodes.agent.surroundings import Surroundings
+from volcano.nodes.keeper.specs import ContainerSpec, ContainerState, Mount
+
+KEPT_ATTEMPTS = 2  # the latest start and the one before keep their logs
+NOT_PULLED = "is not pulled: the pod sees this host's programs on a root of its own"
+
+
+class Starter:
+    """Starts the containers of one pod."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._references: References | None = None
+        self._told = False
+
+    async def prepare(self, pod: Manifest, record: Record) -> str:
+        """Makes the volumes and the sandbox of a pod; returns its address."""
+        around = self._around
+        directory = around.settings.pod_directory(uid_of(pod))
+        directory.mkdir(parents=True, exist_ok=True)
+        self._references = await gather(around.client, pod)
+        facts = around.facts(pod, record)
+        await around.volumes.prepare(pod, directory, self._references, facts)
+        spec = sandbox_spec(pod, facts, around.settings, around.host)
+        sandbox = await around.runtime.create_sandbox(spec)
+        return around.host_address if spec.host_network else sandbox.address
+
+    async def start(
+        self, pod: Manifest, record: Record, container: Container, attempt: int
+    ) -> ContainerState:
+        """Starts a container. What it refers to is fetched afresh unless the pod was prepared just now."""
+        references, self._references = self._references or await gather(self._around.client, pod), None
+        await self._mounted(pod, record, references)
+        spec = self._spec(pod, record, container, attempt, references)
+        self._make_room(spec, container.spec)
+        self._tell(pod, container)
+        return await self._around.runtime.start(spec)
+
+    async def _mounted(self, pod: Manifest, record: Record, references: References) -> None:
+        """A pod that was here before us has its volumes, but we do not know them yet."""
+        around, uid = self._around, uid_of(pod)
+        if pod["spec"].get("volumes") and not around.volumes.volumes_of(uid):
+            directory = around.settings.pod_directory(uid)
+            await around.volumes.prepare(pod, directory, references, around.facts(pod, record))
+
+    def _spec(
+        self, pod: Manifest, record: Record, container: Container, attempt: int, references: References
+    ) -> ContainerSpec:
+        around, uid, spec = self._around, uid_of(pod), container.spec
+        facts, images = around.facts(pod, record), around.runtime.features.pulls_images
+        variables = environment(
+            pod,
+            spec,
+            references,
+            facts,
+            program_path="" if images else around.program_path,
+            volume_paths=around.volumes.paths_of(uid),
+        )
+        silent = images and not spec.get("command") and not spec.get("args")
+        command = () if silent else command_of(spec, variables, pod=str(key_of(pod)))
+        gpus = around.devices.take(facts.node_name, uid, spec)
+        words = around.settings.termination_path(uid, container.name, attempt)
+        mounts = (
+            *around.volumes.mounts(pod, spec, variables),
+            Mount(str(words), spec.get("terminationMessagePath") or DEFAULT_PATH),
+            *device_mounts(gpus),
+        )
+        return ContainerSpec(
+            pod=uid,
+            name=container.name,
+            attempt=attempt,
+            image=spec.get("image") or "",
+            command=command,
+            environment=variables | device_environment(gpus),
+            working_directory=spec.get("workingDir") or "",
+            mounts=mounts,
+            identity=identity_of(pod, spec, around.default_user),
+            security=security_of(spec),
+            **_limits(spec),
+            stdin=bool(spec.get("stdin")),
+            stdin_once=bool(spec.get("stdinOnce")),
+            tty=bool(spec.get("tty")),
+            log_path=str(around.settings.log_path(uid, container.name, attempt)),
+        )
+
+    def _make_room(self, spec: ContainerSpec, container: Mapping[str, Any]) -> None:
+        """The files that a start needs; those of starts long ago go."""
+        settings = self._around.settings
+        words = settings.termination_path(spec.pod, spec.name, spec.attempt)
+        words.parent.mkdir(parents=True, exist_ok=True)
+        words.touch()
+        words.chmod(0o666)  # whoever the container runs as may leave a word
+        old = spec.attempt - KEPT_ATTEMPTS
+        if old >= 0:
+            log = settings.log_path(spec.pod, spec.name, old)
+            for path in (
+                *log.parent.glob(f"{log.name}*"),
+                settings.termination_path(spec.pod, spec.name, old),
+            ):
+                _remove(path)
+
+    def _tell(self, pod: Manifest, container: Container) -> None:
+        """Says once what a pod cannot have here."""
+        if self._told:
+            return
+        self._told = True
+        around, features, node = self._around, self._around.runtime.features, pod["spec"]["nodeName"]
+        if not features.pulls_images:
+            text = f'Container image "{container.spec.get("image", "")}" {NOT_PULLED}'
+            around.events.normal(node, around.about(pod, container), "Pulled", text)
+        if features.limitations:
+            around.events.normal(node, around.about(pod), "LimitedRuntime", " ".join(features.limitations))
+
+
+def _limits(container: Mapping[str, Any]) -> dict[str, Any]:
+    resources = container.get("resources") or {}
+    requests, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
+    return {
+        "cpu_request": requests.get("cpu", 0.0) / 1000,
+        "cpu_limit": limits.get("cpu", 0.0) / 1000,
+        "memory_limit": int(limits.get("memory", 0.0)),
+    }
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
