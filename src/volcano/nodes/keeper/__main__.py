@@ -6,6 +6,7 @@ import fcntl
 import gc
 import json
 import os
+import resource
 import socket
 import sys
 import time
@@ -22,6 +23,7 @@ from volcano.nodes.keeper.server import Keeper
 from volcano.nodes.keeper.specs import Failure, Mode
 
 _LARGEST_LOG = 1 << 20
+_DESCRIPTORS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ def main() -> None:
 
 def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
     os.chdir("/")
+    _allow_descriptors()
     _lock(options.place)
     _redirect(options.place)
     _sign(options)
@@ -124,6 +127,14 @@ def _lock(directory: str) -> None:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise Failure("RuntimeUnavailable", f"{directory}: another keeper is at work here") from error
+
+
+def _allow_descriptors() -> None:
+    """Each container needs some."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < _DESCRIPTORS and (hard > soft or hard == resource.RLIM_INFINITY):
+        wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _redirect(directory: str) -> None:

@@ -64,6 +64,7 @@ class Containers:
         records: Records,
         now: Callable[[], int],
         ended: Callable[[ContainerState], None],
+        complain: Callable[[str, BaseException], None],
         *,
         log_size: int,
         log_files: int,
@@ -73,6 +74,7 @@ class Containers:
         self._records = records
         self._now = now  # nanoseconds of wall time
         self._ended = ended
+        self._complain = complain
         self._log_size = log_size
         self._log_files = log_files
         self._running: dict[Key, Running] = {}
@@ -248,7 +250,11 @@ class Containers:
 
     def _container_ended(self, running: Running, code: int) -> None:
         spec = running.spec
-        out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
+        try:
+            out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
+        except (Failure, OSError) as error:  # the end of a container is told of whatever is left of it
+            self._complain(f"what container {spec.name} of pod {spec.pod} left is not all gone", error)
+            out_of_memory = False
         for output in running.outputs:
             output.finish()
         if running.log:

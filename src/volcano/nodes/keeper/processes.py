@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 _SET_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVILEGES = 38
 _SET_SUBREAPER = 36
+_SET_NAME = 15
 
 
 def die_with_parent(number: int) -> None:
@@ -24,6 +25,11 @@ def become_subreaper() -> None:
 def give_up_new_privileges() -> None:
     """Programs executed from here on gain nothing by set-user-id bits."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)
+
+
+def call_itself(name: str) -> None:
+    """What `ps` shows of this process."""
+    ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def children(pid: int) -> list[int]:

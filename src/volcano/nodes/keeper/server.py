@@ -71,7 +71,14 @@ class Keeper:
         self._now = now
         self._complain = complain
         self._containers = Containers(
-            loop, isolation, records, now, self._container_ended, log_size=log_size, log_files=log_files
+            loop,
+            isolation,
+            records,
+            now,
+            self._container_ended,
+            complain,
+            log_size=log_size,
+            log_files=log_files,
         )
         self._sandboxes: dict[str, Sandbox] = {}
         self._clients: list[Client] = []

@@ -100,6 +100,7 @@ def _in_child(run: Callable[[], NoReturn], writing: int) -> NoReturn:
 
 def _supervisor(launch: Launch, writing: int, keeper: int) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    processes.call_itself("supervisor")
     processes.become_subreaper()
     processes.die_with_parent(signal.SIGTERM)
     if os.getppid() != keeper:
@@ -142,14 +143,15 @@ def _program(launch: Launch, writing: int) -> NoReturn:
     os.closerange(writing + 1, _DESCRIPTORS)
     if stdio.tty:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    _take_identity(launch.identity)
-    if launch.no_new_privileges:
-        processes.give_up_new_privileges()
     os.umask(0o022)
     try:
+        # As the keeper's user: the data directory may be closed to others.
         os.chdir(launch.directory)
     except OSError as error:
         raise Failure("StartError", f'chdir: "{launch.directory}": {_words(error)}', exit_code=126) from None
+    _take_identity(launch.identity)
+    if launch.no_new_privileges:
+        processes.give_up_new_privileges()
     _execute(launch)
 
 

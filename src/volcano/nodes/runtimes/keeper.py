@@ -30,6 +30,7 @@ from volcano.nodes.runtimes.asking import Line
 
 _PATIENCE = 30.0
 _LOST = 137
+_LONGEST_PAUSE = 30.0
 _log = Log("nodes.keeper")
 
 
@@ -166,7 +167,9 @@ class KeeperRuntime:
                 exec=mark,
             )
         except BaseException:
-            self._executions.pop(mark).cancel()
+            self._executions.pop(mark, ended).cancel()
+            with contextlib.suppress(Failure):
+                self._hang_up(mark)
             raise
         ends = dict(zip(answer["ends"], descriptors, strict=True))
         if tty:
@@ -174,8 +177,8 @@ class KeeperRuntime:
         return RemoteProcess(ends, ended, lambda: self._hang_up(mark))
 
     async def attach(self, pod: str, container: str) -> Process:
-        ended = self._attached.setdefault((pod, container), asyncio.get_running_loop().create_future())
         answer, descriptors = await self._connected().ask("attach", pod=pod, name=container)
+        ended = self._attached.setdefault((pod, container), asyncio.get_running_loop().create_future())
         ends = dict(zip(answer["ends"], descriptors, strict=True))
         return RemoteProcess(ends, ended, lambda: None)
 
@@ -311,7 +314,7 @@ class KeeperRuntime:
     async def _reopen(self) -> None:
         were_running = set(self._running)
         self._running.clear()
-        found = await self._open()
+        found = await self._open_at_last()
         known = {(state.pod, state.name, state.attempt): state for state in found.containers}
         for pod, name, attempt in sorted(were_running):
             now = self._clock.now().wall
@@ -320,6 +323,16 @@ class KeeperRuntime:
             if not state.running:
                 self._container_ended(state)
         self._tell_restart()
+
+    async def _open_at_last(self) -> Found:
+        pause = 1.0
+        while True:
+            try:
+                return await self._open()
+            except (Failure, OSError) as error:
+                _log.error("the keeper does not start again", directory=self._directory, problem=error)
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
 
 
 class RemoteProcess:
