@@ -177,6 +177,14 @@ def test_without_links_only_the_api_server_is_given() -> None:
     assert not [name for name in given if name.startswith(("MY_WEB", "H_"))]
 
 
+def test_an_api_server_somewhere_else_is_given_as_its_service() -> None:
+    of = container()
+    given = environment(pod(of), of, References(), FACTS, api=("127.0.0.1", 6443))
+    assert given["KUBERNETES_SERVICE_HOST"] == "127.0.0.1"
+    assert given["KUBERNETES_SERVICE_PORT"] == given["KUBERNETES_SERVICE_PORT_HTTPS"] == "6443"
+    assert given["KUBERNETES_PORT_6443_TCP"] == "tcp://127.0.0.1:6443"
+
+
 def test_defaults_a_runtime_adds_give_way_to_what_is_declared() -> None:
     of = container(tty=True, env=[{"name": "PATH", "value": "/opt/bin"}])
     given = environment(pod(of, hostname="me"), of, References(), FACTS, program_path="/nix/bin")

@@ -28,13 +28,16 @@ def environment(
     *,
     program_path: str = "",
     volume_paths: Mapping[str, str] = _NO_PATHS,
+    api: tuple[str, int] | None = None,
 ) -> dict[str, str]:
     """Everything a container's process finds in its environment.
 
     `program_path` stands for the standard PATH; `volume_paths` says where on this host the pod's volumes are, for
-    variables that are read from files. Raises a Failure when something it must have is missing.
+    variables that are read from files; `api` is where pods reach the API server, if not at its Service's address.
+    Raises a Failure when something it must have is missing.
     """
-    services = service_variables(references, linked=pod["spec"].get("enableServiceLinks", True))
+    linked = pod["spec"].get("enableServiceLinks", True)
+    services = service_variables(references, linked=linked) | (_links_to(*api) if api else {})
     declared = _from_objects(pod, container, references)
     for variable in container.get("env") or ():
         value = variable.get("value") or ""
@@ -89,6 +92,13 @@ def service_variables(references: References, *, linked: bool) -> dict[str, str]
         if address != "None" and (linked or key_of(service) == API_SERVICE):
             variables.update(_links(service, address))
     return variables
+
+
+def _links_to(address: str, port: int) -> dict[str, str]:
+    """The variables of the API server's Service, for one that is somewhere else."""
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    metadata = {"namespace": API_SERVICE.namespace, "name": API_SERVICE.name}
+    return dict(_links({"metadata": metadata, "spec": {"ports": ports}}, address))
 
 
 def _links(service: Manifest, address: str) -> Iterator[tuple[str, str]]:
