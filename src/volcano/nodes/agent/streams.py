@@ -1,0 +1,180 @@
+"""exec, attach and port-forward into pods that really run: what a client may ask, and how it is answered."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from volcano.clock import Clock
+from volcano.kube.errors import ApiError, BadRequest, Forbidden
+from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.log import Log
+from volcano.net.messages import Answer, Connection, Request, Upgrade
+from volcano.net.websocket import WebSocket, accept, is_websocket
+from volcano.nodes.agent import channels, streams_spdy
+from volcano.nodes.agent.portforward import ChannelForwarder, SpdyForwarder, Target, ports_of
+from volcano.nodes.agent.runtime import Process, Runtime
+from volcano.nodes.agent.streams_session import (
+    SUCCESS,
+    Channel,
+    Client,
+    Wish,
+    exit_status,
+    internal_error,
+    run_session,
+)
+from volcano.nodes.keeper.specs import Failure
+
+log = Log("streams")
+
+SPDY = "SPDY/3.1"
+PORT_FORWARD = "portforward.k8s.io"
+TUNNELLED = f"{SPDY}+{PORT_FORWARD}"
+PROTOCOL_HEADER = "x-stream-protocol-version"
+STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+TRUE = frozenset({"1", "t", "true"})
+
+
+class NotRunning(ApiError):
+    """A kubelet's answer about a container that has no process at present."""
+
+    code, reason = 500, "InternalError"
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One exec or attach: how to get hold of the process, and what to make of its end."""
+
+    begin: Callable[[], Awaitable[Process]]
+    wish: Wish
+    verdict: Callable[[int], Manifest]
+    clock: Clock
+
+    async def over_websocket(self, websocket: WebSocket) -> None:
+        client = channels.ChannelClient(websocket)
+        greeted = (
+            Channel.STDOUT if self.wish.stdout else Channel.STDERR if self.wish.stderr else Channel.ERROR
+        )
+        await client.greet(greeted)
+        await self._run(client)
+
+    async def over_spdy(self, connection: Connection) -> None:
+        client = streams_spdy.SpdyClient(connection, self.wish)
+        try:
+            if await client.ready():
+                await self._run(client)
+        finally:
+            await client.close()
+
+    async def _run(self, client: Client) -> None:
+        try:
+            try:
+                process = await self.begin()
+            except (Failure, OSError) as error:
+                await client.finish(internal_error(str(error)))
+                return
+            code = await run_session(process, client, self.wish, self.clock)
+            if code is not None:
+                await client.finish(self.verdict(code))
+        except ConnectionError as error:
+            log.info("the client of a stream has gone", error=error)
+
+
+@dataclass(frozen=True, slots=True)
+class PodStreams:
+    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods."""
+
+    runtime: Runtime
+    clock: Clock
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
+        if subresource == "portforward":
+            return self._port_forward(pod, request)
+        container = _running_container(pod, request.parameter("container"))
+        wish = _wish(request)
+        uid, runtime, verdict = uid_of(pod), self.runtime, exit_status
+        if subresource == "exec":
+            command = request.query.get("command") or []
+            if not command or not command[0]:
+                raise BadRequest("you must specify at least one command for the container")
+
+            async def begin() -> Process:
+                return await runtime.execute(
+                    uid,
+                    container["name"],
+                    command,
+                    stdin=wish.stdin,
+                    stdout=wish.stdout or wish.tty,
+                    stderr=wish.stderr,
+                    tty=wish.tty,
+                )
+        else:
+            verdict = _detached
+
+            async def begin() -> Process:
+                return await runtime.attach(uid, container["name"])
+
+        return _upgraded(request, _Session(begin, wish, verdict, self.clock))
+
+    def _port_forward(self, pod: Manifest, request: Request) -> Answer:
+        if (pod.get("status") or {}).get("phase") != "Running":
+            phase = (pod.get("status") or {}).get("phase", "Pending")
+            raise NotRunning(f"unable to forward port because pod is not running. Current status={phase}")
+        key = key_of(pod)
+        target = Target(self.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
+        if is_websocket(request):
+            offered = request.headers.get("sec-websocket-protocol", "")
+            if TUNNELLED in [name.strip() for name in offered.split(",")]:
+                return accept(request, SpdyForwarder(target, self.clock).tunnel, protocols=[TUNNELLED])
+            ports = ports_of(request.query.get("ports") or request.query.get("port") or [])
+            return accept(
+                request, ChannelForwarder(target, ports, self.clock).serve, protocols=channels.NAMES
+            )
+        return _spdy(request, (PORT_FORWARD,), SpdyForwarder(target, self.clock).serve)
+
+
+def _upgraded(request: Request, session: _Session) -> Answer:
+    if is_websocket(request):
+        return accept(request, session.over_websocket, protocols=channels.NAMES)
+    return _spdy(request, streams_spdy.NAMES, session.over_spdy)
+
+
+def _spdy(request: Request, known: tuple[str, ...], serve: Callable[[Connection], Awaitable[None]]) -> Answer:
+    """Switches to SPDY in the first of the client's protocols that is known here."""
+    if SPDY.lower() not in request.headers.get("upgrade", "").lower():
+        raise BadRequest("Upgrade request required")
+    offered = [name.strip() for name in request.headers.get(PROTOCOL_HEADER, "").split(",") if name.strip()]
+    chosen = next((name for name in offered if name in known), "")
+    if not chosen:
+        raise Forbidden(
+            "unable to upgrade: unable to negotiate protocol: "
+            f"client supports [{' '.join(offered)}], server accepts [{' '.join(known)}]"
+        )
+    return Upgrade(serve, {"Upgrade": SPDY, "X-Stream-Protocol-Version": chosen})
+
+
+def _wish(request: Request) -> Wish:
+    def asked(name: str) -> bool:
+        return request.parameter(name).lower() in TRUE
+
+    tty = asked("tty")
+    wish = Wish(asked("stdin"), asked("stdout"), asked("stderr") and not tty, tty)
+    if not (wish.stdin or wish.stdout or wish.stderr):
+        raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
+    return wish
+
+
+def _running_container(pod: Manifest, wanted: str) -> dict[str, Any]:
+    """The status of the container that is meant: the one named, or the first."""
+    name = wanted or pod["spec"]["containers"][0]["name"]
+    status = pod.get("status") or {}
+    for each in (s for field in STATUSES for s in status.get(field) or ()):
+        if each.get("name") == name and "running" in (each.get("state") or {}):
+            found: dict[str, Any] = each
+            return found
+    raise NotRunning(f'unable to upgrade connection: container not found ("{name}")')
+
+
+def _detached(code: int) -> Manifest:
+    """Whoever was attached hears of the container's exit code from its status."""
+    return SUCCESS
