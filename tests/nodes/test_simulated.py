@@ -152,6 +152,52 @@ async def test_a_restarted_process_carries_on_with_the_pods_it_finds() -> None:
         assert phases(await cluster.all(POD)) == ["Succeeded"]
 
 
+def asking(cpu: str, seconds: float, **resources: str) -> Manifest:
+    made = spec(f"sleep {seconds}")
+    made["containers"][0]["resources"] = {"requests": {"cpu": cpu}, "limits": {"cpu": cpu, **resources}}
+    return made
+
+
+async def test_a_pod_that_came_too_late_is_turned_away_by_its_node() -> None:
+    async with SmallCluster(nodes()) as cluster:
+        await cluster.create(POD, "a", spec=asking("3", 5))
+        await cluster.create(POD, "b", spec=asking("2", 5))
+        await cluster.pass_time(2)
+        late = (await cluster.get(POD, "b"))["status"]
+        assert (late["phase"], late["reason"]) == ("Failed", "OutOfcpu")
+        assert "requested: 2000, used: 3000, capacity: 4000" in late["message"]
+        await cluster.pass_time(5)
+        await cluster.create(POD, "c", spec=asking("4", 1))  # the first has ended: there is room again
+        await cluster.pass_time(3)
+        assert phases(await cluster.all(POD)) == ["Succeeded", "Failed", "Succeeded"]
+
+
+async def test_a_restarted_process_remembers_who_was_there_first_and_who_was_turned_away() -> None:
+    async with SmallCluster() as cluster:
+        first = cluster.start(nodes())
+        await cluster.rest()
+        await cluster.create(POD, "first", spec=asking("3", 100))
+        await cluster.pass_time(2)
+        await cluster.create(POD, "second", spec=asking("3", 100))
+        await cluster.pass_time(2)
+        first.cancel()
+        cluster.start(nodes())
+        await cluster.rest()
+        await cluster.pass_time(3)
+        found = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in await cluster.all(POD)}
+        assert found == {"first": "Running", "second": "Failed"}
+
+
+async def test_what_was_added_to_a_node_counts() -> None:
+    async with SmallCluster(nodes()) as cluster:
+        added = {"status": {"allocatable": {"example.com/dongle": "1"}}}
+        await cluster.client.patch(NODE, Key("", "node-0"), added, subresource="status")
+        for name in ("a", "b"):
+            await cluster.create(POD, name, spec=asking("1", 5, **{"example.com/dongle": "1"}))
+        await cluster.pass_time(2)
+        assert phases(await cluster.all(POD)) == ["Running", "Failed"]
+
+
 async def test_a_namesake_created_after_deletion_lives_its_own_life() -> None:
     async with SmallCluster(nodes()) as cluster:
         await cluster.create(POD, "p", spec=spec("sleep 100"))

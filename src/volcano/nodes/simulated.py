@@ -26,6 +26,7 @@ from volcano.nodes import lifecycle
 from volcano.nodes.agenda import Agenda
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.pools import SimulatedNode, node_conditions, node_manifest
+from volcano.nodes.room import Room, rejection
 
 STOP_DURATION = "volcano.sh/sim-stop-duration"
 RETRY = 1.0
@@ -42,6 +43,7 @@ class _PodState:
     memory: lifecycle.Memory
     stop_at: float = math.inf  # wall
     reported: Manifest | None = None
+    rejected: Manifest | None = None  # the status of a pod that there was no room for
 
 
 class SimulatedNodes:
@@ -66,6 +68,7 @@ class SimulatedNodes:
         self._unregistered = dict.fromkeys(self._nodes)
         self._pods: dict[Key, _PodState] = {}
         self._addresses: dict[str, set[int]] = {name: set() for name in self._nodes}
+        self._rooms = {name: Room(node.pool.resources) for name, node in self._nodes.items()}
         self._agenda = Agenda()
         self._ready: dict[object, None] = {}
         self._busy: dict[object, bool] = {}
@@ -91,6 +94,7 @@ class SimulatedNodes:
             if (condition_of(manifest, "Ready") or {}).get("status") != "True":
                 self._ready[("status", name)] = None  # it was given up for dead while nobody looked after it
         self._registered[name] = manifest
+        self._rooms[name].resize((manifest.get("status") or {}).get("allocatable") or {})
 
     def _see_pod(self, event_type: EventType, manifest: Manifest) -> None:
         key, name = key_of(manifest), manifest["spec"].get("nodeName", "")
@@ -114,6 +118,8 @@ class SimulatedNodes:
         node = self._nodes[name]
         self._pods[key] = _PodState(manifest, node, self._remember(manifest, node))
         self._ready[key] = None
+        if (manifest.get("status") or {}).get("startTime") and not _is_over(manifest):
+            self._rooms[name].keep(key, manifest)  # taken in before this process was started
 
     def _remember(self, pod: Manifest, node: SimulatedNode) -> lifecycle.Memory:
         taken = self._addresses[node.name]
@@ -132,6 +138,7 @@ class SimulatedNodes:
 
     def _release(self, key: Key) -> None:
         state = self._pods.pop(key)
+        self._rooms[state.node.name].release(key)
         self._addresses[state.node.name].discard(int(state.memory.address.rpartition(".")[2]))
 
     def step(self, now: Instant) -> list[Work]:
@@ -161,18 +168,30 @@ class SimulatedNodes:
         if state is None:
             return
         if not state.memory.accepted:
-            lifecycle.accept(state.manifest, state.memory, now)
+            self._accept(key, state, now)
         if is_deleting(state.manifest):
             self._finish(works, key, state, now)
             return
+        if _is_over(state.manifest):
+            return
         due = lifecycle.advance(state.manifest, state.memory, now)
-        status = lifecycle.status_of(state.manifest, state.memory, now)
+        status = state.rejected or lifecycle.status_of(state.manifest, state.memory, now)
         if _essence(status) != _essence(state.reported or state.manifest.get("status") or {}):
             state.reported = status
             self._submit(
                 works, key, [Patch(POD, key, {"status": status, "metadata": _only(state)}, "status")]
             )
         self._agenda.add(due - now.wall + now.monotonic, key)
+
+    def _accept(self, key: Key, state: _PodState, now: Instant) -> None:
+        """Takes a pod in, unless there is no room for it."""
+        lifecycle.accept(state.manifest, state.memory, now)
+        if (state.manifest.get("status") or {}).get("startTime") or state.memory.finished:
+            return
+        verdict = self._rooms[state.node.name].admit(key, state.manifest)
+        if verdict is not None:
+            state.memory.finished = True
+            state.rejected = rejection(verdict)
 
     def _finish(self, works: list[Work], key: Key, state: _PodState, now: Instant) -> None:
         """Stops a pod whose deletion was asked for: it ends by itself within its grace, or is killed."""
@@ -227,6 +246,8 @@ class SimulatedNodes:
             result = done.results[0]
             if uid_of(result) == uid_of(state.manifest) and version_of(result) > version_of(state.manifest):
                 state.manifest = result
+                if _is_over(result):
+                    self._rooms[state.node.name].release(key)
                 if is_deleting(result):
                     self._ready[key] = None
             state.reported = None  # the manifest says it now
@@ -260,6 +281,10 @@ def _essence(status: Manifest) -> object:
     conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
     parts = ("phase", "reason", "podIP", "hostIP", "containerStatuses", "initContainerStatuses")
     return conditions, [status.get(part) or None for part in parts]
+
+
+def _is_over(pod: Manifest) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _only(state: _PodState) -> Manifest:
