@@ -6,7 +6,7 @@ Read `NodeAgent.run` first. Deciding is in `life`, saying in `status`, doing in 
 import asyncio
 import os
 import zlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,16 +75,18 @@ class NodeAgent:
         *,
         hub: Hub | None = None,
         on_ready: Callable[[], None] | None = None,
+        on_open: Callable[[], Awaitable[None]] | None = None,
         volumes: Volumes | None = None,
         machine: Machine | None = None,
     ) -> None:
-        """`machine` is measured when none is given."""
+        """`on_open` comes between the runtime and the first pod; `machine` is measured when none is given."""
         self._settings = settings
         self._runtime = runtime
         self._client = client
         self._clock = clock
         self._hub = hub or Hub(client, clock)
         self._on_ready = on_ready
+        self._on_open = on_open
         self._volumes = volumes or Volumes(client, clock)
         self._machine = machine
         self._events = Events(client, clock)
@@ -105,6 +107,8 @@ class NodeAgent:
             machine = await asyncio.to_thread(measure, settings.directory, settings.fake_gpus)
         self._nodes = local_nodes(machine, settings)
         self._found = await self._runtime.open()
+        if self._on_open is not None:
+            await self._on_open()
         self._around = self._surroundings(machine)
         self._runtime.on_change(self._hear)
         heart = self._heart(machine)
