@@ -1,6 +1,7 @@
 """Claims: which volume of the cluster is behind one, and where on this host that is."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from volcano.kube.manifest import Manifest, annotations_of, controller_of, is_deleting, key_of, uid_of
@@ -8,6 +9,7 @@ from volcano.nodes.agent.references import References, claim_name
 from volcano.nodes.agent.volumes.hostpaths import provide
 from volcano.nodes.agent.volumes.payload import CannotMount
 
+_OVER = ("Succeeded", "Failed")
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 OURS = "volcano.sh/local"
 PROTECTION = "kubernetes.io/pvc-protection"
@@ -64,6 +66,19 @@ def path_of(persistent: Manifest) -> str:
 def is_ours(persistent: Manifest) -> bool:
     """Whether a volume is of the StorageClass of `volcano up`: its directory is ours to make and to remove."""
     return annotations_of(persistent).get(PROVISIONED_BY) == OURS
+
+
+def used_by(pods: Iterable[Manifest], persistent: Manifest) -> bool:
+    """Whether one of these pods has a volume and is not over."""
+    reference = persistent["spec"].get("claimRef") or {}
+    return any(
+        key_of(pod).namespace == reference.get("namespace")
+        and (pod.get("status") or {}).get("phase") not in _OVER
+        and any(
+            claim_name(pod, volume) == reference.get("name") for volume in pod["spec"].get("volumes") or ()
+        )
+        for pod in pods
+    )
 
 
 def _make_ours(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Deleted volumes of our own class: the directory goes first (unless it is to be retained), then the object."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from volcano.clock import Clock
@@ -12,7 +12,7 @@ from volcano.kube.kinds import PERSISTENT_VOLUME
 from volcano.kube.manifest import Manifest, is_deleting, key_of
 from volcano.kube.reconciler import Watch
 from volcano.log import Log
-from volcano.nodes.agent.volumes.claims import FINALIZER, is_ours
+from volcano.nodes.agent.volumes.claims import FINALIZER, is_ours, used_by
 from volcano.nodes.agent.volumes.store import remove_tree
 
 log = Log("volumes")
@@ -23,18 +23,18 @@ RETRY_SECONDS = 1.0
 class Reclaimer:
     """Follows PersistentVolumes for as long as `run` runs.
 
-    `directory` is where our volumes are: nothing outside it is ever removed. A volume that a pod here still uses
-    (`in_use`) waits until the pod is gone.
+    `directory` is where our volumes are: nothing outside it is ever removed. A volume that one of the `pods` here still
+    uses waits until that is over.
     """
 
     def __init__(
-        self, client: Client, hub: Hub, clock: Clock, directory: Path, in_use: Callable[[str], bool]
+        self, client: Client, hub: Hub, clock: Clock, directory: Path, pods: Callable[[], Iterable[Manifest]]
     ) -> None:
         self._client = client
         self._hub = hub
         self._clock = clock
         self._directory = directory
-        self._in_use = in_use
+        self._pods = pods
         self._leaving: dict[str, Manifest] = {}
         self._wake = asyncio.Event()
 
@@ -62,7 +62,7 @@ class Reclaimer:
             await self._wake.wait()
             self._wake.clear()
             for name, volume in list(self._leaving.items()):
-                if self._in_use(name) or not await self._let_go(volume):
+                if used_by(self._pods(), volume) or not await self._let_go(volume):
                     continue
                 self._leaving.pop(name, None)
             if self._leaving:

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import shutil
+import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from volcano.clock import Clock
@@ -58,11 +60,10 @@ class _Prepared:
     directory: Path
     facts: PodFacts
     volumes: Mapping[str, Volume]
-    persistent: frozenset[str] = field(default_factory=frozenset)  # names of PersistentVolumes
 
 
 class Volumes:
-    """Makes, refreshes and removes; knows who uses what. `prepare` again after a restart: it keeps what is there."""
+    """Makes, refreshes and removes. `prepare` again after a restart: it keeps what is there."""
 
     def __init__(self, client: Client, clock: Clock, *, ask_token: AskToken | None = None) -> None:
         """`ask_token` answers TokenRequests where the client cannot (in process, the API server's own)."""
@@ -76,16 +77,15 @@ class Volumes:
     ) -> Mapping[str, Volume]:
         """Makes every volume of a pod; `directory` is the pod's own. After a Failure (FailedMount), try again later."""
         volumes: dict[str, Volume] = {}
-        persistent: set[str] = set()
         for volume in pod["spec"].get("volumes") or ():
             name = volume["name"]
             try:
-                volumes[name] = await self._made(pod, volume, directory, references, facts, persistent)
+                volumes[name] = await self._made(pod, volume, directory, references, facts)
             except (CannotMount, ApiError, OSError) as error:
                 raise Failure(
                     FAILED_MOUNT, f'MountVolume.SetUp failed for volume "{name}" : {error}'
                 ) from None
-        self._prepared[uid_of(pod)] = _Prepared(directory, facts, volumes, frozenset(persistent))
+        self._prepared[uid_of(pod)] = _Prepared(directory, facts, volumes)
         return volumes
 
     async def refresh(self, pod: Manifest) -> list[str]:
@@ -128,10 +128,6 @@ class Volumes:
         """Where a pod's volumes are, by name: what `environment` wants for variables in files."""
         return {name: volume.path for name, volume in self.volumes_of(uid).items()}
 
-    def in_use(self, persistent: str) -> bool:
-        """Whether a pod here has a PersistentVolume."""
-        return any(persistent in prepared.persistent for prepared in self._prepared.values())
-
     async def remove(self, uid: str, directory: Path) -> None:
         """Removes what a pod had to itself; claims and paths of the host stay. Its containers are over by now."""
         await asyncio.to_thread(remove_tree, directory / VOLUMES)
@@ -145,7 +141,6 @@ class Volumes:
         directory: Path,
         references: References,
         facts: PodFacts,
-        persistent: set[str],
     ) -> Volume:
         kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
         if kind == "emptyDir":
@@ -157,9 +152,7 @@ class Volumes:
             provide(source["path"], source.get("type") or "")
             return Volume(volume["name"], source["path"])
         if kind in _CLAIMS:
-            behind = volume_behind(pod, volume, references)
-            persistent.add(key_of(behind).name)
-            return await self._claimed(pod, volume, behind)
+            return await self._claimed(pod, volume, volume_behind(pod, volume, references))
         raise CannotMount(
             f"volumes of kind {kind} are not supported on this node; those supported are {', '.join(_SUPPORTED)}"
         )
@@ -239,13 +232,20 @@ def remove_tree(path: Path) -> None:
     """Removes a directory and everything in it, also what was made unreadable; links are not followed."""
     if path.is_symlink() or not path.exists():
         return
-    path.chmod(0o700)
+    _open_up(str(path))
     for folder, names, _ in os.walk(path):
         for name in names:
-            below = os.path.join(folder, name)
-            if not os.path.islink(below):
-                os.chmod(below, 0o700)
-    shutil.rmtree(path)
+            _open_up(os.path.join(folder, name))
+    with suppress(FileNotFoundError):  # somebody else removes it as well
+        shutil.rmtree(path)
+
+
+def _open_up(path: str) -> None:
+    """Lets us into a directory of ours that somebody has closed."""
+    with suppress(OSError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(path, stat.S_IRWXU)
 
 
 def _empty(pod: Manifest, volume: Manifest, directory: Path) -> Volume:
