@@ -127,16 +127,18 @@ def jobs_and_what_is_beside_them(installation: Installation) -> None:
     installation.apply(*work.storage(), *work.foreign_objects(), work.hyper_node())
     installation.kubectl("label", "node", "node-0", "node-1", "rack=a")
     foreign = work.job("foreign", plugins={"svc": [], "ssh": []})
-    grows = work.job("grows", 2, runs=work.FOREVER, plugins={"svc": []})
+    grows = work.job("grows", 2, runs=work.FOREVER, plugins={"svc": [], "ssh": []})
     installation.apply(
         work.plugins_job(), foreign, grows, work.claims_job(), work.provisioned_job(), work.gated_job()
     )
     installation.apply(work.deployment())
     wait_job(installation, "grows", "Running")
     installation.kubectl("label", "node", "node-2", "rack=a")  # a HyperNode changes
-    for replicas in (3, 1):
-        change = json.dumps([{"op": "replace", "path": "/spec/tasks/0/replicas", "value": replicas}])
-        installation.kubectl("patch", "vcjob", "grows", "-n", work.NAMESPACE, "--type=json", "-p", change)
+    for replicas, needed in ((3, 2), (1, 1)):
+        wanted = {"/spec/tasks/0/replicas": replicas, "/spec/minAvailable": needed}
+        change = [{"op": "replace", "path": path, "value": value} for path, value in wanted.items()]
+        patch = ("--type=json", "-p", json.dumps(change))
+        installation.kubectl("patch", "vcjob", "grows", "-n", work.NAMESPACE, *patch)
         wait(installation, "vcjob", "grows", "-o", "jsonpath={.status.running}", shows=str(replicas))
     wait_job(installation, "claims", "Completed")
     wait_job(installation, "gated", "Completed")
@@ -191,7 +193,7 @@ def evictions(installation: Installation) -> None:
     wait_job(installation, "filler", "Running")
     wait(installation, "events", "--field-selector=reason=FailedScheduling", shows="filler")
     high = {"priorityClassName": "high"}
-    installation.apply(work.job("important", 2, cpu="1", runs=work.FOREVER, pod=high, **high))
+    installation.apply(work.job("important", 2, cpu="1", runs=work.FOREVER, pod=high, minAvailable=2, **high))
     wait_job(installation, "important", "Running")
     installation.apply(work.job("poor", 2, cpu="1", runs=work.FOREVER, queue="other"))
     wait_job(installation, "poor", "Running")

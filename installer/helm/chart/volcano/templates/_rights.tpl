@@ -73,5 +73,5 @@ roleRef:
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
   resourceNames: [{{ . }}]
-  verbs: [get, update]
+  verbs: [get, watch, update]
 {{- end }}

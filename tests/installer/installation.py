@@ -1,0 +1,126 @@
+"""An installation on a real cluster: Helm's release, and the programs of its Deployments run beside it.
+
+Simulated nodes run the Deployments' pods, which do nothing. What they would do is done by our programs as processes,
+started with the flags of the Deployments and with tokens of the Deployments' ServiceAccounts.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.installer.helm import NAMESPACE, Helm
+from tests.installer.rendered import DEPLOYMENTS, Rendered
+from tests.k8s.control_plane.cluster import RealCluster
+from tests.k8s.plain import until
+from tests.k8s.programs import ELECTION, Programs, free_port
+
+MODULES = {
+    "volcano-scheduler": "scheduler",
+    "volcano-controllers": "controllers",
+    "volcano-admission": "webhooks",
+}
+# Flag of a Deployment → the ConfigMap whose file it names.
+MOUNTED = {
+    "--scheduler-conf": "volcano-scheduler-configmap",
+    "--admission-conf": "volcano-admission-configmap",
+}
+# Flags that say where to listen, which only one process on a machine can do.
+PLACES = ("--healthz-address", "--listen-address", "--port")
+
+
+class Installation:
+    """A cluster with a release of the chart, and programs that work under its accounts."""
+
+    def __init__(self, cluster: RealCluster, directory: Path, programs: Programs) -> None:
+        self.cluster = cluster
+        self.directory = directory
+        self.programs = programs
+        self.helm = Helm(directory / "helm", cluster.kubeconfig)
+        self.webhook_port = free_port()
+
+    def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
+        done: subprocess.CompletedProcess[str] = self.programs.kubectl(*arguments, stdin=stdin)
+        assert not check or done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def get(self, *arguments: str) -> Any:
+        """Objects as kubectl has them, namespaced ones in the release's namespace."""
+        return json.loads(self.kubectl("get", *arguments, "-n", NAMESPACE, "-o", "json"))
+
+    def apply(self, *manifests: dict[str, Any]) -> None:
+        self.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+    def uids(self, *kinds: str) -> dict[str, str]:
+        """Who is who: `Kind/name` → uid, of the cluster and of all namespaces."""
+        found = json.loads(self.kubectl("get", ",".join(kinds), "-A", "-o", "json"))["items"]
+        return {f"{each['kind']}/{each['metadata']['name']}": each["metadata"]["uid"] for each in found}
+
+    def kubeconfig(self, account: str) -> Path:
+        """A kubeconfig with a token of a ServiceAccount."""
+        token = self.kubectl("-n", NAMESPACE, "create", "token", account, "--duration=1h").strip()
+        cluster = {"server": self.cluster.url, "certificate-authority": str(self.cluster.ca_file)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "c", "cluster": cluster}],
+            "users": [{"name": account, "user": {"token": token}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": account}}],
+            "current-context": "c",
+        }
+        path = self.directory / f"{account}.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def start(self, deployment: str, *more: str, replica: str = "") -> None:
+        """Starts a Deployment's program as a process: its flags, its account, its configuration."""
+        container = self.get("deployment", deployment)["spec"]["template"]["spec"]["containers"][0]
+        assert container["command"] == [DEPLOYMENTS[deployment]]
+        flags = [self._here(flag) for flag in container["args"] if flag.partition("=")[0] not in PLACES]
+        flags.append(f"--healthz-address=127.0.0.1:{free_port()}")
+        if deployment == "volcano-admission":
+            flags += [
+                "--listen-address=127.0.0.1",
+                f"--port={self.webhook_port}",
+                "--graceful-shutdown-time=1s",
+            ]
+        else:
+            flags += [f"--listen-address=127.0.0.1:{free_port()}", *ELECTION]
+        name = MODULES[deployment] + replica
+        self.programs.start(name, *flags, *more, kubeconfig=self.kubeconfig(deployment))
+
+    def _here(self, flag: str) -> str:
+        """A flag that names a mounted file, naming a copy of it."""
+        name, _, path = flag.partition("=")
+        if name not in MOUNTED:
+            return flag
+        copy = self.directory / Path(path).name
+        copy.write_text(self.get("configmap", MOUNTED[name])["data"][copy.name])
+        return f"{name}={copy}"
+
+    def start_all(self) -> None:
+        """Starts all three, and returns when the default queue is there: admission answers, the scheduler works."""
+        self.route_webhooks()
+        for deployment in DEPLOYMENTS:
+            self.start(deployment)
+        until(
+            lambda: self.programs.kubectl("get", "queue", "default").returncode == 0, 60.0, self.programs.logs
+        )
+
+    def route_webhooks(self) -> None:
+        """Leads the API server's calls to our process: nothing here carries traffic to a Service's address.
+
+        Written in Helm's name, so that Helm's next upgrade does not meet a stranger's fields.
+        """
+        release = Rendered.of(self.helm.run("get", "manifest", "volcano", "-n", NAMESPACE).stdout)
+        service = release.one("Service", "volcano-admission-service")
+        service["spec"] = {"type": "ExternalName", "externalName": "localhost"}
+        kinds = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        configurations = [found for kind in kinds for found in release.all(kind)]
+        for configuration in configurations:
+            configuration["webhooks"][0]["clientConfig"]["service"]["port"] = self.webhook_port
+        written = yaml.safe_dump_all([service, *configurations])
+        manager = ("--server-side", "--field-manager=helm", "--force-conflicts")
+        self.kubectl("apply", *manager, "-f", "-", stdin=written)

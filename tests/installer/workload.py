@@ -1,0 +1,152 @@
+"""A day's work: manifests that together make the programs do everything they do."""
+
+from typing import Any
+
+Object = dict[str, Any]
+NAMESPACE = "work"
+FOREVER = "600s"
+GATE = "scheduling.volcano.sh/queue-allocation-gate"
+
+
+def named(kind: str, api_version: str, name: str, *, namespace: str = NAMESPACE, **content: Any) -> Object:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+def pod_template(cpu: str = "100m", runs: str = "1s", **spec: Any) -> Object:
+    """A pod that runs for a time on a simulated node."""
+    notes = {"volcano.sh/sim-duration": runs, "volcano.sh/preemptable": "true", **spec.pop("notes", {})}
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "metadata": {"annotations": notes, "labels": spec.pop("labels", {})},
+        "spec": {"restartPolicy": "Never", "containers": [container], **spec},
+    }
+
+
+def job(
+    name: str,
+    replicas: int = 2,
+    *,
+    cpu: str = "100m",
+    runs: str = "1s",
+    pod: Object | None = None,
+    **spec: Any,
+) -> Object:
+    task = {
+        "name": "worker",
+        "replicas": replicas,
+        "minAvailable": 1,
+        "template": pod_template(cpu, runs, **(pod or {})),
+    }
+    return named("Job", "batch.volcano.sh/v1alpha1", name, spec={"minAvailable": 1, "tasks": [task]} | spec)
+
+
+def queue(name: str, **spec: Any) -> Object:
+    return named("Queue", "scheduling.volcano.sh/v1beta1", name, namespace="", spec={"weight": 1} | spec)
+
+
+def plugins_job() -> Object:
+    """A gang that has everything plugins put beside it."""
+    tasks = [
+        {"name": "master", "replicas": 1, "template": pod_template()},
+        {"name": "worker", "replicas": 2, "template": pod_template()},
+    ]
+    plugins = {
+        "env": [],
+        "svc": [],
+        "ssh": [],
+        "pytorch": ["--master=master", "--worker=worker", "--port=23456"],
+    }
+    spec = {"minAvailable": 3, "tasks": tasks, "plugins": plugins, "ttlSecondsAfterFinished": 1}
+    return named("Job", "batch.volcano.sh/v1alpha1", "gang", spec=spec)
+
+
+def foreign_objects() -> list[Object]:
+    """Objects of somebody else's under the names that the job `foreign` would use."""
+    return [
+        named("Service", "v1", "foreign", spec={"ports": [{"port": 1}]}),
+        named("ConfigMap", "v1", "foreign-svc", data={"mine": "yes"}),
+        named("Secret", "v1", "foreign-ssh", stringData={"mine": "yes"}),
+        named("NetworkPolicy", "networking.k8s.io/v1", "foreign", spec={"podSelector": {}}),
+    ]
+
+
+def claims_job() -> Object:
+    """A job that has a claim made, which is bound to a volume where its pod goes."""
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    volumes = [{"mountPath": "/data", "volumeClaim": claim}]
+    return job("claims", 1, volumes=volumes)
+
+
+def storage() -> list[Object]:
+    """A class whose volumes are bound late, one volume of it, and a class whose volumes would be provisioned."""
+    late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    made = {"provisioner": "made.example/x", "volumeBindingMode": "WaitForFirstConsumer"}
+    volume = {
+        "capacity": {"storage": "5Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "late",
+        "hostPath": {"path": "/data"},
+    }
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "made",
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return [
+        named("StorageClass", "storage.k8s.io/v1", "late", namespace="", **late),
+        named("StorageClass", "storage.k8s.io/v1", "made", namespace="", **made),
+        named("PersistentVolume", "v1", "volume", namespace="", spec=volume),
+        named("PersistentVolumeClaim", "v1", "provisioned", spec=claim),
+    ]
+
+
+def provisioned_job() -> Object:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "provisioned"}}]
+    return job("provisioned", 1, pod={"volumes": volumes})
+
+
+def deployment(replicas: int = 2) -> Object:
+    """A workload that is not ours and asks for our scheduler."""
+    template = pod_template(runs=FOREVER, labels={"app": "web"}, schedulerName="volcano")
+    template["spec"]["restartPolicy"] = "Always"
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    return named("Deployment", "apps/v1", "web", spec=spec)
+
+
+def gated_job() -> Object:
+    return job("gated", 1, pod={"notes": {GATE: "true"}})
+
+
+def flow() -> list[Object]:
+    template = job("unused")["spec"]
+    templates = [
+        named("JobTemplate", "flow.volcano.sh/v1alpha1", name, spec=template) for name in ("first", "second")
+    ]
+    steps = [{"name": "first"}, {"name": "second", "dependsOn": {"targets": ["first"]}}]
+    spec = {"flows": steps, "jobRetainPolicy": "delete"}
+    return [*templates, named("JobFlow", "flow.volcano.sh/v1alpha1", "flow", spec=spec)]
+
+
+def cron_job() -> Object:
+    spec = {
+        "schedule": "* * * * *",
+        "concurrencyPolicy": "Allow",
+        "successfulJobsHistoryLimit": 0,
+        "jobTemplate": {"spec": job("unused")["spec"]},
+    }
+    return named("CronJob", "batch.volcano.sh/v1alpha1", "cron", spec=spec)
+
+
+def hyper_node() -> Object:
+    members = [{"type": "Node", "selector": {"exactMatch": {"name": "node-0"}}}]
+    spec = {"tier": 1, "members": members}
+    return named("HyperNode", "topology.volcano.sh/v1alpha1", "by-hand", namespace="", spec=spec)
+
+
+def priority(name: str, value: int) -> Object:
+    return named("PriorityClass", "scheduling.k8s.io/v1", name, namespace="", value=value)
