@@ -1,4 +1,4 @@
-"""One keeper for all of these tests, so that each begins by finding it; those that end a keeper have one of their own."""
+"""One keeper for all these tests, so that each begins by finding it; those that end a keeper have one of their own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

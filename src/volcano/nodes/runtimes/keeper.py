@@ -44,8 +44,11 @@ class KeeperRuntime:
 
     With `lifeline` the keeper and its pods end with this process, however it ends. Without, they run on and the next
     KeeperRuntime of the same directory finds them. A keeper that dies is started again: its containers are told of as
-    ended, and their sandboxes are made anew when something is started in them.
+    ended, and their sandboxes are made anew when something is started in them. A keeper that is found but speaks
+    another version, or is of another mode, is ended with its pods; what became of those is remembered.
     """
+
+    version = wire.VERSION
 
     def __init__(
         self,
@@ -280,7 +283,7 @@ class KeeperRuntime:
             return None
         try:
             hello, _ = await line.ask("hello")
-            if (hello["version"], hello["mode"]) == (wire.VERSION, self._mode) and not self._launch.lifeline:
+            if (hello["version"], hello["mode"]) == (self.version, self._mode) and not self._launch.lifeline:
                 return line
             _log.warning("ending a keeper that does not fit", version=hello["version"], mode=hello["mode"])
             await line.ask("shutdown", keep_records=True)
