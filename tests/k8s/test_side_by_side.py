@@ -1,0 +1,93 @@
+"""kube-scheduler beside us on the same small nodes: each places only its own pods, and no node is over-allocated."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from tests.k8s import invariants
+from tests.k8s.control_plane.cluster import RealCluster
+from tests.k8s.load import job, task
+from tests.k8s.plain import JOBS, PODS, History, Object, until
+from tests.k8s.programs import ELECTION, Programs, programs_on
+
+pytestmark = pytest.mark.k8s
+
+NAMESPACE = "mixed"
+GANGS, FOREIGN = 16, 60
+PLACES = {"volcano": "vc-scheduler", "default-scheduler": "kube-scheduler"}
+
+
+@pytest.fixture(scope="module")
+def programs(
+    whole_control_plane: RealCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Programs]:
+    with programs_on(whole_control_plane, tmp_path_factory) as running:
+        running.prepare(NAMESPACE)
+        running.start("controllers", *ELECTION)
+        running.start("scheduler", *ELECTION)
+        running.start_webhook()
+        running.start_nodes()
+        running.wait_ready()
+        yield running
+
+
+def foreign(number: int) -> Object:
+    """A pod for kube-scheduler."""
+    spec = task("x", 1, seconds=1.0)["template"]["spec"]
+    return {"metadata": {"name": f"foreign-{number}"}, "spec": spec}
+
+
+def binders(cluster: RealCluster) -> dict[str, str]:
+    """Who bound each pod, by the server's audit log."""
+    found = {}
+    for line in (cluster.directory / "audit.log").read_text().splitlines():
+        event = json.loads(line)
+        about = event.get("objectRef") or {}
+        if about.get("subresource") == "binding" and event["responseStatus"]["code"] == 201:
+            found[f"{about['namespace']}/{about['name']}"] = event["userAgent"].partition("/")[0]
+    return found
+
+
+def test_each_scheduler_places_its_own_pods_and_no_node_holds_too_much(programs: Programs) -> None:
+    history = History(programs.api)
+    restart = [{"event": "PodFailed", "action": "RestartJob"}]
+    for number in range(max(GANGS, FOREIGN)):
+        if number < GANGS:
+            gang = job(f"gang-{number}", 5, policies=restart, maxRetry=50)
+            programs.api.create(JOBS.format(NAMESPACE), gang)
+        if number < FOREIGN:
+            programs.api.create(PODS.format(NAMESPACE), foreign(number))
+    until(
+        lambda: _unfinished(programs) == [],
+        90.0,
+        lambda: "\n".join([*_unfinished(programs), programs.logs()]),
+    )
+    events = history.caught_up()
+    history.stop()
+    nodes = programs.api.items("/api/v1/nodes")
+    assert invariants.bound_twice(events) == []
+    assert invariants.over_allocated(events, nodes, accepted=True) == []
+    bound_by = binders(programs.cluster)
+    wanted = {
+        f"{pod['metadata']['namespace']}/{pod['metadata']['name']}": PLACES[pod["spec"]["schedulerName"]]
+        for _, pod in events
+        if pod["spec"].get("nodeName")
+    }
+    assert {name: bound_by[name] for name in wanted} == wanted
+    assert Counter(wanted.values())["kube-scheduler"] == FOREIGN
+
+
+def _unfinished(programs: Programs) -> list[str]:
+    """Gangs that are not completed and foreign pods that are not over."""
+    jobs = programs.api.items(JOBS.format(NAMESPACE))
+    pods = programs.api.items(PODS.format(NAMESPACE))
+    return [
+        *(
+            j["metadata"]["name"]
+            for j in jobs
+            if j.get("status", {}).get("state", {}).get("phase") != "Completed"
+        ),
+        *(p["metadata"]["name"] for p in pods if p["status"]["phase"] not in invariants.TERMINAL),
+    ]
