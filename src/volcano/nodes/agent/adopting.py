@@ -52,8 +52,17 @@ def adopted(
         if name in containers:
             record.runs[name] = _live(Run(), state)
     if sandbox is None and record.phase not in TERMINAL:
-        record.runs = {name: _without_sandbox(containers[name], run) for name, run in record.runs.items()}
+        lose_sandbox(containers, record)
     return record
+
+
+def lose_sandbox(containers: Containers, record: Record) -> None:
+    """The pod begins again in a new sandbox: with its init containers, unless it is not to be restarted at all."""
+    record.prepared = False
+    for name, run in record.runs.items():
+        again = containers[name].role is Role.INIT and containers[name].policy != "Never"
+        restart = run.restart or (again and run.ended is not None)
+        record.runs[name] = replace(run, initialized=False, restart=restart)
 
 
 def _latest(found: Iterable[ContainerState]) -> dict[str, ContainerState]:
@@ -130,9 +139,3 @@ def _ended(terminated: Mapping[str, Any] | None, attempt: int) -> Ended | None:
         parse_timestamp(terminated["startedAt"]) if terminated.get("startedAt") else 0.0,
         parse_timestamp(terminated["finishedAt"]) if terminated.get("finishedAt") else 0.0,
     )
-
-
-def _without_sandbox(container: Container, run: Run) -> Run:
-    """The pod begins again in a new sandbox: init containers too, unless it is not to be restarted at all."""
-    again = container.role is Role.INIT and container.policy != "Never"
-    return replace(run, initialized=False, restart=run.restart or (again and run.ended is not None))

@@ -6,6 +6,7 @@ Read `NodeAgent.run` first. Deciding is in `life`, saying in `status`, doing in 
 import asyncio
 import os
 import zlib
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ from volcano.nodes.keeper.specs import ContainerState, Failure
 
 log = Log("agent")
 
+MOST_UNHEARD = 1000
 WATCH = Watch(POD, fields="spec.nodeName!=")
 
 
@@ -94,6 +96,7 @@ class NodeAgent:
         self._around: Surroundings
         self._workers: dict[str, PodWorker] = {}
         self._found = Found()
+        self._unheard: deque[ContainerState] = deque(maxlen=MOST_UNHEARD)  # ends of pods not seen yet
         self._agenda = Agenda()
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -106,11 +109,11 @@ class NodeAgent:
         if machine is None:
             machine = await asyncio.to_thread(measure, settings.directory, settings.fake_gpus)
         self._nodes = local_nodes(machine, settings)
+        self._runtime.on_change(self._hear)
         self._found = await self._runtime.open()
         if self._on_open is not None:
             await self._on_open()
         self._around = self._surroundings(machine)
-        self._runtime.on_change(self._hear)
         heart = self._heart(machine)
         await heart.register()
         async with AsyncExitStack() as stack:
@@ -200,15 +203,19 @@ class NodeAgent:
 
     def _hear(self, state: ContainerState) -> None:
         worker = self._workers.get(state.pod)
-        if worker is not None and not state.running:
+        if state.running:
+            return
+        if worker is not None:
             worker.hear(state)
+        else:
+            self._unheard.append(state)
 
     def _take(self, pod: Manifest) -> None:
         """A pod that is new to us, though perhaps not to this host."""
         uid, now = uid_of(pod), self._clock.now().wall
         node = pod["spec"]["nodeName"]
         sandbox = next((sandbox for sandbox in self._found.sandboxes if sandbox.uid == uid), None)
-        states = [state for state in self._found.containers if state.pod == uid]
+        states = [state for state in (*self._found.containers, *self._unheard) if state.pod == uid]
         remembered = load(self._settings.pod_directory(uid))
         record = adopted(pod, containers_of(pod), sandbox, states, remembered, now)
         if record.prepared and pod["spec"].get("hostNetwork"):
@@ -256,6 +263,7 @@ class NodeAgent:
             if directory.name not in known:
                 self._spawn(asyncio.to_thread(remove_tree, directory), f"removal of {directory.name}")
         self._found = Found()
+        self._unheard.clear()
 
     async def _clear(self, uid: str) -> None:
         await self._runtime.remove_sandbox(uid)

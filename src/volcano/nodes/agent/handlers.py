@@ -10,7 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from volcano.nodes.agent.grpchealth import BadHealth, health
 from volcano.nodes.agent.requests import BadAnswer, open_stream, request
-from volcano.nodes.agent.runtime import Process, Runtime
+from volcano.nodes.agent.runtime import Runtime
 from volcano.nodes.keeper.specs import Failure
 
 MOST_OUTPUT = 10 * 1024
@@ -36,41 +36,53 @@ async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[
         process = await runtime.execute(pod, container, command)
     except (Failure, OSError) as error:
         return Outcome(None, str(error))
+    collected = [_Output(fd) for fd in (process.stdout, process.stderr) if fd is not None]
     try:
-        code, output = await asyncio.gather(process.wait(), _output(process))
+        code = await process.wait()
+        text = b"".join(output.finish() for output in collected)
     finally:
+        for output in collected:
+            output.finish()
         process.close()
-    return Outcome(code == 0, output)
+    return Outcome(code == 0, text[:MOST_OUTPUT].decode(errors="replace"))
 
 
-async def _output(process: Process) -> str:
-    """What a process writes, as far as it is worth telling; read to the end, so that it never waits for us."""
-    pieces = await asyncio.gather(*(_read(fd) for fd in (process.stdout, process.stderr) if fd is not None))
-    return b"".join(pieces)[:MOST_OUTPUT].decode(errors="replace")
+class _Output:
+    """Reads what a process writes, so that it never waits for us, and keeps as much as is worth telling.
 
+    A child that the process left behind may hold the other end for ever: what was written by the end is enough.
+    """
 
-async def _read(fd: int) -> bytes:
-    loop, kept = asyncio.get_running_loop(), bytearray()
-    over: asyncio.Future[None] = loop.create_future()
-    os.set_blocking(fd, False)
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._kept = bytearray()
+        self._open = True
+        os.set_blocking(fd, False)
+        asyncio.get_running_loop().add_reader(fd, self._read)
 
-    def readable() -> None:
+    def finish(self) -> bytes:
+        while self._open and self._read():
+            pass
+        self._let_go()
+        return bytes(self._kept)
+
+    def _read(self) -> bool:
+        """Whether there was something."""
         try:
-            piece = os.read(fd, 65536)
+            piece = os.read(self._fd, 65536)
         except BlockingIOError:
-            return
+            return False
         except OSError:  # a terminal says so when its other end is closed
             piece = b""
-        kept.extend(piece[: max(MOST_OUTPUT - len(kept), 0)])
-        if not piece and not over.done():
-            over.set_result(None)
+        self._kept += piece[: max(MOST_OUTPUT - len(self._kept), 0)]
+        if not piece:
+            self._let_go()
+        return bool(piece)
 
-    loop.add_reader(fd, readable)
-    try:
-        await over
-    finally:
-        loop.remove_reader(fd)
-    return bytes(kept)
+    def _let_go(self) -> None:
+        if self._open:
+            self._open = False
+            asyncio.get_running_loop().remove_reader(self._fd)
 
 
 async def http_get(

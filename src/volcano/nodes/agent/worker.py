@@ -15,6 +15,7 @@ from volcano.kube.manifest import Manifest, is_deleting, uid_of, version_of
 from volcano.log import Log
 from volcano.nodes.agent import containers as state
 from volcano.nodes.agent import life, probes
+from volcano.nodes.agent.adopting import LOST, LOST_MESSAGE, lose_sandbox
 from volcano.nodes.agent.containers import Container, Ended, Run, Stopping, Waiting, containers_of
 from volcano.nodes.agent.handlers import Outcome
 from volcano.nodes.agent.hooks import run_hook
@@ -31,7 +32,8 @@ log = Log("agent")
 MOST_ROUNDS = 64  # decisions of one moment; a pod has no more to do at once
 CREATE_AGAIN = 10.0  # seconds
 MOUNT_AGAIN, LONGEST_MOUNT_AGAIN = 0.5, 122.0
-# Failures after which a container counts as started and over; before these it was never created.
+# Failures before a container is there, and such after which it counts as started and over.
+CREATE_FAILURES = frozenset(("CreateContainerConfigError", "CreateContainerError"))
 START_FAILURES = frozenset(("ContainerCannotRun", "RunContainerError", "StartError"))
 
 
@@ -70,6 +72,8 @@ class PodWorker:
             self._early[end.name] = end
         elif run.running and run.attempt == end.attempt:
             self._end(end)
+            if end.reason == LOST:
+                lose_sandbox(self.containers, self.record)
             self.look()
 
     async def vanish(self) -> None:
@@ -233,8 +237,7 @@ class PodWorker:
             await self._post_start(container, attempt, hook)
 
     def _not_started(self, container: Container, attempt: int, error: Exception) -> None:
-        reason = error.reason if isinstance(error, Failure) else "CreateContainerError"
-        text = str(error)
+        reason, text = error.reason if isinstance(error, Failure) else "", str(error)
         self._warn(container, "Failed", f"Error: {text}")
         run = self.record.run(container.name)
         self._early.pop(container.name, None)
@@ -244,7 +247,8 @@ class PodWorker:
             self._change(container.name, state.ended(run, how))
             self._remember()
         else:
-            again = Waiting(reason, text, self._now() + CREATE_AGAIN)
+            known = reason if reason in CREATE_FAILURES else "CreateContainerError"
+            again = Waiting(known, text, self._now() + CREATE_AGAIN)
             self._change(container.name, state.not_created(run, again))
 
     async def _post_start(self, container: Container, attempt: int, handler: Manifest) -> None:
@@ -306,6 +310,8 @@ class PodWorker:
             settings.log_path(self.uid, end.name, end.attempt),
             failed=end.exit_code != 0,
         )
+        if end.reason == LOST:
+            words = words or LOST_MESSAGE
         reason = end.reason or ("Completed" if end.exit_code == 0 else "Error")
         how = Ended(end.attempt, end.exit_code, reason, words, end.started, end.finished)
         run = state.ended(self.record.run(end.name), how)
