@@ -1,5 +1,6 @@
 """From a fork to the program: what a child does in its new namespaces before it executes the container's command."""
 
+import contextlib
 import errno
 import fcntl
 import gc
@@ -68,67 +69,74 @@ class Surroundings:
             syscalls.setns(descriptor, kind)
 
 
-def container(surroundings: Surroundings, files: Root, program: Program) -> Callable[[int], NoReturn]:
-    """The work of a container's first process."""
+def run(
+    around: Surroundings, files: Root | None, program: Program, flags: int, *, for_parent: bool = False
+) -> int:
+    """Forks into new namespaces; returns the child's pid once it has executed its program, in a root of its own.
+
+    `for_parent` makes it a child of our parent, who is to wait for it.
+    """
 
     def work(report: int) -> NoReturn:
-        surroundings.enter()
-        _build(files, program.security)
-        become(program, report)
+        around.enter()
+        _become(files, program, report)
 
-    return work
+    return fork(flags, work, for_parent=for_parent)
 
 
-def run(flags: int, work: Callable[[int], NoReturn]) -> int:
-    """Forks into new namespaces and has the child do `work`; returns its pid once it has executed its program."""
-    read, write = os.pipe()
+def run_inside(
+    around: Surroundings, files: Root | None, program: Program, flags: int = 0, *, for_parent: bool = False
+) -> int:
+    """The same for a pid namespace that exists: a first child enters it, and forks a second in its parent's name."""
+    tell_read, tell_write = os.pipe()
+
+    def enter(report: int) -> NoReturn:
+        os.close(tell_read)
+        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # those who are inside already must not look into us
+        around.enter()
+        pid = syscalls.clone(flags | syscalls.CLONE_PARENT | signal.SIGCHLD)
+        if pid == 0:
+            os.close(tell_write)
+            _do(lambda report: _become(files, program, report), report)
+        os.write(tell_write, str(pid).encode())
+        os._exit(0)
+
     try:
-        pid = syscalls.clone(flags | signal.SIGCHLD)
+        _reap(fork(0, enter, for_parent=for_parent, closing=tell_write))
+        return int(os.read(tell_read, 32))
+    except Failure:
+        told = os.read(tell_read, 32)
+        if told:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(told), signal.SIGKILL)
+            _reap(int(told))
+        raise
+    finally:
+        os.close(tell_read)
+
+
+def fork(
+    flags: int, work: Callable[[int], NoReturn], *, for_parent: bool = False, closing: int | None = None
+) -> int:
+    """The pid of a child that does `work`, once it has executed a program or closed the pipe that it is given."""
+    read, write = os.pipe()
+    whose = syscalls.CLONE_PARENT if for_parent else 0
+    try:
+        pid = syscalls.clone(flags | whose | signal.SIGCHLD)
         if pid == 0:
             os.close(read)
             _do(work, write)
     except OSError as error:
         os.close(read)
-        os.close(write)
         raise Failure("RunContainerError", f"cannot fork: {error.strerror}") from error
-    os.close(write)
+    finally:
+        os.close(write)
+        if closing is not None:
+            os.close(closing)
     try:
         _await_program(read, pid)
     finally:
         os.close(read)
-    return pid
-
-
-def run_inside(surroundings: Surroundings, work: Callable[[int], NoReturn], flags: int = 0) -> int:
-    """The same for a pid namespace that exists: a first child enters it, and forks a second in its parent's name."""
-    read, write = os.pipe()
-    tell_read, tell_write = os.pipe()
-
-    def enter(report: int) -> NoReturn:
-        os.close(read)
-        os.close(tell_read)
-        syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)  # those who are inside already must not look into us
-        surroundings.enter()
-        pid = syscalls.clone(flags | syscalls.CLONE_PARENT | signal.SIGCHLD)
-        if pid == 0:
-            os.close(tell_write)
-            _do(work, report)
-        os.write(tell_write, str(pid).encode())
-        os._exit(0)
-
-    between = syscalls.clone(signal.SIGCHLD)
-    if between == 0:
-        _do(enter, write)
-    os.close(write)
-    os.close(tell_write)
-    try:
-        told = os.read(tell_read, 32)
-        os.waitpid(between, 0)
-        pid = int(told) if told else 0
-        _await_program(read, pid)
-    finally:
-        os.close(read)
-        os.close(tell_read)
     return pid
 
 
@@ -144,8 +152,10 @@ def pause(report: int) -> NoReturn:
         signal.pause()
 
 
-def become(program: Program, report: int) -> NoReturn:
-    """Descriptors, user, capabilities; then the program itself, or a Failure."""
+def _become(files: Root | None, program: Program, report: int) -> NoReturn:
+    """A root where there is none yet; descriptors, user, capabilities; then the program itself, or a Failure."""
+    if files is not None:
+        _build(files, program.security)
     _take_stdio(program.stdio)
     _make_working_directory(program.working_directory)
     _become_user(program)
@@ -194,10 +204,14 @@ def _await_program(report: int, pid: int) -> None:
             break
         said += part
     if said:
-        if pid:
-            os.waitpid(pid, 0)
+        _reap(pid)
         told = json.loads(said)
         raise Failure(told["reason"], told["message"])
+
+
+def _reap(pid: int) -> None:
+    with contextlib.suppress(ChildProcessError):  # our parent's
+        os.waitpid(pid, 0)
 
 
 def _build(files: Root, security: Security) -> None:

@@ -16,6 +16,7 @@ from volcano.nodes.keeper.isolation import (
     launch,
     netlink,
     network,
+    outpost,
     processes,
     programs,
     root,
@@ -47,7 +48,7 @@ class Sandbox:
     pid_namespace: int = -1
     trees: dict[int, int | None] = field(
         default_factory=dict
-    )  # first process: mount namespace; of shared pids only
+    )  # first process: its mounts, where pids are shared
 
     @property
     def own_pids(self) -> bool:
@@ -72,6 +73,8 @@ class Namespaces:
         self._host = {kind: _namespace(name) for kind, name in _FILES.items()}
         self._users = entering.enter(self._mode)
         trees.sweep(self._directory, self._place)
+        # Who has left the host's network for a user namespace's can only come back in a process that never left.
+        self._outpost = outpost.Outpost() if self._users.user_namespace else None
         entering.enter_network()
         self._hub = network.Hub()
         self._hub.build()
@@ -101,7 +104,7 @@ class Namespaces:
             limits = cgroups.Limits(spec.cpu_request, spec.cpu_limit, spec.memory_limit, spec.pids_limit)
             self._groups.create(spec.uid, limits, leaf=False)
             if spec.share_pid:
-                sandbox.first = launch.run(syscalls.CLONE_NEWPID, launch.pause)
+                sandbox.first = launch.fork(syscalls.CLONE_NEWPID, launch.pause)
                 sandbox.pid_namespace = _namespace("pid", sandbox.first)
         except OSError as error:
             self.remove(sandbox)
@@ -148,8 +151,7 @@ class Namespaces:
             except OSError as error:
                 message = f"cannot exec in container {spec.name!r}: it is not running"
                 raise Failure("ContainerNotRunning", message) from error
-            surroundings = launch.Surroundings(joined, namespaces)
-            return launch.run_inside(surroundings, lambda report: launch.become(program, report))
+            return self._launch(own, launch.Surroundings(joined, namespaces), None, program, 0, inside=True)
 
     def open_terminal(self, sandbox: AnySandbox, pid: int) -> tuple[int, int]:
         """Before its first process (pid 0) the terminals are the pod's, and `start` shows them to the container."""
@@ -165,15 +167,16 @@ class Namespaces:
 
     def signal(self, sandbox: AnySandbox, pid: int, number: int) -> None:
         own = self._own_sandbox(sandbox)
-        if number == signal.SIGKILL and not own.own_pids:
+        if number == signal.SIGKILL:
             self._kill_tree(own, pid)
         _kill(pid, number)
 
     def finish(self, sandbox: AnySandbox, spec: ContainerSpec, pid: int) -> bool:
         own = self._own_sandbox(sandbox)
         group = f"{spec.pod}/{spec.name}"
-        self._kill_tree(own, pid)
-        own.trees.pop(pid, None)
+        if pid in own.trees:
+            self._kill_tree(own, pid)
+            del own.trees[pid]
         killed = self._groups.killed_for_memory(group)
         self._clean(own, spec)
         return killed
@@ -200,6 +203,8 @@ class Namespaces:
         if sandbox is None:
             return socket.socket(family, kind)
         own = self._own_sandbox(sandbox)
+        if self._outpost is not None and own.spec.host_network:
+            return self._outpost.open_socket(family, kind)
         network.enter(own.namespaces.get(_NET, self._host[_NET]))
         try:
             return socket.socket(family, kind)
@@ -214,6 +219,8 @@ class Namespaces:
         for sandbox in list(self._sandboxes):
             self.remove(sandbox)
         self._groups.close()
+        if self._outpost is not None:
+            self._outpost.close()
         self._hub.close()
         for descriptor in (*self._host.values(), *self._own.values()):
             os.close(descriptor)
@@ -315,21 +322,37 @@ class Namespaces:
     def _run(
         self, sandbox: Sandbox, around: launch.Surroundings, files: launch.Root, program: launch.Program
     ) -> int:
+        flags = syscalls.CLONE_NEWNS
         if sandbox.spec.share_pid:
             shared = (*around.namespaces, (sandbox.pid_namespace, syscalls.CLONE_NEWPID))
-            inside = dataclasses.replace(around, namespaces=shared)
-            here = launch.Surroundings((), ())
-            pid = launch.run_inside(inside, launch.container(here, files, program), syscalls.CLONE_NEWNS)
-        else:
-            own = 0 if sandbox.spec.host_pid else syscalls.CLONE_NEWPID
-            pid = launch.run(own | syscalls.CLONE_NEWNS, launch.container(around, files, program))
-        if not sandbox.own_pids:
-            sandbox.trees[pid] = processes.mounts_of(pid)
+            around = dataclasses.replace(around, namespaces=shared)
+        elif not sandbox.spec.host_pid:
+            flags |= syscalls.CLONE_NEWPID
+        pid = self._launch(sandbox, around, files, program, flags, inside=sandbox.spec.share_pid)
+        sandbox.trees[pid] = None if sandbox.own_pids else processes.mounts_of(pid)
         return pid
 
+    def _launch(
+        self,
+        sandbox: Sandbox,
+        around: launch.Surroundings,
+        files: launch.Root | None,
+        program: launch.Program,
+        flags: int,
+        *,
+        inside: bool,
+    ) -> int:
+        if self._outpost is not None and sandbox.spec.host_network:
+            return self._outpost.start(around, files, program, flags, inside=inside)
+        return (launch.run_inside if inside else launch.run)(around, files, program, flags)
+
     def _kill_tree(self, sandbox: Sandbox, pid: int) -> None:
-        """Where containers share pids: whoever has the container's mounts belongs to it."""
-        for process in processes.with_mounts(sandbox.trees.get(pid)):
+        """What the kernel does not end by itself with a first process: containers that share pids, and executions."""
+        if pid not in sandbox.trees:
+            members = list(processes.descendants(pid))
+        else:
+            members = processes.with_mounts(sandbox.trees[pid])
+        for process in members:
             _kill(process, signal.SIGKILL)
 
     def _clean(self, sandbox: Sandbox, spec: ContainerSpec) -> None:

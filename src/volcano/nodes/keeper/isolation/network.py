@@ -1,6 +1,7 @@
 """The pods' network: a bridge in the hub's namespace, and for every pod a namespace with one interface on it."""
 
 import contextlib
+import errno
 import ipaddress
 import os
 
@@ -73,9 +74,11 @@ class Hub:
             4, "big"
         )  # locally administered; one address, one hardware address
         near = _FIRST_NEAR + (number & 0xFFFF)
-        pair = netlink.veth(interface(address), near, _BRIDGE_NUMBER, _POD_INTERFACE, _POD_NUMBER, mac, namespace)
+        pair = netlink.veth(
+            interface(address), near, _BRIDGE_NUMBER, _POD_INTERFACE, _POD_NUMBER, mac, namespace
+        )
         try:
-            self._netlink.ask([pair])
+            self._connect(pair, address)
             pod.ask(
                 [
                     netlink.up(_LOOPBACK_NUMBER),
@@ -88,10 +91,16 @@ class Hub:
             message = f"cannot connect the pod to its network at {address}: {error.strerror}"
             raise Failure("FailedCreatePodSandBox", message) from error
 
-    def disconnect(self, address: str) -> None:
-        """The pod's interface goes, even while somebody still holds a socket in its network."""
-        with contextlib.suppress(OSError):  # it went with its namespace
-            self._netlink.ask([netlink.delete(interface(address))])
+    def _connect(self, pair: netlink.Request, address: str) -> None:
+        """The kernel takes its time with a namespace that is gone, and a socket somewhere may hold it back."""
+        try:
+            self._netlink.ask([pair])
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.EBUSY):
+                raise
+            with contextlib.suppress(OSError):  # it went meanwhile
+                self._netlink.ask([netlink.delete(interface(address))])
+            self._netlink.ask([pair])
 
     def interfaces(self) -> list[str]:
         """The pods' interfaces that are there now."""

@@ -54,6 +54,8 @@ def _reason(mode: Mode) -> str:
             attempt()
         except OSError as error:
             return f"{what}: {error.strerror or error}{_hint(mode, what, steps[0][0])}"
+        except Exception as error:
+            return f"{what}: {error!r}"
     return _FINE
 
 

@@ -27,18 +27,19 @@ def with_mounts(number: int | None) -> list[int]:
 
 def used_by_tree(pid: int) -> tuple[float, int] | None:
     """Seconds of cpu and bytes of memory of a process and its descendants; None when it is gone."""
-    used = [each for each in map(_used, _descendants(pid)) if each is not None]
+    used = [each for each in map(_used, descendants(pid)) if each is not None]
     return (sum(seconds for seconds, _ in used), sum(memory for _, memory in used)) if used else None
 
 
-def _descendants(pid: int) -> Iterator[int]:
+def descendants(pid: int) -> Iterator[int]:
+    """A process, and those below it."""
     yield pid
     try:
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as children:
                 found = [int(child) for child in children.read().split()]
             for child in found:
-                yield from _descendants(child)
+                yield from descendants(child)
     except OSError:
         return  # gone meanwhile
 
