@@ -13,7 +13,7 @@ from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, u
 from volcano.kube.names import JOB_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, Update
 from volcano.kube.patch import merge_patch
-from volcano.kube.reconciler import Brain, Done, Work
+from volcano.kube.reconciler import Brain, Done, Watch, Work
 
 
 class Crash(Exception):
@@ -115,7 +115,7 @@ class FakeCluster:
         self.pending.clear()
         for watch in brain.watches:
             for manifest in list(self.objects[watch.kind].values()):
-                if not watch.labels or watch.labels in labels_of(manifest):
+                if _is_watched(watch, manifest):
                     brain.handle(Event(EventType.ADDED, watch.kind, copy.deepcopy(manifest)))
         self.brains.append(brain)
 
@@ -154,9 +154,7 @@ class FakeCluster:
         for event in events:
             for brain in self.brains:
                 for watch in brain.watches:
-                    if watch.kind == event.kind and (
-                        not watch.labels or watch.labels in labels_of(event.object)
-                    ):
+                    if watch.kind == event.kind and _is_watched(watch, event.object):
                         brain.handle(Event(event.type, event.kind, copy.deepcopy(event.object)))
 
     def _do(self, work: Work) -> Done:
@@ -303,3 +301,9 @@ class FakeCluster:
 
     def events(self, reason: str = "") -> list[Manifest]:
         return [event for event in self.objects[EVENT].values() if not reason or event["reason"] == reason]
+
+
+def _is_watched(watch: Watch, manifest: Manifest) -> bool:
+    """Whether a watch by `label`, `!label` or nothing tells of an object."""
+    label = watch.labels.removeprefix("!")
+    return not label or (label in labels_of(manifest)) != watch.labels.startswith("!")

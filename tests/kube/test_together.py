@@ -14,7 +14,7 @@ from volcano.kube.kinds import CONFIG_MAP, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Create, Delete, Patch, Together, perform, refused
 from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
-from volcano.kube.runner import Runner
+from volcano.kube.runner import Line, Runner
 
 
 def config_map(name: str) -> Manifest:
@@ -172,3 +172,31 @@ def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothi
     brain.enqueue("fine")
     assert [work.key for work in brain.step(Instant(0, 0))] == ["fine"]
     assert brain.next_due() == pytest.approx(0.05)
+
+
+async def test_who_belongs_to_earlier_work_goes_first() -> None:
+    line, order = Line(1), list[str]()
+    await line.enter(0)
+
+    async def go(name: str, place: int) -> None:
+        await line.enter(place)
+        order.append(name)
+        line.leave()
+
+    waiting = [asyncio.create_task(go(*who)) for who in (("late", 3), ("first", 1), ("second", 2))]
+    await asyncio.sleep(0)
+    line.leave()
+    await asyncio.gather(*waiting)
+    assert order == ["first", "second", "late"]
+
+
+async def test_who_gives_up_waiting_leaves_room_for_the_others() -> None:
+    line = Line(1)
+    await line.enter(0)
+    waiting = [asyncio.create_task(line.enter(place)) for place in (1, 2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    line.leave()
+    await asyncio.wait_for(waiting[1], 1.0)
+    line.leave()
+    await asyncio.wait_for(line.enter(3), 1.0)

@@ -1,7 +1,8 @@
 """Words wait for one another, and are said once; what somebody waits for does not wait."""
 
 from volcano.model.decisions import Decision, Nominate, SetPodCondition, SetPodGroup, SetQueue, Tell
-from volcano.scheduler.words import LONGEST, QUIET, Words, unschedulable
+from volcano.model.job import Condition
+from volcano.scheduler.words import ARRIVING, LONGEST, QUIET, Words, unschedulable
 
 
 def group(**said: object) -> SetPodGroup:
@@ -47,8 +48,23 @@ def test_a_changed_phase_is_not_put_off() -> None:
 def test_what_was_held_back_is_not_lost_when_more_is_said() -> None:
     words = Words()
     words.put(group(counts=(1, 0, 0)), 0.0)
-    assert words.put(group(phase="Inqueue"), 0.1) == group(phase="Inqueue", counts=(1, 0, 0))
-    assert len(words) == 0
+    words.put(group(phase="Running"), 0.1)
+    assert said(words, LONGEST) == [group(phase="Running", counts=(1, 0, 0))]
+
+
+def test_a_gang_is_let_in_at_once_and_what_else_is_said_of_it_waits_for_its_pods() -> None:
+    words, incomplete = Words(), (Condition("Unschedulable", "True", "NotEnoughResources", "no pods yet"),)
+    assert words.put(group(phase="Inqueue", conditions=incomplete), 0.0) == group(phase="Inqueue")
+    words.put(Tell("ns/j", "ns", "j", "Warning", "Unschedulable", "no pods yet"), 0.0)
+    assert said(words, ARRIVING - 0.01) == []
+    assert len(said(words, ARRIVING)) == 2
+
+
+def test_a_gang_that_runs_soon_after_it_was_let_in_never_was_unschedulable() -> None:
+    words, incomplete = Words(), (Condition("Unschedulable", "True", "NotEnoughResources", "no pods yet"),)
+    words.put(group(phase="Inqueue", conditions=incomplete), 0.0)
+    words.put(group(phase="Running", conditions=()), 1.0)
+    assert said(words, 1.0 + QUIET) == [group(phase="Running", conditions=())]
 
 
 def test_what_somebody_waits_for_is_handed_back_at_once() -> None:

@@ -38,12 +38,21 @@ class PodGroupController(Reconciler):
     """One PodGroup for each owner of pods, or for each pod that has none."""
 
     name = "pg-controller"
-    watches = (Watch(POD), Watch(POD_GROUP), *(Watch(kind) for kind in WORKLOADS))
 
     def __init__(
         self, *, scheduler_names: tuple[str, ...] = (names.SCHEDULER_NAME,), inherit_annotations: bool = True
     ) -> None:
         super().__init__()
+        # Pods of jobs come with the watch that the Job controller has, too; of the others, only our schedulers' do.
+        self.watches = (
+            Watch(POD, labels=names.JOB_NAME),
+            *(
+                Watch(POD, labels=f"!{names.JOB_NAME}", fields=f"spec.schedulerName={name}")
+                for name in dict.fromkeys(scheduler_names)
+            ),
+            Watch(POD_GROUP),
+            *(Watch(kind) for kind in WORKLOADS),
+        )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
         self.index.facet(POD, "group", self._group_of)

@@ -1,6 +1,7 @@
 """Drives brains against a client: mirrors what they watch, performs what they ask for, tells them what came of it."""
 
 import asyncio
+import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
@@ -16,7 +17,7 @@ from volcano.log import Log
 log = Log("runner")
 
 CONCURRENCY = 64  # pieces of work at a time
-ABREAST = 32  # writes at a time within one group of a piece of work
+ABREAST = 32  # writes at a time within groups; those of earlier work go first
 AFTER_FAILURE = 1.0  # seconds before a brain that broke is asked again
 
 
@@ -38,6 +39,8 @@ class Runner:
         self._client = client
         self._clock = clock
         self._slots = asyncio.Semaphore(concurrency)
+        self._line = Line(ABREAST)
+        self._begun = 0
         self._wake = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
@@ -149,13 +152,53 @@ class Runner:
         """Does writes side by side, a limited number at a time; the answers are in the order of the writes."""
         answers: list[Manifest | ApiError] = [{}] * len(operations)
         waiting = iter(enumerate(operations))
+        self._begun += 1
+        place = self._begun
 
         async def work_off() -> None:
             for position, operation in waiting:
-                answers[position] = (await self._one(operation))[0]
+                await self._line.enter(place)
+                try:
+                    answers[position] = (await self._one(operation))[0]
+                finally:
+                    self._line.leave()
 
         await asyncio.gather(*(work_off() for _ in range(min(ABREAST, len(operations)))))
         return answers
+
+
+class Line:
+    """Lets a limited number in at a time; whoever has the lowest place goes first.
+
+    So the pods of one gang are made before those of the next: the first can start while the others are being made.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._arrivals = 0
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+
+    async def enter(self, place: int) -> None:
+        if self._room > 0:
+            self._room -= 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._arrivals += 1
+        heapq.heappush(self._waiting, (place, self._arrivals, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.leave()  # it was our turn just when we were told to go
+            raise
+
+    def leave(self) -> None:
+        while self._waiting:
+            _, _, turn = heapq.heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._room += 1
 
 
 def _stages(work: Work) -> Iterator[tuple[Sequence[Operation], bool]]:

@@ -27,7 +27,7 @@ class Pulse:
     async def beat(self) -> None:
         """Returns when a cycle is due: after a change, or a period later if something still waits."""
         while not self._woken.is_set():
-            await self._woken_or_late()
+            await woken_or_late(self._woken, self._clock, self._period)
             if self._busy():
                 break
         waited = 0.0
@@ -39,11 +39,13 @@ class Pulse:
                 break
         self._woken.clear()
 
-    async def _woken_or_late(self) -> None:
-        waiter = asyncio.create_task(self._woken.wait())
-        sleeper = asyncio.create_task(self._clock.sleep(self._period))
-        try:
-            await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiter.cancel()
-            sleeper.cancel()
+
+async def woken_or_late(woken: asyncio.Event, clock: Clock, seconds: float) -> None:
+    """Returns when an event is set, or some seconds later."""
+    waiter = asyncio.create_task(woken.wait())
+    sleeper = asyncio.create_task(clock.sleep(seconds))
+    try:
+        await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiter.cancel()
+        sleeper.cancel()

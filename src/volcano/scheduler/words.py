@@ -15,6 +15,7 @@ from volcano.model.decisions import (
 
 QUIET = 0.5  # seconds without news after which something is said
 LONGEST = 3.0  # seconds that it is held back at most
+ARRIVING = 5.0  # seconds for which a gang that was let in may well be without its pods
 # Jobs get their pods when their PodGroups reach these: not held back at all.
 URGENT_PHASES = frozenset({"Inqueue"})
 
@@ -31,34 +32,50 @@ class _Word:
 class Words:
     """Things to be said, each at its moment; a later word about the same thing joins the earlier one."""
 
-    def __init__(self, quiet: float = QUIET, longest: float = LONGEST) -> None:
+    def __init__(self, quiet: float = QUIET, longest: float = LONGEST, arriving: float = ARRIVING) -> None:
         self._quiet = quiet
         self._longest = longest
+        self._arriving = arriving
         self._words: dict[Subject, _Word] = {}
         self._agenda: list[tuple[float, int, Subject]] = []
         self._count = 0
+        self._let_in: dict[tuple[str, str], float] = {}  # gangs and until when their pods may be on their way
 
     def __len__(self) -> int:
         return len(self._words)
 
     def put(self, decision: Decision, now: float) -> Decision | None:
-        """Takes a word over. One that must not wait is handed back, with what was held back about the same thing."""
+        """Takes a word over. What of it must not wait is handed back."""
         subject = subject_of(decision)
         known = self._words.pop(subject, None)
         merged = decision if known is None else join(known.decision, decision)
-        if is_urgent(merged):
+        if isinstance(merged, Nominate | RemoveGate):
             return merged
-        latest = known.latest if known else now + self._longest
+        urgent = None
+        if isinstance(merged, SetPodGroup) and merged.phase in URGENT_PHASES:
+            urgent, merged = replace(merged, conditions=None, counts=None), replace(merged, phase=None)
+            self._let_in[merged.namespace, merged.name] = now + self._arriving
+        if says_something(merged):
+            latest = known.latest if known else now + self._longest
+            due = self._due(merged, known, latest, now)
+            self._words[subject] = _Word(merged, due, latest)
+            self._count += 1
+            heapq.heappush(self._agenda, (due, self._count, subject))
+        return urgent
+
+    def _due(self, decision: Decision, known: _Word | None, latest: float, now: float) -> float:
+        if isinstance(decision, SetPodGroup) and decision.phase is not None:
+            # News of a changed phase is not put off by what follows it.
+            return known.due if known is not None and _moves(known.decision) else now + self._quiet
         due = min(now + self._quiet, latest)
-        if known is not None and _moves(known.decision):
-            due = known.due  # news of a changed phase is not put off by what follows it
-        self._words[subject] = _Word(merged, due, latest)
-        self._count += 1
-        heapq.heappush(self._agenda, (due, self._count, subject))
-        return None
+        if isinstance(decision, SetPodGroup | Tell):
+            due = max(due, self._let_in.get((decision.namespace, decision.name), due))
+        return due
 
     def take(self, now: float) -> Decision | None:
         """The next word that is due, if any."""
+        while self._let_in and (oldest := next(iter(self._let_in.items())))[1] <= now:
+            del self._let_in[oldest[0]]
         while self._agenda and self._agenda[0][0] <= now:
             due, _, subject = heapq.heappop(self._agenda)
             word = self._words.get(subject)
@@ -93,11 +110,11 @@ def unschedulable(namespace: str, name: str) -> Subject:
     return SetPodCondition.__name__, namespace, name
 
 
-def is_urgent(decision: Decision) -> bool:
-    """Whether somebody waits for it."""
-    if isinstance(decision, SetPodGroup):
-        return decision.phase in URGENT_PHASES
-    return isinstance(decision, Nominate | RemoveGate)
+def says_something(decision: Decision) -> bool:
+    """Whether anything is left to say."""
+    if not isinstance(decision, SetPodGroup):
+        return True
+    return not (decision.phase is None and decision.conditions is None and decision.counts is None)
 
 
 def join(earlier: Decision, later: Decision) -> Decision:

@@ -11,6 +11,7 @@ from volcano.kube.operations import Operation, perform
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.scheduler.lowering import Lowering
+from volcano.scheduler.pulse import woken_or_late
 from volcano.scheduler.words import Words, subject_of, unschedulable
 
 log = Log("writeback")
@@ -108,11 +109,11 @@ class WriteBack:
     async def _next_word(self) -> Decision:
         while (word := self._words.take(self._clock.now().monotonic)) is None:
             due = self._words.next_due()
+            self._talk.clear()
             if due is None:
-                self._talk.clear()
                 await self._talk.wait()
             else:
-                await self._clock.sleep(due - self._clock.now().monotonic)
+                await woken_or_late(self._talk, self._clock, due - self._clock.now().monotonic)
         return word
 
     async def _write(self, decision: Decision) -> None:

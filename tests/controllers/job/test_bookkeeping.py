@@ -148,7 +148,7 @@ def is_at_rest(cluster: FakeCluster) -> bool:
 
 def test_changes_that_no_job_cares_about_wake_nobody() -> None:
     cluster = running(job())
-    cluster.advance(1)
+    cluster.advance(5)
     group = cluster.group("j")
     assert group is not None
     key = Key("default", group["metadata"]["name"])

@@ -138,7 +138,7 @@ def test_a_job_waits_for_its_queue_and_says_so() -> None:
 
 def test_a_queue_that_only_changes_its_share_wakes_no_job() -> None:
     cluster = running(job())
-    cluster.advance(1)
+    cluster.advance(5)
     cluster.change(QUEUE, Key("", "default"), {"status": {"allocated": {"cpu": "1"}}}, subresource="status")
     brain = cluster.brains[0]
     cluster._deliver()

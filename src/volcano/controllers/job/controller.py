@@ -185,7 +185,7 @@ class JobController(Reconciler):
             notice_losses(seen)
         plan = self._decide(seen, memory, commands, now)
         operations = memory.unsaid(plan.operations, now)
-        wait = memory.may_wait(operations, now)
+        wait = memory.may_wait(operations, seen.status.phase, now)
         if wait is not None:
             return Plan((), wait if plan.again_after is None else min(wait, plan.again_after))
         return Plan(operations, plan.again_after)

@@ -7,6 +7,7 @@ from volcano.clock import Instant
 from volcano.controllers.job.observe import Blueprint
 from volcano.controllers.job.roster import Roster
 from volcano.controllers.job.status import Status
+from volcano.controllers.job.terms import Phase
 from volcano.controllers.job.timers import Timers
 from volcano.kube.kinds import EVENT, JOB
 from volcano.kube.operations import Create, Operation, Patch, Together
@@ -14,7 +15,8 @@ from volcano.kube.operations import Create, Operation, Patch, Together
 Round = tuple[int, int]
 
 # So long news of nothing but a job's counters waits for more of its kind, in seconds; as long as in Kubernetes' own.
-CALM = 1.0
+# Before a job runs there is little to be counted that its next phase will not tell.
+CALM, CALM_BEFORE_RUNNING = 1.0, 5.0
 
 # Warnings of one kind about one job come no more often than this, in seconds.
 QUIET = 10.0
@@ -52,7 +54,9 @@ class Memory:
         at = self.acted.get(occurrence)
         return at is not None and at != round_of(status)
 
-    def may_wait(self, operations: Sequence[Operation | Together], now: Instant) -> float | None:
+    def may_wait(
+        self, operations: Sequence[Operation | Together], phase: Phase, now: Instant
+    ) -> float | None:
         """How long a write of nothing but a job's counters can wait for more of its kind; None when it cannot.
 
         Many pods that start or end at about the same time are then one write and not one each.
@@ -61,7 +65,7 @@ class Memory:
             self.count_due = None
             return None
         if self.count_due is None:
-            self.count_due = now.monotonic + CALM
+            self.count_due = now.monotonic + (CALM_BEFORE_RUNNING if phase is Phase.PENDING else CALM)
         left = self.count_due - now.monotonic
         if left > 0:
             return left
