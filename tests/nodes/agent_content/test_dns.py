@@ -21,7 +21,7 @@ from volcano.nodes.agent.dns_message import LARGEST_DATAGRAM, PLAIN_LIMIT, encod
 from volcano.nodes.agent.names_records import RecordType
 
 WORKER = f"worker-0.train.default.{DOMAIN}"
-UNKNOWN_NAME, NOT_IMPLEMENTED, REFUSED = 3, 4, 5
+FAILED, UNKNOWN_NAME, NOT_IMPLEMENTED, REFUSED = 2, 3, 4, 5
 
 
 def asked(
@@ -181,6 +181,15 @@ def test_other_operations_and_classes_are_refused() -> None:
     assert reply(asked(WORKER, flags=0x2800)).code == NOT_IMPLEMENTED
     chaos = struct.pack("!6H", 1, 0, 1, 0, 0, 0) + encoded_name("version.bind") + struct.pack("!2H", 16, 3)
     assert reply(chaos).code == REFUSED
+
+
+def test_an_address_that_is_none_costs_only_its_own_answer() -> None:
+    made = world()
+    made.pod("train-worker-1", "not an address", labels={**TASK, "volcano.sh/task-index": "1"})
+    with socket.socket() as closed:
+        server = DnsServer(made.names, closed)
+    assert Reply(server.reply(asked(WORKER.replace("-0", "-1")), datagram=True) or b"").code == FAILED
+    assert Reply(server.reply(asked(WORKER), datagram=True) or b"").code == 0
 
 
 @pytest.mark.parametrize(

@@ -61,19 +61,19 @@ class DnsServer:
             question = read(message)
         except Malformed:
             return None
-        code = _refusal(question)
-        answer = NOT_OURS if code is not None else self._answer(question)
-        if answer is None:
-            answer, code = NOT_OURS, Code.FAILED
         limit = question.limit if datagram else LARGEST
-        return write(question, answer, self._names.domain, limit, code)
-
-    def _answer(self, question: Question) -> Answer | None:
+        code = _refusal(question)
+        if code is not None:
+            return self._written(question, NOT_OURS, limit, code)
         try:
-            return self._in_turn(self._names.lookup(question.name, question.type))
+            answer = self._in_turn(self._names.lookup(question.name, question.type))
+            return self._written(question, answer, limit)
         except Exception as error:  # one odd object must not silence the server
             log.error("name not looked up", name=question.name, error=error)
-            return None
+            return self._written(question, NOT_OURS, limit, Code.FAILED)
+
+    def _written(self, question: Question, answer: Answer, limit: int, code: Code | None = None) -> bytes:
+        return write(question, answer, self._names.domain, limit, code)
 
     def _in_turn(self, answer: Answer) -> Answer:
         """Most clients take the first address: each gets its turn at being first."""

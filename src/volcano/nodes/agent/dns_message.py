@@ -1,6 +1,6 @@
 """DNS messages (RFC 1035, EDNS0): questions read from bytes, answers written to bytes."""
 
-import ipaddress
+import socket
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
@@ -158,7 +158,7 @@ def _record(question: Question, record: Record) -> bytes:
     owner = _QUESTION_AT if record.name.lower() == question.name.lower() else encoded_name(record.name)
     match record.type:
         case RecordType.A:
-            data = ipaddress.IPv4Address(record.value).packed
+            data = socket.inet_pton(socket.AF_INET, record.value)
         case RecordType.SRV:
             data = struct.pack("!3H", 0, 100, record.port) + encoded_name(record.value)
         case _:
