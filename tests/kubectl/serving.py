@@ -14,7 +14,7 @@ import yaml
 from volcano.apiserver.builtin import built_in_kinds
 from volcano.apiserver.crds import served as serve_crd
 from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.logs import LogSource
+from volcano.apiserver.logs import LogSource, StreamSource
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
 from volcano.apiserver.store import Store
@@ -29,8 +29,11 @@ TOKEN = "the-admin-token"
 class Serving:
     """A running server: `url`, `kubeconfig`, and `run` to do something inside its event loop."""
 
-    def __init__(self, folder: Path, logs: LogSource | None = None) -> None:
+    def __init__(
+        self, folder: Path, logs: LogSource | None = None, streams: StreamSource | None = None
+    ) -> None:
         self.kubeconfig = folder / "kubeconfig"
+        self._streams = streams
         self._logs = logs
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -78,6 +81,7 @@ class Serving:
             random=Random(),
             authority=authority.cert_pem,
             logs=self._logs,
+            streams=self._streams,
         )
         self.api = ApiServer(registry, setup)
         registry.admit_with(self.api.admission())

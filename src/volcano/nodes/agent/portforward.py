@@ -1,6 +1,7 @@
 """Port-forward: each connection of the client's is a pair of streams, one for its bytes and one for what went wrong."""
 
 import asyncio
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,8 @@ class Target:
         try:
             return await self.runtime.connect(self.uid, port)
         except (OSError, Failure) as error:
-            why = error.strerror or str(error) if isinstance(error, OSError) else error.message
+            refused = isinstance(error, OSError) and error.errno
+            why = os.strerror(refused) if refused else str(error)
             raise ConnectionRefusedError(
                 f"error forwarding port {port} to pod {self.name}, uid {self.uid}: "
                 f"failed to connect to localhost:{port} inside the pod: {why.lower()}"
