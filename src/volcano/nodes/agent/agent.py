@@ -7,7 +7,7 @@ import asyncio
 import os
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -273,13 +273,18 @@ class NodeAgent:
 
     def _look_at(self, uid: str, wall: float) -> None:
         now = self._clock.now()
-        self._agenda.add(wall - now.wall + now.monotonic, uid)
-        self._wake.set()
+        self._put_down(wall - now.wall + now.monotonic, uid)
 
     def _refresh_at(self, uid: str) -> None:
         spread = zlib.crc32(uid.encode()) % 1024 / 4096  # pods that came together are not refreshed together
-        self._agenda.add(self._clock.now().monotonic + REFRESH_SECONDS * (1 + spread), ("refresh", uid))
-        self._wake.set()
+        self._put_down(self._clock.now().monotonic + REFRESH_SECONDS * (1 + spread), ("refresh", uid))
+
+    def _put_down(self, moment: float, item: Hashable) -> None:
+        """Puts an item on the agenda; whoever waits for the earliest one hears of it when that changes."""
+        before = self._agenda.next()
+        self._agenda.add(moment, item)
+        if self._agenda.next() != before:
+            self._wake.set()
 
     async def _drive(self) -> None:
         while True:

@@ -54,7 +54,9 @@ def misfit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str, s
     used: Amounts = {}
     for other in others:
         used = _sum(used, other | {"pods": 1.0})
-    for resource in ("pods", *(name for name in wanted if name != "pods")):
+    # A resource that the node has never heard of is not its to refuse.
+    known = [name for name in wanted if name != "pods" and (name in capacity or "/" not in name)]
+    for resource in ("pods", *known):
         taken, most = used.get(resource, 0.0), capacity.get(resource, 0.0)
         if wanted[resource] and wanted[resource] + taken > most:
             return Verdict(

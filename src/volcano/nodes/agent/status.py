@@ -7,7 +7,7 @@ from typing import Any
 from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest, is_deleting
 from volcano.nodes.agent.containers import Container, Ended, Role, Run, ready, up
-from volcano.nodes.agent.life import TERMINAL, Containers, Record, initialized, will_restart
+from volcano.nodes.agent.life import TERMINAL, Containers, Record, initialized, is_ending, will_restart
 
 LISTS = {
     Role.INIT: "initContainerStatuses",
@@ -162,7 +162,7 @@ def _states(
         return {"waiting": {"reason": run.waiting.reason, "message": run.waiting.message}}, latest
     if run.ended is not None:
         kept_down = not run.starting and now < run.again_at and will_restart(container, run)
-        if kept_down and record.phase not in TERMINAL and not is_deleting(pod):
+        if kept_down and not is_ending(pod, containers, record):
             return {"waiting": _crash_loop(pod, container, run)}, latest
         return latest, last
     first = initialized(containers, record) and not any(

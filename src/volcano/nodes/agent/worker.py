@@ -81,8 +81,14 @@ class PodWorker:
         self._gone = True
         await self._abandon()
         await self._report.close()
-        await self._around.runtime.remove_sandbox(self.uid)
-        await self._around.forget(self.uid, self.node)
+        while True:
+            try:
+                await self._around.runtime.remove_sandbox(self.uid)
+                await self._around.forget(self.uid, self.node)
+                return
+            except (Failure, OSError) as error:
+                log.warning("pod not removed, trying again", pod=self.uid, reason=str(error))
+                await self._around.clock.sleep(CREATE_AGAIN)
 
     async def close(self) -> None:
         """Lets go of the pod; what runs of it runs on."""
@@ -226,6 +232,7 @@ class PodWorker:
         hook = container.hook("postStart")
         run = state.started(self.record.run(container.name), attempt, begun.started, hook=hook is not None)
         self._change(container.name, run)
+        self._remember()
         self._note(container, "Created", "Container created")
         self._note(container, "Started", "Container started")
         early = self._early.pop(container.name, None)
