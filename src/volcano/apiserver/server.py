@@ -1,7 +1,7 @@
 """The API server as one handler: who asks, may they, what is the answer, and a line in the books."""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from volcano import __version__
@@ -12,7 +12,7 @@ from volcano.apiserver.discovery import Discovery
 from volcano.apiserver.escalation import Escalation
 from volcano.apiserver.health import Check, Health, RequestMetrics
 from volcano.apiserver.history import Change
-from volcano.apiserver.http import Resources
+from volcano.apiserver.http import CONNECTS, Resources
 from volcano.apiserver.identity import ADMIN, Authenticator, impersonated
 from volcano.apiserver.logs import LogSource, StreamSource
 from volcano.apiserver.openapi import OpenApi
@@ -23,7 +23,7 @@ from volcano.apiserver.registry import Registry
 from volcano.apiserver.reviews import Reviews
 from volcano.apiserver.routes import Route, route
 from volcano.apiserver.seams import Admit, User
-from volcano.apiserver.tokenrequests import TokenSecrets
+from volcano.apiserver.tokenrequests import TokenSecrets, request_token
 from volcano.apiserver.tokens import SigningKey, Tokens
 from volcano.apiserver.typecheck import SoundCustomResources
 from volcano.apiserver.warnings import collecting
@@ -32,7 +32,7 @@ from volcano.apiserver.webhooks import Webhooks, chain
 from volcano.clock import Instant
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.manifest import Key, Manifest
 from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
@@ -77,13 +77,14 @@ class ApiServer:
         self._secrets = TokenSecrets(self.tokens, setup.authority)
         self._audit = Audit(setup.audit, setup.new_id) if setup.audit is not None else None
         reviews = Reviews(self.authenticator, self.authorizer)
-        self._resources = Resources(registry, reviews, self.tokens, setup.random, setup.logs, setup.streams)
+        self._resources = Resources(registry, reviews, setup.random, setup.logs, setup.streams)
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, setup.address)
         health = Health(setup.live, setup.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
         self._paths = Paths(table, discovery, health, self.metrics, self.tokens, __version__, openapi)
         registry.store.observers.append(self._changed)
+        registry.issue_token = self._issue_token
 
     def admission(self, before: Sequence[Admit] = (), after: Sequence[Admit] = ()) -> Admit:
         """Admission in the order of a real server: what fills in (`before`), mutating webhooks, who may grant what,
@@ -103,6 +104,9 @@ class ApiServer:
 
     def _prune(self, kind: Kind, manifest: Manifest) -> None:
         self.registry.kinds.served(kind).strategy.prune(manifest)
+
+    def _issue_token(self, key: Key, wanted: Manifest) -> Manifest:
+        return request_token(self.tokens, self.registry.lookup, key, wanted, self.registry.clock.now().wall)
 
     async def start(self) -> None:
         """Makes sure that the first namespaces and the default roles are there."""
@@ -148,6 +152,9 @@ class ApiServer:
         who.real = self.authenticator.authenticate(request)
         who.acting = impersonated(request, who.real, self.authorizer)
         self.authorizer.check(who.acting, asked.action)
+        if asked.subresource in CONNECTS:
+            # A websocket begins with GET; whoever may only read must not run commands by it.
+            self.authorizer.check(who.acting, replace(asked, verb="create").action)
         if asked.resource:
             return await self._resources.answer(request, asked, who.acting)
         return self._paths.answer(request)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import Clock
-from volcano.kube.errors import ApiError, BadRequest, Forbidden
+from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.log import Log
 from volcano.net.messages import Answer, Connection, Request, Upgrade
@@ -32,12 +32,6 @@ TUNNELLED = f"{SPDY}+{PORT_FORWARD}"
 PROTOCOL_HEADER = "x-stream-protocol-version"
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 TRUE = frozenset({"1", "t", "true"})
-
-
-class NotRunning(ApiError):
-    """A kubelet's answer about a container that has no process at present."""
-
-    code, reason = 500, "InternalError"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +113,7 @@ class PodStreams:
     def _port_forward(self, pod: Manifest, request: Request) -> Answer:
         if (pod.get("status") or {}).get("phase") != "Running":
             phase = (pod.get("status") or {}).get("phase", "Pending")
-            raise NotRunning(f"unable to forward port because pod is not running. Current status={phase}")
+            raise InternalError(f"unable to forward port because pod is not running. Current status={phase}")
         key = key_of(pod)
         target = Target(self.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
         if is_websocket(request):
@@ -172,7 +166,7 @@ def _running_container(pod: Manifest, wanted: str) -> dict[str, Any]:
         if each.get("name") == name and "running" in (each.get("state") or {}):
             found: dict[str, Any] = each
             return found
-    raise NotRunning(f'unable to upgrade connection: container not found ("{name}")')
+    raise InternalError(f'unable to upgrade connection: container not found ("{name}")')
 
 
 def _detached(code: int) -> Manifest:
