@@ -89,6 +89,8 @@ class Records:
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+            if not os.path.exists(target):
+                raise
             _fill(target, text, 0)
 
 
