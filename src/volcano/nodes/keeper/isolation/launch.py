@@ -142,7 +142,6 @@ def fork(
 
 def pause(report: int) -> NoReturn:
     """The first process of a pid namespace that several containers share: it waits, and its orphans are reaped."""
-    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     syscalls.prctl(syscalls.PR_SET_NAME, b"pause")
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _die_with_parent(report)

@@ -91,21 +91,11 @@ class Namespaces:
         self.limitations = tuple(_limitations(self._users, self._groups.controllers))
 
     def create(self, spec: SandboxSpec) -> Sandbox:
-        directory = os.path.join(spec.directory, "sandbox")
-        trees.clear(directory)
-        os.makedirs(os.path.join(directory, "shm"))
         address = spec.host_address if spec.host_network else self._addresses.take(spec.wanted_address)
-        sandbox = Sandbox(spec, address, {}, directory)
+        sandbox = Sandbox(spec, address, {}, os.path.join(spec.directory, "sandbox"))
         self._sandboxes.append(sandbox)
         try:
-            self._make_namespaces(sandbox)
-            os.chmod(os.path.join(directory, "shm"), 0o1777)
-            self._mount_memory(sandbox, os.path.join(directory, "shm"), 0)
-            limits = cgroups.Limits(spec.cpu_request, spec.cpu_limit, spec.memory_limit, spec.pids_limit)
-            self._groups.create(spec.uid, limits, leaf=False)
-            if spec.share_pid:
-                sandbox.first = launch.fork(syscalls.CLONE_NEWPID, launch.pause)
-                sandbox.pid_namespace = _namespace("pid", sandbox.first)
+            self._furnish(sandbox)
         except OSError as error:
             self.remove(sandbox)
             message = f"cannot make the sandbox of pod {spec.namespace}/{spec.name}: {error}"
@@ -189,6 +179,7 @@ class Namespaces:
         if own.first:
             _kill(own.first, signal.SIGKILL)
             _reap(own.first)
+        if own.pid_namespace >= 0:
             os.close(own.pid_namespace)
         for descriptor in own.namespaces.values():
             os.close(descriptor)
@@ -235,6 +226,20 @@ class Namespaces:
         if not isinstance(sandbox, Sandbox):
             raise TypeError(f"{sandbox!r} is a sandbox of another isolation")
         return sandbox
+
+    def _furnish(self, sandbox: Sandbox) -> None:
+        spec = sandbox.spec
+        shared_memory = os.path.join(sandbox.directory, "shm")
+        trees.clear(sandbox.directory)
+        os.makedirs(shared_memory)
+        os.chmod(shared_memory, 0o1777)
+        self._make_namespaces(sandbox)
+        self._mount_memory(sandbox, shared_memory, 0)
+        limits = cgroups.Limits(spec.cpu_request, spec.cpu_limit, spec.memory_limit, spec.pids_limit)
+        self._groups.create(spec.uid, limits, leaf=False)
+        if spec.share_pid:
+            sandbox.first = launch.fork(syscalls.CLONE_NEWPID, launch.pause)
+            sandbox.pid_namespace = _namespace("pid", sandbox.first)
 
     def _make_namespaces(self, sandbox: Sandbox) -> None:
         """In the keeper itself, which goes there and comes back: quicker than a child that would have to be kept."""
