@@ -95,8 +95,8 @@ def until(true: Callable[[], bool], seconds: float, otherwise: Callable[[], str]
         try:
             if true():
                 return
-        except (Refused, OSError, http.client.HTTPException, ValueError):
-            pass  # the server is away: it is asked again
+        except (Refused, OSError, http.client.HTTPException, ValueError, KeyError):
+            pass  # the server is away, or has nothing to say yet: it is asked again
         assert time.monotonic() < deadline, otherwise()
         time.sleep(0.1)
 
