@@ -4,6 +4,7 @@ Simulated nodes run the Deployments' pods, which do nothing. What they would do 
 started with the flags of the Deployments and with tokens of the Deployments' ServiceAccounts.
 """
 
+import http.client
 import json
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ import yaml
 
 from tests.installer.helm import NAMESPACE, Helm
 from tests.installer.rendered import DEPLOYMENTS, Rendered
+from tests.installer.workload import queue
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.plain import until
 from tests.k8s.programs import ELECTION, Programs, free_port
@@ -40,6 +42,7 @@ class Installation:
         self.programs = programs
         self.helm = Helm(directory / "helm", cluster.kubeconfig)
         self.webhook_port = free_port()
+        self.health: dict[str, int] = {}
 
     def kubectl(self, *arguments: str, stdin: str = "", check: bool = True) -> str:
         done: subprocess.CompletedProcess[str] = self.programs.kubectl(*arguments, stdin=stdin)
@@ -79,7 +82,9 @@ class Installation:
         container = self.get("deployment", deployment)["spec"]["template"]["spec"]["containers"][0]
         assert container["command"] == [DEPLOYMENTS[deployment]]
         flags = [self._here(flag) for flag in container["args"] if flag.partition("=")[0] not in PLACES]
-        flags.append(f"--healthz-address=127.0.0.1:{free_port()}")
+        name = MODULES[deployment] + replica
+        self.health[name] = free_port()
+        flags.append(f"--healthz-address=127.0.0.1:{self.health[name]}")
         if deployment == "volcano-admission":
             flags += [
                 "--listen-address=127.0.0.1",
@@ -88,7 +93,6 @@ class Installation:
             ]
         else:
             flags += [f"--listen-address=127.0.0.1:{free_port()}", *ELECTION]
-        name = MODULES[deployment] + replica
         self.programs.start(name, *flags, *more, kubeconfig=self.kubeconfig(deployment))
 
     def _here(self, flag: str) -> str:
@@ -101,13 +105,29 @@ class Installation:
         return f"{name}={copy}"
 
     def start_all(self) -> None:
-        """Starts all three, and returns when the default queue is there: admission answers, the scheduler works."""
+        """Starts all three; returns when they say that they are ready, admission answers and there is a queue."""
         self.route_webhooks()
         for deployment in DEPLOYMENTS:
             self.start(deployment)
-        until(
-            lambda: self.programs.kubectl("get", "queue", "default").returncode == 0, 60.0, self.programs.logs
-        )
+        until(self._at_work, 60.0, self.programs.logs)
+
+    def _at_work(self) -> bool:
+        if not all(self.probe(name, path) for name in self.health for path in ("/healthz", "/readyz")):
+            return False
+        asked = yaml.safe_dump(queue("asked"))
+        answered = self.programs.kubectl("create", "--dry-run=server", "-f", "-", stdin=asked).returncode == 0
+        return answered and self.programs.kubectl("get", "queue", "default").returncode == 0
+
+    def probe(self, name: str, path: str) -> bool:
+        """What a kubelet would ask."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.health[name], timeout=2)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == 200
+        except OSError:
+            return False
+        finally:
+            connection.close()
 
     def route_webhooks(self) -> None:
         """Leads the API server's calls to our process: nothing here carries traffic to a Service's address.
