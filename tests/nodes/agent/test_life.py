@@ -295,9 +295,9 @@ LIVENESS = {"exec": {"command": ["ok"]}, "periodSeconds": 5, "failureThreshold":
 def test_a_container_that_fails_its_liveness_probe_is_killed(policy: str, message: str, phase: str) -> None:
     play = Play(container(livenessProbe=LIVENESS), restartPolicy=policy)
     play.answers["c", ProbeKind.LIVENESS] = False
-    play.wait(4)
+    play.wait(9)
     assert play.run().running
-    play.wait(7)
+    play.wait(1)
     assert f"stop c: {message}" in play.told
     assert play.phase == phase
 
@@ -332,9 +332,9 @@ def test_other_probes_wait_for_the_startup_probe() -> None:
     play.wait(3)
     assert play.told == ["start c#0"]
     play.wait(1)
-    assert play.told[1:] == ["ask c startup", "ask c liveness"]
+    assert play.told[1:] == ["ask c startup"]
     assert play.entry()["started"] is True
-    assert "ask c startup" not in play.wait(20).told[2:]
+    assert play.wait(11).told[2:] == ["ask c liveness"] * 3
 
 
 def test_a_container_that_never_comes_up_is_killed() -> None:

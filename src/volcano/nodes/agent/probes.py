@@ -102,7 +102,9 @@ def next_ask(
         return math.inf
     if ending and probe.kind is not ProbeKind.READINESS:
         return math.inf
-    return max(started_at + probe.delay, standing.next_at)
+    # A kubelet asks at some moment of its own within the first period; a container is not killed for that.
+    first = max(probe.delay, probe.period) if probe.kind is ProbeKind.LIVENESS else probe.delay
+    return max(started_at + first, standing.next_at)
 
 
 def asking(standing: Standing, probe: Probe, now: float) -> Standing:

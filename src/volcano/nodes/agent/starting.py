@@ -19,7 +19,7 @@ from volcano.nodes.agent.surroundings import Surroundings
 from volcano.nodes.keeper.specs import ContainerSpec, ContainerState, Mount
 
 KEPT_ATTEMPTS = 2  # the latest start and the one before keep their logs
-NOT_PULLED = "is not pulled: the pod sees this host's programs on a root of its own"
+NOT_PULLED = "is not pulled: the pod runs this host's programs"
 
 
 class Starter:
