@@ -14,6 +14,22 @@ FACTS = PodFacts(
     node_allocatable={"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi"},
 )
 
+# What a server puts into every pod, so that its programs may ask the server.
+ACCESS: Manifest = {
+    "projected": {
+        "defaultMode": 0o644,
+        "sources": [
+            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+            {
+                "downwardAPI": {
+                    "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
+                }
+            },
+        ],
+    }
+}
+
 
 def container(**fields: Any) -> Manifest:
     return {"name": "main", "image": "training:1", "command": ["run"], **fields}

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nodes.agent_content.pods import FACTS, config_map, container, encoded, pod, secret
@@ -95,6 +95,7 @@ def test_a_path_cannot_be_a_file_and_a_directory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@settings(max_examples=40)
 @given(st.lists(st.dictionaries(NAMES, st.binary(max_size=3), max_size=4), min_size=1, max_size=4))
 def test_whatever_was_there_before_the_volume_shows_the_last_content(
     tmp_path_factory: pytest.TempPathFactory, contents: list[dict[str, bytes]]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import SmallCluster
-from tests.nodes.agent_content.pods import FACTS, container, encoded, pod
+from tests.nodes.agent_content.pods import ACCESS, FACTS, container, encoded, pod
 from volcano.apiserver.tokenrequests import request_token
 from volcano.apiserver.tokens import SigningKey, Tokens, new_signing_key
 from volcano.controllers.builtin.volumes import PROVISIONER, VolumeController
@@ -146,22 +146,6 @@ async def test_a_secret_has_the_modes_it_asks_for(tmp_path: Path) -> None:
         path = await world.given(with_volume({"secret": {"secretName": "s", "defaultMode": 0o400}}))
         assert (path / "id_rsa").read_text() == "key"
         assert stat.S_IMODE((path / "id_rsa").stat().st_mode) == 0o400
-
-
-ACCESS = {
-    "projected": {
-        "defaultMode": 0o644,
-        "sources": [
-            {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-            {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-            {
-                "downwardAPI": {
-                    "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
-                }
-            },
-        ],
-    }
-}
 
 
 async def test_a_pod_gets_its_own_token_and_a_new_one_before_it_expires(tmp_path: Path) -> None:
