@@ -1,7 +1,8 @@
 """Starts one of our programs with a clock that jumps on a signal: `python -m tests.k8s.launcher <module> ...`.
 
 SIGUSR2 puts the wall clock forward by an hour, SIGHUP back by one; the monotonic clock goes on, as on a real machine.
-With `--look-every=<seconds>` in front, the webhook manager looks after its certificates that often.
+In front of the module, `--ahead=<seconds>` starts with a clock that is wrong already, and `--look-every=<seconds>` lets
+the webhook manager look after its certificates that often.
 """
 
 import importlib
@@ -30,9 +31,13 @@ def main(arguments: list[str]) -> int:
     SystemClock.now = lambda self: Instant(  # type: ignore[method-assign]
         time.time() + offset.seconds, time.monotonic()
     )
-    if arguments[0].startswith("--look-every="):
-        webhooks = importlib.import_module("volcano.entry.webhooks")
-        setattr(webhooks, "LOOK_EVERY", float(arguments.pop(0).partition("=")[2]))  # noqa: B010
+    while arguments[0].startswith("--"):
+        flag, _, value = arguments.pop(0).partition("=")
+        if flag == "--ahead":
+            offset.jump(float(value))
+        else:
+            webhooks = importlib.import_module("volcano.entry.webhooks")
+            setattr(webhooks, "LOOK_EVERY", float(value))  # noqa: B010
     module = importlib.import_module(f"volcano.entry.{arguments[0]}")
     return int(module.main(arguments[1:]))
 

@@ -53,12 +53,15 @@ class Programs:
         self._over = threading.Event()
         threading.Thread(target=self._look_after, daemon=True).start()
 
-    def start(self, name: str, *arguments: str, kubeconfig: Path | None = None) -> None:
-        """Starts `scheduler`, `controllers`, `webhooks` or `nodes`; replicas have numbers: `scheduler-2`."""
+    def start(self, name: str, *arguments: str, kubeconfig: Path | None = None, ahead: float = 0.0) -> None:
+        """Starts `scheduler`, `controllers`, `webhooks` or `nodes`; replicas have numbers: `scheduler-2`.
+
+        Its clock is `ahead` of the others' by so many seconds.
+        """
         module = name.partition("-")[0]
         where = ("--kubeconfig", str(kubeconfig or self.cluster.kubeconfig))
         entry = ("local", "nodes") if module == "nodes" else (module,)
-        fast = ("--look-every=1",) if module == "webhooks" else ()
+        fast = ("--look-every=1", f"--ahead={ahead}") if module == "webhooks" else (f"--ahead={ahead}",)
         command = [sys.executable, "-m", "tests.k8s.launcher", *fast, *entry, *where, *arguments]
         self.running[name] = Running(command, self._spawn(name, command))
 
@@ -134,13 +137,19 @@ class Programs:
         self.start("nodes", "--nodes", str(count), "--node", shape, "--sim-duration", "1s")
 
     def start_webhook(
-        self, name: str = "webhooks", *, port: int = 0, service_port: int = 0, kubeconfig: Path | None = None
+        self,
+        name: str = "webhooks",
+        *,
+        port: int = 0,
+        service_port: int = 0,
+        kubeconfig: Path | None = None,
+        ahead: float = 0.0,
     ) -> int:
         """Starts a webhook manager, reached at `service_port` if that is another; returns the port it listens on."""
         port = port or free_port()
         url = f"https://127.0.0.1:{service_port or port}"
         where = ("--webhook-url", url, "--listen-address", "127.0.0.1", "--port", str(port))
-        self.start(name, *where, "--graceful-shutdown-time", "1s", kubeconfig=kubeconfig)
+        self.start(name, *where, "--graceful-shutdown-time", "1s", kubeconfig=kubeconfig, ahead=ahead)
         return port
 
     def wait_ready(self, nodes: int = NODES, *, webhook: bool = True) -> None:

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-# Clocks disagree a little: a certificate is valid from a bit before it is made.
-BACKDATE = timedelta(minutes=5)
+# Clocks disagree, and jump: a certificate is valid from well before it is made.
+BACKDATE = timedelta(days=1)
 AUTHORITY_DAYS = 3650
 DAYS = 365
 

@@ -1,0 +1,115 @@
+"""The webhook on a real API server: certificates that ran out, configurations that vanish, a webhook that is dead."""
+
+import base64
+import itertools
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.k8s.control_plane.cluster import RealCluster
+from tests.k8s.load import job, task
+from tests.k8s.plain import JOBS, PODS, QUEUES, Object, Refused, until
+from tests.k8s.programs import Programs, programs_on
+from volcano.net.tls import create_authority, expires_at, issue
+
+pytestmark = pytest.mark.k8s
+
+SECRETS = "/api/v1/namespaces/volcano-system/secrets"
+SECRET = f"{SECRETS}/volcano-admission-secret"
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+JOB_CHECK = f"{CONFIGURATIONS}/volcano-admission-service-jobs-validate"
+DAY = 86_400.0
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def programs(fresh_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    with programs_on(fresh_apiserver, tmp_path_factory) as running:
+        running.prepare("hooked")
+        queue = {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "Queue",
+            "metadata": {"name": "default"},
+        }
+        running.api.create(QUEUES, {**queue, "spec": {"weight": 1}})
+        running.api.patch(f"{QUEUES}/default/status", {"status": {"state": "Open"}})
+        running.api.create(SECRETS, expired())
+        running.start_webhook()
+        until(lambda: admits(running), 60.0, running.logs)
+        yield running
+
+
+def expired() -> Object:
+    """The certificates of an installation that nobody looked at for years."""
+    then = time.time() - 4000 * DAY
+    authority = create_authority("volcano-admission", now=then)
+    server = issue(authority, "127.0.0.1", hosts=["127.0.0.1"], now=then, server=True)
+    content = {
+        "ca.crt": authority.cert_pem,
+        "ca.key": authority.key_pem,
+        "tls.crt": server.cert_pem,
+        "tls.key": server.key_pem,
+    }
+    data = {name: base64.b64encode(value).decode() for name, value in content.items()}
+    return {"metadata": {"name": "volcano-admission-secret"}, "type": "Opaque", "data": data}
+
+
+def admits(programs: Programs) -> bool:
+    """Whether a job goes through the webhook: what is missing is filled in, what is wrong is refused by it."""
+    manifest = job(f"job-{next(_numbers)}", 1)
+    del manifest["spec"]["minAvailable"]
+    created = programs.api.create(JOBS.format("hooked"), manifest)
+    try:
+        programs.api.create(JOBS.format("hooked"), job(f"job-{next(_numbers)}", 1, queue="nowhere"))
+    except Refused as error:
+        return created["spec"].get("minAvailable") == 1 and "validatejob.volcano.sh" in str(error)
+    return False
+
+
+def shown(programs: Programs) -> bytes:
+    return base64.b64decode(programs.api.get(SECRET)["data"]["tls.crt"])
+
+
+def trusted(programs: Programs) -> bytes:
+    return base64.b64decode(programs.api.get(JOB_CHECK)["webhooks"][0]["clientConfig"]["caBundle"])
+
+
+def test_certificates_that_ran_out_were_replaced_at_the_start(programs: Programs) -> None:
+    assert expires_at(shown(programs)) > time.time() + 300 * DAY
+    assert trusted(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
+
+
+def test_certificates_that_run_out_are_replaced_while_it_runs(programs: Programs) -> None:
+    before = programs.pid("webhooks")
+    programs.api.patch(SECRET, {"data": expired()["data"]})
+    until(lambda: expires_at(shown(programs)) > time.time() and admits(programs), 60.0, programs.logs)
+    assert trusted(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
+    assert programs.pid("webhooks") == before
+
+
+def test_a_configuration_that_was_deleted_comes_back(programs: Programs) -> None:
+    programs.api.delete(JOB_CHECK)
+    until(lambda: admits(programs), 60.0, programs.logs)
+
+
+def test_a_dead_webhook_stops_nobody_elses_pods_and_works_again_by_itself(programs: Programs) -> None:
+    programs.restart_after = 3.0
+    programs.kill("webhooks")
+    spec = task("x", 1)["template"]["spec"]
+    begun = time.monotonic()
+    for scheduler in ("default-scheduler", "volcano", "somebody-else"):
+        pod = {"metadata": {"name": f"pod-of-{scheduler}"}, "spec": {**spec, "schedulerName": scheduler}}
+        assert programs.api.create(PODS.format("hooked"), pod)["spec"]["schedulerName"] == scheduler
+    with pytest.raises(Refused, match=r"mutatejob\.volcano\.sh"):  # what nobody checks is not let in
+        programs.api.create(JOBS.format("hooked"), job("unchecked", 1))
+    assert time.monotonic() - begun < 5.0
+    until(lambda: admits(programs), 60.0, programs.logs)
+
+
+@pytest.mark.parametrize("ahead", [3600.0, -3600.0])
+def test_a_webhook_whose_clock_is_wrong_is_trusted_all_the_same(programs: Programs, ahead: float) -> None:
+    programs.end("webhooks")
+    programs.api.delete(SECRET)
+    programs.start_webhook(ahead=ahead)
+    until(lambda: admits(programs), 60.0, programs.logs)
