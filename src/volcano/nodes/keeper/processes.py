@@ -10,6 +10,8 @@ _SET_DEATH_SIGNAL = 1
 _SET_NO_NEW_PRIVILEGES = 38
 _SET_SUBREAPER = 36
 _SET_NAME = 15
+# Found once, before any fork: each process that looks for it would have its own copy of what it finds.
+_prctl_call = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def die_with_parent(number: int) -> None:
@@ -29,7 +31,7 @@ def give_up_new_privileges() -> None:
 
 def call_itself(name: str) -> None:
     """What `ps` shows of this process."""
-    ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
+    _prctl_call(_SET_NAME, name.encode(), 0, 0, 0)
 
 
 def children(pid: int) -> list[int]:
@@ -132,7 +134,6 @@ def _read(path: str) -> bytes:
 
 
 def _prctl(option: int, value: int) -> None:
-    library = ctypes.CDLL(None, use_errno=True)
-    if library.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+    if _prctl_call(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

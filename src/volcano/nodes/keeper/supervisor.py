@@ -22,6 +22,7 @@ from volcano.nodes.keeper.specs import Failure, Identity
 
 _DESCRIPTORS = 1 << 20
 _PAUSE = 0.02
+_SIGNALS = tuple(map(int, signal.valid_signals()))
 _LONGEST_MESSAGE = 4096  # a pipe takes it whole
 # Python ignores these two, and a program would inherit that.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -44,14 +45,19 @@ def supervise(launch: Launch) -> int:
     """Starts a program below a supervisor; the supervisor's pid, once the program runs. Failure when it cannot."""
     reading, writing = os.pipe()
     keeper = os.getpid()
+    # Blocked before the fork, so that no signal is lost in between, and the child need not do it: what a fork touches,
+    # it no longer shares with the keeper.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         pid = os.fork()
     except OSError as error:
         os.close(reading)
         os.close(writing)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         raise Failure("RunContainerError", f"fork: {_words(error)}") from error
     if pid == 0:
         _in_child(lambda: _supervisor(launch, writing, keeper), writing)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.close(writing)
     with open(reading, "rb") as report:
         text = report.read()
@@ -99,7 +105,6 @@ def _in_child(run: Callable[[], NoReturn], writing: int) -> NoReturn:
 
 
 def _supervisor(launch: Launch, writing: int, keeper: int) -> NoReturn:
-    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     processes.call_itself("supervisor")
     processes.become_subreaper()
     processes.die_with_parent(signal.SIGTERM)
@@ -129,7 +134,7 @@ def _stand_over(program: int, keeper: int) -> NoReturn:
             processes.kill_all_below(os.getpid())
             signal.sigtimedwait([signal.SIGCHLD], _PAUSE)
             continue
-        arrived = signal.sigwaitinfo(signal.valid_signals())
+        arrived = signal.sigwaitinfo(_SIGNALS)
         if arrived.si_signo != signal.SIGCHLD and os.getppid() == keeper:
             processes.send([program], arrived.si_signo)
 
