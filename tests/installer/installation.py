@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.installer import container
 from tests.installer.helm import NAMESPACE, Helm
 from tests.installer.rendered import DEPLOYMENTS, Rendered
 from tests.installer.workload import queue
@@ -79,39 +80,54 @@ class Installation:
 
     def start(self, deployment: str, *more: str, replica: str = "") -> None:
         """Starts a Deployment's program as a process: its flags, its account, its configuration."""
-        container = self.get("deployment", deployment)["spec"]["template"]["spec"]["containers"][0]
-        assert container["command"] == [DEPLOYMENTS[deployment]]
-        flags = [self._here(flag) for flag in container["args"] if flag.partition("=")[0] not in PLACES]
         name = MODULES[deployment] + replica
+        flags = self._flags(deployment, name, self.directory)
+        self.programs.start(name, *flags, *more, kubeconfig=self.kubeconfig(deployment))
+
+    def start_contained(self, deployment: str) -> subprocess.Popen[bytes]:
+        """Starts a Deployment's program as its pod would: in the cluster, unprivileged, on a read-only root."""
+        name = MODULES[deployment]
+        folder = self.directory / f"{name}-pod"
+        for part in ("account", "config"):
+            (folder / part).mkdir(parents=True)
+        token = self.kubectl("-n", NAMESPACE, "create", "token", deployment, "--duration=1h").strip()
+        content = {"token": token, "namespace": NAMESPACE, "ca.crt": self.cluster.ca_file.read_text()}
+        for file, text in content.items():
+            (folder / "account" / file).write_text(text)
+        flags = self._flags(deployment, name, folder / "config", seen_at=Path(container.CONFIG))
+        with open(self.programs.directory / f"{name}-pod.log", "ab") as log:
+            command = container.command(folder, self.cluster.url, DEPLOYMENTS[deployment], flags)
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def _flags(self, deployment: str, name: str, folder: Path, seen_at: Path | None = None) -> list[str]:
+        """The flags of a Deployment, with ports of this process's own; files that they name are put into a folder."""
+        found = self.get("deployment", deployment)["spec"]["template"]["spec"]["containers"][0]
+        assert found["command"] == [DEPLOYMENTS[deployment]]
+        flags = []
+        for flag in found["args"]:
+            option, _, value = flag.partition("=")
+            if option in MOUNTED:
+                file = Path(value).name
+                (folder / file).write_text(self.get("configmap", MOUNTED[option])["data"][file])
+                flags.append(f"{option}={(seen_at or folder) / file}")
+            elif option not in PLACES:
+                flags.append(flag)
         self.health[name] = free_port()
         flags.append(f"--healthz-address=127.0.0.1:{self.health[name]}")
         if deployment == "volcano-admission":
-            flags += [
-                "--listen-address=127.0.0.1",
-                f"--port={self.webhook_port}",
-                "--graceful-shutdown-time=1s",
-            ]
-        else:
-            flags += [f"--listen-address=127.0.0.1:{free_port()}", *ELECTION]
-        self.programs.start(name, *flags, *more, kubeconfig=self.kubeconfig(deployment))
-
-    def _here(self, flag: str) -> str:
-        """A flag that names a mounted file, naming a copy of it."""
-        name, _, path = flag.partition("=")
-        if name not in MOUNTED:
-            return flag
-        copy = self.directory / Path(path).name
-        copy.write_text(self.get("configmap", MOUNTED[name])["data"][copy.name])
-        return f"{name}={copy}"
+            place = ["--listen-address=127.0.0.1", f"--port={self.webhook_port}"]
+            return [*flags, *place, "--graceful-shutdown-time=1s"]
+        return [*flags, f"--listen-address=127.0.0.1:{free_port()}", *ELECTION]
 
     def start_all(self) -> None:
         """Starts all three; returns when they say that they are ready, admission answers and there is a queue."""
         self.route_webhooks()
         for deployment in DEPLOYMENTS:
             self.start(deployment)
-        until(self._at_work, 60.0, self.programs.logs)
+        until(self.at_work, 60.0, self.programs.logs)
 
-    def _at_work(self) -> bool:
+    def at_work(self) -> bool:
+        """Whether every program says that it is ready, admission answers and the default queue is there."""
         if not all(self.probe(name, path) for name in self.health for path in ("/healthz", "/readyz")):
             return False
         asked = yaml.safe_dump(queue("asked"))

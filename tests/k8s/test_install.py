@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.installer import existing
+from tests.installer import container, existing
 from tests.installer import workload as work
 from tests.installer.helm import NAMESPACE, served
 from tests.installer.installation import Installation
@@ -174,6 +175,28 @@ def test_it_is_installed_from_a_plain_file_server(volcano: Installation) -> None
     running = {pod["spec"]["serviceAccountName"] for pod in pods if pod["status"]["phase"] == "Running"}
     assert running == set(DEPLOYMENTS)
     assert volcano.uids(*KEPT) == before
+
+
+def test_programs_run_as_their_pods_would_unprivileged_on_a_read_only_root(volcano: Installation) -> None:
+    if not container.possible():
+        pytest.skip("this machine lets nobody make namespaces")
+    volcano.route_webhooks()
+    volcano.health.clear()
+    started = {name: volcano.start_contained(name) for name in DEPLOYMENTS}
+    try:
+        until(volcano.at_work, 60.0, volcano.programs.logs)
+        volcano.apply(work.job("contained", queue="team"))
+        wait_for(volcano, "contained", "Completed")
+        for process in started.values():
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            assert "CapEff:\t0000000000000000" in status
+            assert "NoNewPrivs:\t1" in status
+    finally:
+        for process in started.values():
+            process.terminate()
+    assert {name: process.wait(timeout=20) for name, process in started.items()} == dict.fromkeys(
+        DEPLOYMENTS, 0
+    )
 
 
 def test_one_file_is_enough_for_kubectl(volcano: Installation) -> None:

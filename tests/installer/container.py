@@ -1,0 +1,53 @@
+"""A process in the shape of the chart's containers: user 1000, no capability, a read-only root, a pod's account.
+
+No container engine is needed: util-linux makes the namespaces.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+CONFIG = "/run/config"
+# What is handed over lies in folder $1: `account` and `config`. Then come variables and the command.
+SCRIPT = f"""
+set -e
+mount -t tmpfs tmpfs /run
+mkdir -p /run/secrets/kubernetes.io {CONFIG}
+cp -r "$1/account" /run/secrets/kubernetes.io/serviceaccount
+cp -r "$1/config/." {CONFIG}
+mount -o remount,ro /run
+mount -t tmpfs tmpfs /tmp
+mount -o remount,bind,ro /
+shift
+cd /tmp
+exec setpriv --no-new-privs --inh-caps=-all --ambient-caps=-all --bounding-set=-all env -i "$@"
+"""
+UNSHARE = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--mount", "--keep-caps", "sh", "-c")
+
+
+def possible() -> bool:
+    """Whether this machine lets us make such a process."""
+    if not all(map(shutil.which, ("unshare", "setpriv"))):
+        return False
+    return (
+        subprocess.run([*UNSHARE, "mount -t tmpfs tmpfs /tmp"], capture_output=True, check=False).returncode
+        == 0
+    )
+
+
+def command(folder: Path, server: str, program: str, flags: Sequence[str]) -> list[str]:
+    """What runs one of our programs as a pod would, with the variables that a pod has."""
+    binaries = Path(sys.executable).parent
+    host = urlsplit(server)
+    variables = {
+        "PATH": f"{binaries}:/usr/bin:/bin",
+        "HOME": "/tmp",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "KUBERNETES_SERVICE_HOST": str(host.hostname),
+        "KUBERNETES_SERVICE_PORT": str(host.port),
+    }
+    pairs = [f"{name}={value}" for name, value in variables.items()]
+    return [*UNSHARE, SCRIPT, "sh", str(folder), *pairs, str(binaries / program), *flags]
