@@ -1,5 +1,6 @@
 """A container's environment and command."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,22 @@ def test_a_variable_is_read_from_a_file_of_a_volume(tmp_path: Path) -> None:
     reference["path"] = "../out"
     with pytest.raises(Failure, match="outside the volume"):
         environment(pod(of), of, References(), FACTS, volume_paths={"v": str(tmp_path)})
+
+
+@pytest.mark.parametrize("trick", ["pipe", "link", "endless"])
+def test_a_file_that_is_a_trick_is_refused_and_holds_nobody_up(tmp_path: Path, trick: str) -> None:
+    match trick:
+        case "pipe":
+            os.mkfifo(tmp_path / "out")
+        case "link":
+            (tmp_path / "out").symlink_to("/etc/passwd")
+        case "endless":
+            (tmp_path / "out").write_text("#" * 100_000)
+    reference = {"volumeName": "v", "path": "out", "key": "RANK"}
+    of = container(env=[{"name": "X", "valueFrom": {"fileKeyRef": reference}}])
+    with pytest.raises(Failure, match=r"not a regular file|outside the volume|larger than 65536") as caught:
+        environment(pod(of), of, References(), FACTS, volume_paths={"v": str(tmp_path)})
+    assert caught.value.reason == "CreateContainerConfigError"
 
 
 def test_commands_and_arguments_are_expanded() -> None:

@@ -113,7 +113,12 @@ def test_a_group_may_read_or_write_what_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "d/f").write_text("")
     (tmp_path / "d/f").chmod(0o600)
     (tmp_path / "link").symlink_to("d/f")
+    outside = tmp_path.parent / f"{tmp_path.name}-outside"
+    outside.write_text("")
+    outside.chmod(0o600)
+    (tmp_path / "out").symlink_to(outside)
     give_to_group(tmp_path, group, read_only=True)
+    assert stat.S_IMODE(outside.stat().st_mode) == 0o600  # links are not followed
     assert stat.S_IMODE((tmp_path / "d/f").stat().st_mode) == 0o640
     give_to_group(tmp_path, group, read_only=False)
     assert stat.S_IMODE((tmp_path / "d/f").stat().st_mode) == 0o660

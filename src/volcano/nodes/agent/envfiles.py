@@ -1,12 +1,33 @@
 """Environment files that containers write for later ones: `NAME='value'`, the bit of shell Kubernetes reads."""
 
+import os
 import re
+import stat
 
 _NAME = re.compile(r"[ \t]*([^=\s]+)=")
 
 
+LARGEST = 64 * 1024
+
+
 class BadEnvFile(Exception):
     """A file that is not of this form; the message names the line."""
+
+
+def text_in(volume: str, path: str) -> str:
+    """The text of a file within a volume. A container made it: it may be a pipe, or a link out of the volume."""
+    root = os.path.realpath(volume)
+    file = os.path.realpath(os.path.join(root, path.lstrip("/")))
+    if not file.startswith(root.rstrip("/") + "/"):
+        raise BadEnvFile("the file lies outside the volume")
+    at = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with os.fdopen(at, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(at).st_mode):
+            raise BadEnvFile("this is not a regular file")
+        raw = opened.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise BadEnvFile(f"the file is larger than {LARGEST} bytes")
+    return raw.decode()
 
 
 def value_in(text: str, key: str) -> str:

@@ -2,11 +2,10 @@
 
 import base64
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 from volcano.kube.manifest import Manifest, key_of
 from volcano.nodes.agent.downward import UnknownField, field_value, resource_value
-from volcano.nodes.agent.envfiles import BadEnvFile, value_in
+from volcano.nodes.agent.envfiles import BadEnvFile, text_in, value_in
 from volcano.nodes.agent.expansion import expand
 from volcano.nodes.agent.facts import PodFacts
 from volcano.nodes.agent.references import API_SERVICE, References
@@ -223,12 +222,8 @@ class _Sources:
         volume, path, key = reference["volumeName"], reference["path"], reference["key"]
         if volume not in self._volume_paths:
             raise Failure(CONFIG_ERROR, f'cannot find the volume "{volume}" referenced by FileKeyRef')
-        root = Path(self._volume_paths[volume]).resolve()
-        file = (root / path.lstrip("/")).resolve()
-        if not file.is_relative_to(root):
-            raise Failure(CONFIG_ERROR, f'file "{path}" lies outside the volume "{volume}"')
         try:
-            value = value_in(file.read_text(), key)
+            value = value_in(text_in(self._volume_paths[volume], path), key)
         except (OSError, UnicodeDecodeError, BadEnvFile) as error:
             raise Failure(
                 CONFIG_ERROR, f"couldn't parse env file {path} of volume {volume}: {error}"

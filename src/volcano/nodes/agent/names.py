@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from volcano.clock import Instant
-from volcano.kube.client import Event
+from volcano.kube.client import Event, EventType
 from volcano.kube.index import Index
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
@@ -52,6 +52,8 @@ class Names:
 
     def handle(self, event: Event) -> None:
         self._index.apply(event)
+        if event.kind == POD and event.type is EventType.DELETED:
+            self._told.pop(uid_of(event.object), None)
 
     def step(self, now: Instant) -> list[Work]:
         return []

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 _READ_WRITE, _READ_ONLY, _ENTER = 0o660, 0o440, 0o110
@@ -10,20 +9,33 @@ _READ_WRITE, _READ_ONLY, _ENTER = 0o660, 0o440, 0o110
 
 def give_to_group(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
     """Gives everything below `root` to a group. What we may not change stays as it is, as with a kubelet."""
+    root = root.resolve()
     if only_on_mismatch and _given(root, group, read_only):
         return
-    for path in _deepest_first(root):
-        _give(path, group, read_only)
+    if root.is_dir():
+        for _, folders, files, at in os.fwalk(root, topdown=False):
+            for name in (*files, *folders):
+                _give(name, at, group, read_only)
+    _give(str(root), None, group, read_only)  # last: whoever is interrupted finds it not yet given
 
 
-def _give(path: str, group: int, read_only: bool) -> None:
+def _give(name: str, folder: int | None, group: int, read_only: bool) -> None:
+    """Opens before it looks: a container that shares the volume must not swap in a link to something of the host's."""
     try:
-        mode = os.lstat(path).st_mode
-        os.lchown(path, -1, group)
-        if not stat.S_ISLNK(mode):
-            os.chmod(path, stat.S_IMODE(mode) | _wanted(mode, read_only))
+        at = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (PermissionError, FileNotFoundError):
         return
+    try:
+        mode = os.fstat(at).st_mode
+        if stat.S_ISLNK(mode):
+            os.chown(name, -1, group, dir_fd=folder, follow_symlinks=False)
+        else:
+            os.chown(f"/proc/self/fd/{at}", -1, group)
+            os.chmod(f"/proc/self/fd/{at}", stat.S_IMODE(mode) | _wanted(mode, read_only))
+    except (PermissionError, FileNotFoundError):
+        return
+    finally:
+        os.close(at)
 
 
 def _wanted(mode: int, read_only: bool) -> int:
@@ -35,11 +47,3 @@ def _given(root: Path, group: int, read_only: bool) -> bool:
     status = root.stat()
     wanted = _wanted(status.st_mode, read_only)
     return status.st_gid == group and status.st_mode & wanted == wanted
-
-
-def _deepest_first(root: Path) -> Iterator[str]:
-    """The root last: whoever is interrupted finds it not yet given."""
-    if root.is_dir() and not root.is_symlink():
-        for folder, names, files in os.walk(root, topdown=False):
-            yield from (os.path.join(folder, name) for name in (*files, *names))
-    yield str(root)

@@ -166,6 +166,7 @@ class Volumes:
         path = _directory(directory, _CONTENT[kind], volume["name"])
         group = _group(pod)
         path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o755)  # whatever our umask: containers may run as anybody
         for point in payload.nested_mount_points(pod, volume["name"]):
             if point.partition("/")[0] not in {name.partition("/")[0] for name in files}:
                 (path / point).mkdir(parents=True, exist_ok=True)
