@@ -129,13 +129,20 @@ async def test_pods_that_are_over_stay_as_they_are() -> None:
         assert await it.pod() == before
 
 
-async def test_closing_keeps_pods_or_leaves_nothing() -> None:
+async def test_pods_run_on_when_an_agent_lets_go() -> None:
     async with bench() as it:
         await it.create()
         await it.stop()
         await it.agent.close(keep=True)
         assert it.runtime.kept is True
         assert list((it.settings.directory / "pods").iterdir()) != []
+        await it.begin()
+
+
+async def test_nothing_is_left_when_it_ends_everything() -> None:
+    async with bench() as it:
+        await it.create()
+        await it.stop()
         await it.agent.close(keep=False)
         assert it.runtime.kept is False
         assert not (it.settings.directory / "pods").exists()

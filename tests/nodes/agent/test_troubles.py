@@ -115,7 +115,7 @@ async def test_a_pod_that_vanishes_is_killed_at_once() -> None:
 
 async def test_a_pod_for_which_there_is_no_room_is_turned_away() -> None:
     async with bench() as it:
-        wants = {"resources": {"requests": {"cpu": "3"}}}
+        wants: Manifest = {"resources": {"requests": {"cpu": "3"}}}
         await it.create("first", containers=[container(**wants)])
         await it.create("second", containers=[container(**wants)])
         status = await it.status("second")
@@ -222,7 +222,7 @@ async def test_a_server_that_is_away_costs_a_status_nothing_but_time() -> None:
             raise Unavailable("away")
 
         await it.create(restartPolicy="Never")
-        it.cluster.client.patch = away  # type: ignore[assignment,method-assign]
+        it.cluster.client.patch = away  # type: ignore[method-assign]
         await it.end("c", 3)
         await it.pass_time(2)
         assert refused > 2
@@ -233,8 +233,12 @@ async def test_a_server_that_is_away_costs_a_status_nothing_but_time() -> None:
 
 async def test_gpus_are_given_out_once() -> None:
     async with bench(machine=replace(MACHINE, gpus=("0", "1", "2"))) as it:
-        wants = {"resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}}}
-        one = {"resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}}
+        wants: Manifest = {
+            "resources": {"limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "2"}}
+        }
+        one: Manifest = {
+            "resources": {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
+        }
         assert (await it.cluster.get(NODE, "local-0"))["status"]["allocatable"]["nvidia.com/gpu"] == "3"
         await it.create("a", containers=[container(**wants)], restartPolicy="Never")
         await it.create("b", containers=[container("d", **one)])
