@@ -11,7 +11,10 @@ from tests.nodes.isolation.stage import Keeper, Setting, play
 from volcano.nodes.keeper.isolation.network import HUB_ADDRESS, SERVICE_ADDRESSES, Addresses
 from volcano.nodes.keeper.specs import Identity
 
-SERVE = "import socket; s = socket.create_server(('', {port})); print('up', flush=True); c, a = s.accept(); c.send(a[0].encode())"
+SERVE = (
+    "import socket; s = socket.create_server(('', {port})); print('up', flush=True); "
+    "c, a = s.accept(); c.send(a[0].encode())"
+)
 ASK = "import socket; print(socket.create_connection(('{host}', {port}), 5).recv(64).decode())"
 
 

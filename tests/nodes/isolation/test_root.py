@@ -86,8 +86,8 @@ def test_names_and_addresses_are_the_pod_s(setting: Setting) -> None:
 
 
 def test_devices_are_few_and_work(setting: Setting) -> None:
-    script = "ls /dev; echo gone >/dev/null; head -c 3 /dev/zero | wc -c; head -c 8 /dev/urandom | wc -c; echo x >/dev/shm/y"
-    lines = output(setting, script)
+    use = "echo gone >/dev/null; echo x >/dev/shm/y; head -c 3 /dev/zero | wc -c; head -c 8 /dev/urandom | wc -c"
+    lines = output(setting, f"ls /dev; {use}")
     named = {
         "fd",
         "full",

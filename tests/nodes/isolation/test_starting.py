@@ -249,8 +249,8 @@ def test_a_terminal_is_one_of_the_container_s_own(setting: Setting) -> None:
         return first, executed_in_terminal(keeper)
 
     first, second = play(setting, scene)
-    assert "/dev/pts/0" in first and "0 0" in first and "up" in first
-    assert "/dev/pts/0" in second and "works" in second
+    assert all(each in first for each in ("/dev/pts/0", "0 0", "up"))
+    assert all(each in second for each in ("/dev/pts/0", "works"))
 
 
 def executed_in_terminal(keeper: Keeper) -> str:

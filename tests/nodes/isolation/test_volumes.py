@@ -48,7 +48,7 @@ def test_a_read_only_volume_cannot_be_written(any_setting: Setting) -> None:
         return ran.lines, os.listdir(volume)
 
     lines, files = play(any_setting, scene)
-    assert "Read-only file system" in lines[0] and "Read-only file system" in lines[1]
+    assert all("Read-only file system" in line for line in lines[:2])
     assert lines[2:] == ["hi", "hi"]
     assert files == ["hello"]
 
@@ -78,7 +78,8 @@ def test_a_volume_in_memory_is_shared_by_the_pod_and_bounded(setting: Setting) -
         return second.output, full.code, os.listdir(volume), mounted
 
     output, code, left, mounted = play(setting, scene)
-    assert output.startswith("hi\n") and " tmpfs " in output
+    assert output.startswith("hi\n")
+    assert " tmpfs " in output
     assert code != 0
     assert (left, mounted) == ([], []), "what was in memory is gone with the pod"
 

@@ -5,6 +5,7 @@ part of the version 2 hierarchy that was delegated to us. The keeper holds a loc
 another one knows which groups nobody owns any more.
 """
 
+import contextlib
 import errno
 import fcntl
 import hashlib
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 TOP = "volcano"
+_ONLY_LIMITS = frozenset({"pids"})  # controllers that account for nothing we tell
 _PERIOD = 100_000  # microseconds in which a cpu limit is counted
 _WANTED = ("cpu", "cpuacct", "memory", "pids")
 _PATIENCE = 100  # hundredths of a second
@@ -80,6 +82,14 @@ class Groups:
         made: list[str] = []
         for hierarchy in self.hierarchies:
             directory = self._directory(hierarchy, path)
+            if (
+                hierarchy.controllers <= _ONLY_LIMITS
+                and not limits.pids_limit
+                and not os.path.isdir(directory)
+            ):
+                parent = os.path.dirname(directory)
+                if not (leaf and os.path.isdir(parent)):
+                    continue  # joining a group takes milliseconds, and this one would do nothing
             os.makedirs(directory, exist_ok=True)
             settings = SETTINGS[hierarchy.version](limits)
             for name, value in settings.items():
@@ -323,10 +333,8 @@ def _processes(directory: str) -> list[int]:
 
 
 def _kill(process: int) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.kill(process, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def _table(path: str) -> Mapping[str, int]:

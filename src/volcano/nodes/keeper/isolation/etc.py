@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from volcano.nodes.keeper.isolation.entering import Users
 
 _LARGEST = 4 << 20
-_LEFT_OUT = frozenset(
-    "passwd passwd- group group- shadow shadow- gshadow gshadow- subuid subuid- subgid subgid- hosts hostname "
-    "resolv.conf mtab machine-id fstab crypttab motd".split()
-)
+_LEFT_OUT = frozenset((
+    "passwd", "passwd-", "group", "group-", "shadow", "shadow-", "gshadow", "gshadow-", "subuid",
+    "subuid-", "subgid", "subgid-", "hosts", "hostname", "resolv.conf", "mtab", "machine-id", "fstab",
+    "crypttab", "motd",
+))  # fmt: skip
 # The first value that sshd reads counts, so these go before the host's own settings.
 _SSHD_EVERYWHERE = "# A pod's volumes have modes that sshd would not trust.\nStrictModes no\n"
 _SSHD_SINGLE_USER = "# There is one user here, and nothing that PAM would ask for.\nUsePAM no\n"

@@ -1,4 +1,4 @@
-"""Containers in namespaces of their own on a private root, on a network between pods: as root, or in a user namespace."""
+"""Containers in namespaces of their own, on a private root and a network between pods; as root or as any user."""
 
 import contextlib
 import dataclasses
@@ -378,7 +378,7 @@ def _limitations(users: Users, controllers: frozenset[str]) -> Iterator[str]:
         names = " and ".join(missing)
         yield f"Limits of {names} are not enforced: no control group for them can be written to."
     if users.only_root:
-        yield "Everything in a pod runs as one user, called root in it: runAsUser, runAsGroup and fsGroup change nothing."
+        yield "A pod has one user, called root in it: runAsUser, runAsGroup and fsGroup change nothing."
     if users.user_namespace:
         yield "hostIPC pods share memory with each other, not with this host."
 
@@ -388,14 +388,10 @@ def _namespace(name: str, pid: int | str = "self") -> int:
 
 
 def _kill(pid: int, number: int) -> None:
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-    except ProcessLookupError:
-        pass
 
 
 def _reap(pid: int) -> None:
-    try:
+    with contextlib.suppress(ChildProcessError):  # whoever waits for everybody was first
         os.waitpid(pid, 0)
-    except ChildProcessError:
-        pass  # whoever waits for everybody was first

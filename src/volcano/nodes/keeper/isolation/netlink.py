@@ -1,4 +1,4 @@
-"""rtnetlink by hand: the few requests that build a bridge, veth pairs, addresses and routes, without an `ip` program."""
+"""rtnetlink by hand: the few requests that make a bridge, veth pairs, addresses and routes, with no other program."""
 
 import os
 import socket
@@ -83,8 +83,10 @@ def bridge(name: str, number: int) -> Request:
     return Request(_NEWLINK, body, _CREATE | _EXCLUSIVE)
 
 
-def veth(name: str, number: int, master: int, peer: str, peer_number: int, mac: bytes, namespace: int) -> Request:
-    """A pair of interfaces: `name` here, numbered, a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
+def veth(
+    name: str, number: int, master: int, peer: str, peer_number: int, mac: bytes, namespace: int
+) -> Request:
+    """A pair of interfaces: `name` here, a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
     far = _LINK.pack(0, 0, peer_number, 0, 0) + _text(_IFLA_IFNAME, peer) + _attribute(_IFLA_ADDRESS, mac)
     far += _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
     about = _kind("veth") + _nest(_INFO_DATA, _attribute(_VETH_PEER, far))
@@ -153,4 +155,3 @@ def _text(kind: int, value: str) -> bytes:
 
 def _kind(name: str) -> bytes:
     return _attribute(_INFO_KIND, name.encode())
-

@@ -119,9 +119,9 @@ def interface(address: str) -> str:
 def settle() -> None:
     """In a new network, before it has interfaces: what the kernel would do by itself that pods have no use for."""
     for path, value in _SETTINGS.items():
-        with contextlib.suppress(OSError):  # no IPv6, or a read-only /proc/sys: pods can live with that
-            with open(path, "w", encoding="ascii") as setting:
-                setting.write(value)
+        # Without IPv6, or with a read-only /proc/sys, pods can live.
+        with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as setting:
+            setting.write(value)
 
 
 def enter(descriptor: int) -> None:

@@ -1,5 +1,6 @@
-"""The private root of a container: its own writable layer over the template, programs, devices, /proc, /sys, volumes."""
+"""A container's private root: its own layer over the template, programs, devices, /proc, /sys and volumes."""
 
+import contextlib
 import os
 import stat
 from collections.abc import Sequence
@@ -109,10 +110,8 @@ def build_devices(dev: str, devices: Devices) -> None:
     else:
         mount_terminals(f"{dev}/pts", tty_group=devices.tty_group)
     syscalls.bind(devices.shared_memory, f"{dev}/shm")
-    try:
+    with contextlib.suppress(OSError):  # a kernel without message queues
         syscalls.mount("mqueue", f"{dev}/mqueue", "mqueue", _UNTRUSTED)
-    except OSError:
-        pass  # a kernel without message queues
 
 
 def mount_terminals(target: str, *, tty_group: bool) -> None:
@@ -249,10 +248,8 @@ def _show_device(name: str, dev: str) -> None:
         os.mkdir(target)
     else:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
-    try:
+    with contextlib.suppress(OSError):  # a device that we may not see ourselves
         syscalls.bind(source, target)
-    except OSError:
-        pass  # a device that we may not see ourselves
 
 
 def _parts(path: str) -> list[str]:

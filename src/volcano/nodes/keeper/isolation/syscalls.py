@@ -1,5 +1,6 @@
 """The system calls that Python's standard library does not have, by way of ctypes; each failure is an OSError."""
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -152,10 +153,8 @@ def set_seccomp_filter(program: bytes) -> None:
 
 
 def _forget_inheriting(descriptor: int) -> None:
-    try:
+    with contextlib.suppress(OSError):  # the one that listed the directory
         os.set_inheritable(descriptor, False)
-    except OSError:
-        pass  # the one that listed the directory
 
 
 def _mounts_at_and_below(target: str) -> list[str]:
