@@ -2,11 +2,15 @@
 
 import asyncio
 import logging
+from collections.abc import AsyncIterator
 
-from volcano.apiserver.logs import LogOptions
+import pytest
+
+from volcano.apiserver.logs import LogOptions, Unsupported
 from volcano.clock import SystemClock
 from volcano.kube.manifest import Key, Manifest
-from volcano.local.logs import ComponentLogs, LocalLogSource, component
+from volcano.local.logs import ComponentLogs, LocalLogSource, LocalStreamSource, component
+from volcano.net.messages import Answer, Request, Response
 
 
 def pod(*, ended: bool) -> Manifest:
@@ -52,6 +56,50 @@ async def test_following_waits_for_the_end() -> None:
 async def test_following_ends_when_the_pod_is_gone() -> None:
     text = await asyncio.wait_for(read(source(None), pod(ended=False), LogOptions("c", follow=True)), 5)
     assert len(text.splitlines()) == 1
+
+
+class Real:
+    """Pods that really run."""
+
+    async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
+        async def said() -> AsyncIterator[bytes]:
+            yield b"really\n"
+
+        return said()
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        return Response(200, {}, subresource.encode())
+
+
+def on(node: str, **labels: str) -> Manifest:
+    made = pod(ended=True)
+    made["metadata"]["labels"] = labels
+    return {**made, "spec": {"nodeName": node}}
+
+
+def is_real(pod: Manifest) -> bool:
+    return bool(pod["spec"]["nodeName"] == "local-0")
+
+
+async def test_pods_that_really_run_are_asked_of_whoever_runs_them() -> None:
+    logs = ComponentLogs()
+    source = LocalLogSource(
+        logs, frozenset({"volcano-scheduler"}), lambda key: None, SystemClock(), pods=Real(), is_real=is_real
+    )
+    assert await read(source, on("local-0"), LogOptions("c")) == "really\n"
+    assert "simulated" in await read(source, on("sim-0"), LogOptions("c"))
+    ours = on("local-0", app="volcano-scheduler")
+    ours["metadata"]["namespace"] = "volcano-system"
+    assert await read(source, ours, LogOptions("c")) == ""
+
+
+async def test_only_pods_that_really_run_can_be_connected_with() -> None:
+    streams = LocalStreamSource(Real(), is_real)
+    answer = await streams.connect("exec", on("local-0"), Request("GET", "/"))
+    assert isinstance(answer, Response)
+    assert answer.body == b"exec"
+    with pytest.raises(Unsupported, match='exec is not possible on pod "p": it runs on a simulated node'):
+        await streams.connect("exec", on("sim-0"), Request("GET", "/"))
 
 
 def test_each_component_has_its_own_lines() -> None:
