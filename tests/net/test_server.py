@@ -400,6 +400,35 @@ async def test_a_client_that_never_reads_is_hung_up_on(serve: Serve) -> None:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("upgraded", [False, True])
+async def test_a_client_that_looks_page_by_page_is_waited_for(serve: Serve, upgraded: bool) -> None:
+    size = 16 << 20
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(size >> 16):
+            yield bytes(1 << 16)
+
+    async def run(connection: Connection) -> None:
+        async for chunk in chunks():
+            await connection.write(chunk)
+
+    async def handler(request: Request) -> Answer:
+        return Upgrade(run, {"Upgrade": "x"}) if upgraded else Stream(chunks(), patient=True)
+
+    bench = await serve(handler, limits=Limits(stall=0.2))
+    wire = await bench.connect(limit=1024)
+    await wire.send(
+        GET.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n") if upgraded else GET
+    )
+    await asyncio.sleep(1.5)
+    assert bench.server.exchanges
+    received = 0
+    async with within(20):
+        while received < size and (piece := await wire.reader.read(1 << 20)):
+            received += len(piece)
+    assert received >= size
+
+
 async def test_stopping_finishes_requests_and_ends_streams_cleanly(serve: Serve) -> None:
     begun, go = asyncio.Event(), asyncio.Event()
 

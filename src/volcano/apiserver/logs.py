@@ -61,9 +61,8 @@ async def log_answer(source: LogSource | None, pod: Manifest, request: Request, 
     if source is None:
         raise no_process("log", pod)
     chunks = await source.open_log(pod, options)
-    return Stream(
-        chunks if options.limit_bytes is None else _limited(chunks, options.limit_bytes), 200, headers
-    )
+    limited = chunks if options.limit_bytes is None else _limited(chunks, options.limit_bytes)
+    return Stream(limited, 200, headers, patient=True)
 
 
 async def connect_answer(

@@ -40,6 +40,7 @@ class Exchange(asyncio.Protocol):
         self._waiting: deque[Incoming | Response] = deque()  # a Response refuses what could not be parsed
         self._task: asyncio.Task[None] | None = None
         self._streaming = False  # the present answer is a stream or an upgraded connection
+        self._patient = False  # the client may take as long as it likes
         self._refused = False  # nothing more is parsed
         self._reading_paused = False
         self._continue_wanted = False
@@ -170,7 +171,7 @@ class Exchange(asyncio.Protocol):
             log.error("answer broken off", path=incoming.request.path, error=error)
             self._transport.abort()  # the client must not take the part for the whole
         finally:
-            self._task, self._streaming = None, False
+            self._task, self._streaming, self._patient = None, False, False
         self._next()
 
     async def _ask(self, request: Request) -> Answer:
@@ -214,6 +215,7 @@ class Exchange(asyncio.Protocol):
 
     async def _run(self, incoming: Incoming, answer: Answer) -> None:
         self._streaming = True
+        self._patient = isinstance(answer, Upgrade) or (isinstance(answer, Stream) and answer.patient)
         match answer:
             case Stream():
                 if incoming.upgrade:
@@ -264,7 +266,7 @@ class Exchange(asyncio.Protocol):
         """Hangs up on a client that takes too long; called about once a second."""
         limits = self._house.limits
         if not self._writable.is_set():
-            if now - self.since > limits.stall:
+            if now - self.since > limits.stall and not self._patient:
                 log.info("client does not read, hanging up", peer=self._peer.address)
                 self._transport.abort()
         elif self._task is None and self._raw is None and not self._refused:

@@ -53,6 +53,8 @@ class Stream:
     chunks: AsyncIterator[bytes]
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
+    # Somebody may look at it page by page: a client that takes nothing for a while is not hung up on.
+    patient: bool = False
 
 
 class Connection(Protocol):
