@@ -73,8 +73,8 @@ class AgentBench:
 
     async def settle(self) -> None:
         """Lets threads and tasks come to rest without time passing."""
-        for _ in range(4):
-            await asyncio.sleep(0.004)
+        for _ in range(3):
+            await asyncio.sleep(0.003)
             await self.cluster.rest()
 
     async def create(self, name: str = "p", **fields: Any) -> Manifest:

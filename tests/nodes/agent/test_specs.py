@@ -1,5 +1,6 @@
 """From manifests to what a runtime and a node are told."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -223,10 +224,24 @@ def test_last_words(tmp_path: Path, file: str, log: str, policy: str, failed: bo
     assert last_words(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == words
 
 
-def test_last_words_from_a_log_are_few() -> None:
+def test_last_words_from_a_log_are_its_end(tmp_path: Path) -> None:
     own = container(terminationMessagePolicy="FallbackToLogsOnError")
-    nowhere = Path("/nowhere/at/all")
-    assert last_words(own, nowhere, nowhere, failed=True) == ""
+    log = tmp_path / "0.log"
+    log.write_text("".join(f"t stdout F line {number}\n" for number in range(9000)))
+    words = last_words(own, tmp_path / "none", log, failed=True)
+    assert words.splitlines() == [f"line {number}" for number in range(8920, 9000)]
+
+
+@pytest.mark.parametrize("trick", ["a pipe", "a link", "a directory", "nothing"])
+def test_what_is_no_file_any_more_says_nothing(tmp_path: Path, trick: str) -> None:
+    path = tmp_path / "0.termination"
+    if trick == "a pipe":
+        os.mkfifo(path)
+    elif trick == "a link":
+        path.symlink_to("/etc/hostname")
+    elif trick == "a directory":
+        path.mkdir()
+    assert last_words(container(), path, path, failed=True) == ""
 
 
 def test_a_machine_is_shared_out_among_its_nodes() -> None:

@@ -9,7 +9,7 @@ from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.nodes.agent.containers import Container
 from volcano.nodes.agent.devices import device_environment, device_mounts
 from volcano.nodes.agent.environment import command_of, environment
-from volcano.nodes.agent.lastwords import DEFAULT_PATH
+from volcano.nodes.agent.lastwords import DEFAULT_PATH, make_room
 from volcano.nodes.agent.life import Record
 from volcano.nodes.agent.references import References, gather
 from volcano.nodes.agent.resources import amounts
@@ -49,7 +49,7 @@ class Starter:
         references, self._references = self._references or await gather(self._around.client, pod), None
         await self._mounted(pod, record, references)
         spec = self._spec(pod, record, container, attempt, references)
-        self._make_room(spec, container.spec)
+        self._make_room(spec)
         self._tell(pod, container)
         return await self._around.runtime.start(spec)
 
@@ -100,13 +100,10 @@ class Starter:
             log_path=str(around.settings.log_path(uid, container.name, attempt)),
         )
 
-    def _make_room(self, spec: ContainerSpec, container: Mapping[str, Any]) -> None:
+    def _make_room(self, spec: ContainerSpec) -> None:
         """The files that a start needs; those of starts long ago go."""
         settings = self._around.settings
-        words = settings.termination_path(spec.pod, spec.name, spec.attempt)
-        words.parent.mkdir(parents=True, exist_ok=True)
-        words.touch()
-        words.chmod(0o666)  # whoever the container runs as may leave a word
+        make_room(settings.termination_path(spec.pod, spec.name, spec.attempt))
         old = spec.attempt - KEPT_ATTEMPTS
         if old >= 0:
             log = settings.log_path(spec.pod, spec.name, old)
