@@ -44,7 +44,7 @@ async def test_a_container_sees_its_environment_and_own_directories(rig: Rig) ->
     greeting, home, temporary, directory = rig.output()
     own = str(rig.directory / "pods" / rig.pod / "sandbox")
     assert greeting == "hello"
-    assert [home, temporary, directory] == [f"{own}/home", f"{own}/tmp", f"{own}/main/root"]
+    assert [home, temporary, directory] == [f"{own}/_home", f"{own}/_tmp", f"{own}/main/root"]
 
 
 async def test_nothing_of_the_keeper_reaches_a_program(rig: Rig) -> None:
@@ -64,6 +64,31 @@ async def test_mounts_are_found_below_the_root_and_by_name(rig: Rig, tmp_path: P
     script = 'cat "$VOLCANO_ROOT/etc/volcano-data/greeting" "$VOLCANO_MOUNT_ETC_VOLCANO_DATA/greeting"'
     await rig.shell(script, mounts=(mount,))
     assert rig.output() == ["hello", "hello"]
+
+
+async def test_a_mount_within_another_is_found_by_name_and_writes_nothing_there(
+    rig: Rig, tmp_path: Path
+) -> None:
+    for name in ("outer", "inner"):
+        (tmp_path / name).mkdir()
+    mounts = (Mount(str(tmp_path / "inner"), "/data/inner"), Mount(str(tmp_path / "outer"), "/data"))
+    await rig.shell('echo "$VOLCANO_MOUNT_DATA_INNER"; touch "$VOLCANO_ROOT/data/file"', mounts=mounts)
+    assert rig.output() == [str(tmp_path / "inner")]
+    assert os.listdir(tmp_path / "outer") == ["file"]
+
+
+@pytest.mark.parametrize("target", ["/", "/../escape", "//double//slash"])
+async def test_an_odd_mount_path_leads_nowhere_else(rig: Rig, tmp_path: Path, target: str) -> None:
+    (tmp_path / "volume").mkdir()
+    assert (await rig.shell("true", mounts=(Mount(str(tmp_path / "volume"), target),))).exit_code == 0
+    assert os.listdir(tmp_path) == ["volume"]
+    assert sorted(os.listdir(rig.directory / "pods" / rig.pod / "sandbox")) == ["_home", "_tmp", "main"]
+
+
+async def test_each_attempt_begins_with_an_empty_root(rig: Rig) -> None:
+    await rig.shell("touch left-over")
+    await rig.shell("ls", attempt=1)
+    assert rig.log_path(attempt=1).exists() is False
 
 
 async def test_a_working_directory_in_a_volume_is_the_volume(rig: Rig, tmp_path: Path) -> None:

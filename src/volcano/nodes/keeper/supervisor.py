@@ -47,17 +47,17 @@ def supervise(launch: Launch) -> int:
     keeper = os.getpid()
     # Blocked before the fork, so that no signal is lost in between, and the child need not do it: what a fork touches,
     # it no longer shares with the keeper.
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    processes.block_signals()
     try:
         pid = os.fork()
     except OSError as error:
         os.close(reading)
         os.close(writing)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        processes.unblock_signals()
         raise Failure("RunContainerError", f"fork: {_words(error)}") from error
     if pid == 0:
         _in_child(lambda: _supervisor(launch, writing, keeper), writing)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    processes.unblock_signals()
     os.close(writing)
     with open(reading, "rb") as report:
         text = report.read()
@@ -167,7 +167,7 @@ def _execute(launch: Launch) -> NoReturn:
         signal.signal(number, signal.SIG_DFL)
     # After the last change of identity, which forgets it.
     processes.die_with_parent(signal.SIGKILL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    processes.unblock_signals()
     try:
         os.execve(file, list(launch.command), dict(launch.environment))
     except OSError as error:

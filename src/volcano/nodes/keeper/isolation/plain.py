@@ -26,6 +26,8 @@ from volcano.nodes.keeper.supervisor import DEFAULT_PATH, Launch, supervise
 
 # Every process of a plain container inherits this name; `sweep` finds by it what outlived keeper and supervisor.
 MARK = "VOLCANO_ROOT"
+# Below the pod's sandbox; no container can have such a name.
+_HOME, _TEMPORARY = "_home", "_tmp"
 _NETWORK = "127.88"
 _ADDRESSES = 254 * 254
 _LIMITATIONS = (
@@ -67,7 +69,7 @@ class Plain:
         processes.become_subreaper()
 
     def create(self, spec: SandboxSpec) -> PlainSandbox:
-        for name in ("home", "tmp"):
+        for name in (_HOME, _TEMPORARY):
             try:
                 os.makedirs(os.path.join(_own(spec), name), exist_ok=True)
             except OSError as error:
@@ -79,8 +81,9 @@ class Plain:
     def start(self, sandbox: Sandbox, spec: ContainerSpec, stdio: Stdio) -> int:
         root = _root(sandbox, spec)
         try:
-            os.makedirs(root, exist_ok=True)
-            for mount in spec.mounts:
+            shutil.rmtree(root, ignore_errors=True)  # each attempt begins afresh
+            os.makedirs(root)
+            for mount in sorted(spec.mounts, key=lambda mount: mount.target):
                 _offer(mount, root)
             _hand_over(sandbox, root, spec.identity)
         except OSError as error:
@@ -216,8 +219,8 @@ def _launch(
     own = _own(sandbox.spec)
     offered = {
         "PATH": os.environ.get("PATH", DEFAULT_PATH),
-        "HOME": os.path.join(own, "home"),
-        "TMPDIR": os.path.join(own, "tmp"),
+        "HOME": os.path.join(own, _HOME),
+        "TMPDIR": os.path.join(own, _TEMPORARY),
         "HOSTNAME": sandbox.spec.hostname,
         **({"TERM": "xterm"} if stdio.tty else {}),
         **{_variable(mount): mount.source for mount in spec.mounts},
@@ -243,14 +246,15 @@ def _directory(wanted: str, spec: ContainerSpec, root: str) -> str:
 
 
 def _offer(mount: Mount, root: str) -> None:
-    """A link below the container's root to what a mount shows."""
+    """A link below the container's root to what a mount shows; none in another mount, which is not ours to write to."""
     if mount.memory:
         os.makedirs(mount.source, exist_ok=True)
-    link = os.path.join(root, mount.target.strip("/"))
-    if os.path.realpath(link) == os.path.realpath(mount.source):
+    link = os.path.normpath(os.path.join(root, mount.target.strip("/")))
+    above = os.path.dirname(link)
+    if link == root or not f"{os.path.realpath(above)}/".startswith(f"{os.path.realpath(root)}/"):
         return
+    os.makedirs(above, exist_ok=True)
     with contextlib.suppress(FileExistsError):
-        os.makedirs(os.path.dirname(link), exist_ok=True)
         os.symlink(mount.source, link)
 
 
@@ -259,7 +263,7 @@ def _hand_over(sandbox: Sandbox, root: str, identity: Identity) -> None:
     if os.geteuid() != 0 or identity.user is None:
         return
     own = _own(sandbox.spec)
-    for path in (root, os.path.join(own, "home"), os.path.join(own, "tmp")):
+    for path in (root, os.path.join(own, _HOME), os.path.join(own, _TEMPORARY)):
         os.chown(path, identity.user, -1 if identity.group is None else identity.group)
 
 
