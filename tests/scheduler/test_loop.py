@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
 import pytest
 
 from tests.apiserver.registries import namespace, registry
@@ -12,7 +13,7 @@ from tests.builders import JobManifests, job, node, pod, podgroup, priority_clas
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
 from volcano.kube import crds, kinds
-from volcano.kube.client import DEFAULTS, Options
+from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Options, Query
 from volcano.kube.errors import Conflict, Unavailable
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of
@@ -27,6 +28,8 @@ class Flaky(DirectClient):
     """The real client, with a say in which writes are refused."""
 
     refuse: Callable[[str, Manifest], Exception | None] = staticmethod(lambda sub, manifest: None)
+    lose_answer: Callable[[str], bool] = staticmethod(lambda sub: False)
+    silent = False  # whether watches of pods say nothing
     writes = 0
 
     async def create(
@@ -36,7 +39,20 @@ class Flaky(DirectClient):
         if error is not None:
             raise error
         self.writes += 1
-        return await super().create(kind, manifest, subresource=subresource, options=options)
+        lost = self.lose_answer(subresource)
+        self.silent = self.silent or lost
+        answer = await super().create(kind, manifest, subresource=subresource, options=options)
+        if lost:
+            raise Unavailable("the answer was lost")
+        return answer
+
+    async def watch(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncIterator[Event]:
+        async for event in super().watch(kind, query, decode=decode):
+            while self.silent and kind == kinds.POD:
+                await asyncio.sleep(0.001)
+            yield event
 
 
 class Bench:
@@ -171,6 +187,28 @@ async def test_a_refused_binding_is_tried_again() -> None:
 
         await b.until(bound)
         assert next(refusals, None) is None
+
+
+async def test_a_binding_whose_answer_was_lost_is_not_forgotten_while_the_watch_is_silent() -> None:
+    async with bench() as b:
+        attempts: list[str] = []
+
+        def lose_first(subresource: str) -> bool:
+            if subresource == "binding":
+                attempts.append(subresource)
+            return len(attempts) == 1
+
+        b.client.lose_answer = lose_first
+        await b.add(node("n1", cpu=1), job("j", 1, phase="Inqueue"))
+
+        async def known() -> bool:
+            room = b.scheduler.cluster.room_on("n1")
+            settled = len(attempts) > 1 and not b.scheduler.cluster.unconfirmed
+            return settled and room is not None and room[0] == 0
+
+        await b.until(known)  # the second attempt was refused, as the pod has its node
+        assert b.client.silent
+        assert len(attempts) == 2
 
 
 async def test_preemption_deletes_the_victim_and_nominates_its_node() -> None:

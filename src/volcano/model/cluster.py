@@ -325,6 +325,10 @@ class Cluster:
     def has_node(self, name: str) -> bool:
         return name in self._book
 
+    def room_on(self, node: str) -> Vector | None:
+        """What is left on a node, decisions included; None when it is gone."""
+        return self._book.room(node)
+
     @property
     def busy(self) -> bool:
         """Whether some job has something to decide."""

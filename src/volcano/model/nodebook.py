@@ -111,6 +111,11 @@ class NodeBook:
     def tasks(self) -> Mapping[str, Mapping[str, Task]]:
         return self._tasks
 
+    def room(self, name: str) -> Vector | None:
+        """What is left on a node; None when there is no such node."""
+        row = self._rows.get(name)
+        return None if row is None else self._arrays[0][row] - self._arrays[1][row]
+
     def _book(self, task: Task, sign: float) -> None:
         row = self._rows.get(task.node)
         if row is None:

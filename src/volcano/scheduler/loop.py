@@ -7,6 +7,7 @@ from typing import Any
 from volcano.clock import Clock
 from volcano.kube import names
 from volcano.kube.client import Client, Event, EventType
+from volcano.kube.kinds import POD
 from volcano.kube.mirror import Mirror
 from volcano.kube.reconciler import Watch
 from volcano.kube.recorder import Recorder
@@ -15,7 +16,9 @@ from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
+from volcano.scheduler.certainty import pod_as_it_is
 from volcano.scheduler.config import Config
+from volcano.scheduler.crowding import without_crowded
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.explain import Verdict
 from volcano.scheduler.gauges import Gauges
@@ -64,7 +67,9 @@ class Scheduler:
         self.cycles = 0
         component = scheduler_names[0] if len(scheduler_names) == 1 else names.SCHEDULER_NAME
         lowering = Lowering(Recorder(component), component)
-        self.write_back = WriteBack(client, lowering, clock, refused=self._refused, bound=self.gauges.bound)
+        self.write_back = WriteBack(
+            client, lowering, clock, refused=self._refused, make_sure=self._make_sure, bound=self.gauges.bound
+        )
         self._client = client
         self._clock = clock
         self._default_queue = default_queue
@@ -105,6 +110,7 @@ class Scheduler:
     async def _cycle(self, config: Config) -> None:
         """Snapshot, decide in a thread of its own, assume, and hand over to be written."""
         self.cycles += 1
+        revision = self.cluster.revision
         snapshot = self.cluster.snapshot(self._clock.now().wall, self._seed + self.cycles, self._memory)
         self.last_snapshot = snapshot
         try:
@@ -114,10 +120,12 @@ class Scheduler:
             self.troubles = (f"cycle abandoned: {type(error).__name__}: {error}",)
             await self._clock.sleep(self._period)
             return
-        self._take(outcome, snapshot)
+        self._take(outcome, snapshot, revision)
 
-    def _take(self, outcome: Outcome, snapshot: Snapshot) -> None:
+    def _take(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
         decisions = [decision for decision in outcome.decisions if self._still_possible(decision)]
+        if self.cluster.revision != revision:
+            decisions = without_crowded(decisions, snapshot, self.cluster)
         self.cluster.assume(decisions)
         self.write_back.submit(decisions)
         self.verdicts = dict(outcome.verdicts)
@@ -143,6 +151,13 @@ class Scheduler:
 
     def _still_possible(self, decision: Decision) -> bool:
         return not isinstance(decision, Bind) or self.cluster.has_node(decision.node)
+
+    async def _make_sure(self, decision: Bind | Evict) -> None:
+        """Takes in what the server has of a pod before a decision about it is forgotten."""
+        decode = self.cluster.decoder(POD)
+        task = await pod_as_it_is(self._client, self._clock, decision, decode)
+        if task is not None:
+            self._saw(Event(EventType.MODIFIED, POD, task))
 
     def _refused(self, decision: Decision) -> None:
         """What was to be done is tried again at once, what was merely to be said with the next cycle."""

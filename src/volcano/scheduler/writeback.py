@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 from volcano.clock import Clock, Instant
 from volcano.kube.client import Client
@@ -10,6 +10,7 @@ from volcano.kube.errors import ApiError, InternalError, NotFound, Timeout, TooM
 from volcano.kube.operations import Operation, perform
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
+from volcano.scheduler.certainty import CERTAIN
 from volcano.scheduler.lowering import Lowering
 from volcano.scheduler.pulse import woken_or_late
 from volcano.scheduler.words import Words, subject_of, unschedulable
@@ -43,6 +44,7 @@ class WriteBack:
         clock: Clock,
         *,
         refused: Callable[[Decision], None],
+        make_sure: Callable[[Bind | Evict], Awaitable[None]] | None = None,
         bound: Bound = lambda decision, now, settling, binding: None,
         hands: int = HANDS,
     ) -> None:
@@ -50,6 +52,7 @@ class WriteBack:
         self._lowering = lowering
         self._clock = clock
         self._refused = refused
+        self._make_sure = make_sure
         self._bound = bound
         self._hands = hands
         self._deeds: deque[Bind | Evict] = deque()
@@ -134,6 +137,7 @@ class WriteBack:
             self._settle(decision, error)  # the object is gone: the watch will tell
         except ApiError as error:
             await self._pause_after_refusal(decision)
+            await self._clear_up(decision, error)
             self._settle(decision, error)
         except Exception as error:  # our own bug must not end the hand
             log.error("write failed", decision=type(decision).__name__, error=error)
@@ -166,6 +170,11 @@ class WriteBack:
         failures = self._failures.get(decision.task, 0)
         self._failures[decision.task] = failures + 1
         await self._clock.sleep(min(FIRST_PAUSE * 2**failures, 60.0))
+
+    async def _clear_up(self, decision: Decision, error: ApiError) -> None:
+        """Has the server looked at where what it said leaves open what was done."""
+        if isinstance(decision, Bind | Evict) and self._make_sure and not isinstance(error, CERTAIN):
+            await self._make_sure(decision)
 
     def _settle(self, decision: Decision, error: ApiError) -> None:
         log.info(
