@@ -407,7 +407,7 @@ def plays(draw: st.DrawFn) -> Play:
     return play
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(play=plays(), steps=STEPS)
 def test_whatever_happens_the_rules_hold(play: Play, steps: list[tuple[str, int, int]]) -> None:
     restarts: dict[str, int] = {}
