@@ -14,7 +14,7 @@ from volcano.clock import SystemClock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.agent.logs import PodLogs, chosen_attempt, is_over
-from volcano.nodes.agent.logs_files import BLOCK
+from volcano.nodes.agent.logs_files import BLOCK, Wanted
 from volcano.nodes.keeper.logfile import LogFile as Written
 
 START = 1_800_000_000.0
@@ -108,6 +108,15 @@ async def test_half_a_line_is_not_shown_before_it_is_whole(disk: Disk) -> None:
     assert await disk.read(tail_lines=1) == "first\n"
     disk.write(line[20:])
     assert await disk.read(tail_lines=1) == "second\n"
+
+
+@given(
+    st.lists(st.sampled_from([entry(1, "x"), entry(1, ""), entry(1, " P F "), b"broken\n", b"a b\n", b"\n"]))
+)
+def test_the_short_way_shows_what_the_long_way_does(lines: list[bytes]) -> None:
+    block = b"".join(lines)[:-1]
+    if block:
+        assert Wanted().render(block) == Wanted(since=b"0").render(block)
 
 
 @given(

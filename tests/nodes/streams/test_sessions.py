@@ -5,7 +5,7 @@ import base64
 import json
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -193,9 +193,7 @@ async def test_a_client_that_hangs_up_ends_the_process(stage: Stage, shell: Mani
     assert Path(f"/proc/{pid}").exists()
     await caller.pipe.close()
     await asyncio.wait_for(caller.running, 10)
-    async with asyncio.timeout(10):
-        while Path(f"/proc/{pid}").exists():
-            await asyncio.sleep(0.02)
+    await until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 async def test_a_client_that_does_not_read_slows_the_process_down(stage: Stage, shell: Manifest) -> None:
@@ -213,11 +211,11 @@ async def test_a_client_that_does_not_read_slows_the_process_down(stage: Stage, 
     near, far = Slow(), Pipe()
     near.other, far.other = far, near
     running = asyncio.ensure_future(answer.run(near))
-    await asyncio.sleep(0.3)
-    assert 100_000 < near.written < 200_000
+    await until(lambda: near.written > 100_000)
+    await asyncio.sleep(0.2)
+    assert near.written < 200_000
     near.reads_again.set()
-    await asyncio.sleep(0.1)
-    assert near.written > 1_000_000
+    await until(lambda: near.written > 1_000_000)
     await far.close()
     await asyncio.wait_for(running, 10)
 
@@ -422,6 +420,13 @@ async def test_an_inbox_stops_whoever_feeds_it_too_much() -> None:
     inbox.end()
     await inbox.feed(b"dropped")
     assert [await inbox.read(), await inbox.read()] == [b"y", b""]
+
+
+async def until(question: Callable[[], bool]) -> None:
+    """Waits for something that nobody tells of."""
+    async with asyncio.timeout(20):
+        while not question():
+            await asyncio.sleep(0.01)
 
 
 def _both_finished(peer: SpdyPeer, *streams: int) -> bool:

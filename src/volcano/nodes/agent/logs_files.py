@@ -8,6 +8,8 @@ from pathlib import Path
 
 BLOCK = 64 << 10
 LINE_END = b"\n"
+WHOLE_LINE_MARKS = frozenset({b" stdout F ", b" stderr F "})  # between a line's time and its text
+MARK_SIZE = 10
 
 
 @dataclass(slots=True)
@@ -19,8 +21,16 @@ class Wanted:
     stream: bytes = b""  # stdout or stderr; empty is both
     _open: set[bytes] = field(default_factory=set, init=False)
 
-    def render(self, lines: Sequence[bytes]) -> bytes:
-        """The text of whole log lines (each without its line end)."""
+    def render(self, block: bytes) -> bytes:
+        """The text of whole log lines, the last one without its line end."""
+        lines = block.split(LINE_END)
+        if not (self.timestamps or self.since or self.stream or self._open):
+            # Most logs, most of the time: times of one width, whole lines. Many times as fast as one by one.
+            start = block.find(b" ")
+            end = start + MARK_SIZE
+            texts = [line[end:] for line in lines if line[start:end] in WHOLE_LINE_MARKS]
+            if len(texts) == len(lines):
+                return LINE_END.join(texts) + LINE_END
         shown: list[bytes] = []
         for line in lines:
             parts = line.split(b" ", 3)

@@ -54,7 +54,7 @@ class LogFile:
             whole, newline, rest = (self._rest + data).rpartition(LINE_END)
             self._rest = rest
             if newline:
-                return self._wanted.render(whole.split(LINE_END))
+                return self._wanted.render(whole)
 
     def _advance(self) -> bool:
         """Goes on to the next file when the present one will not grow any more."""
