@@ -35,7 +35,10 @@ async def test_a_failing_liveness_probe_kills_and_restarts() -> None:
 async def test_a_startup_probe_holds_the_others_back() -> None:
     async with bench() as it:
         it.runtime.answers["up",] = (1, "")
-        probes: Manifest = {"startupProbe": {"exec": {"command": ["up"]}, "periodSeconds": 1}, "livenessProbe": OK}
+        probes: Manifest = {
+            "startupProbe": {"exec": {"command": ["up"]}, "periodSeconds": 1},
+            "livenessProbe": OK,
+        }
         await it.create(containers=[container(**probes)])
         await it.pass_time(1)
         assert ("c", ("ok",)) not in it.runtime.executed
