@@ -70,6 +70,22 @@ async def test_with_a_lifeline_everything_ends_with_the_agent(own_directory: Pat
     assert os.listdir(own_directory / "keeper") == ["keeper.log"]
 
 
+async def test_a_keeper_on_a_lifeline_is_found_again_by_its_holder_alone(own_directory: Path) -> None:
+    rig = Rig(own_directory, lifeline=True)
+    await rig.open()
+    await rig.start("sleep", "60")
+    keeper = rig.runtime.pid
+    await rig.runtime.close(keep=True)
+    next_one = KeeperRuntime(own_directory, Mode.PLAIN, lifeline=True)
+    assert [state.running for state in (await next_one.open()).containers] == [True]
+    assert next_one.pid == keeper
+    await next_one.close(keep=True)
+    process, another = await asyncio.to_thread(agent, own_directory, "lifeline")
+    assert another != keeper
+    kill(process)
+    await until(lambda: not processes.start_time(another))
+
+
 async def test_a_keeper_that_is_killed_is_replaced_and_its_containers_told_of(own_directory: Path) -> None:
     rig = Rig(own_directory)
     await rig.open()

@@ -31,6 +31,7 @@ class Options:
     directory: str  # the cluster's
     mode: Mode
     lifeline: int | None  # a descriptor; when it reads to its end, so does the keeper
+    holder: int  # the pid of who holds the other end
     ready: int | None  # a descriptor on which to say that all is well, or what is not
     log_size: int
     log_files: int
@@ -84,6 +85,7 @@ def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
         records=Records(options.place),
         now=time.time_ns,
         mode=options.mode,
+        holder=options.holder,
         complain=complain,
         log_size=options.log_size,
         log_files=options.log_files,
@@ -178,6 +180,7 @@ def _options() -> Options:
     parser.add_argument("directory")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), required=True)
     parser.add_argument("--lifeline", type=int, metavar="FD")
+    parser.add_argument("--holder", type=int, default=0, metavar="PID")
     parser.add_argument("--ready", type=int, metavar="FD")
     parser.add_argument("--log-size", type=int, default=logfile.DEFAULT_SIZE)
     parser.add_argument("--log-files", type=int, default=logfile.DEFAULT_FILES)

@@ -60,6 +60,7 @@ class Keeper:
         records: Records,
         now: Callable[[], int],
         mode: str,
+        holder: int,
         complain: Callable[[str, BaseException], None],
         log_size: int,
         log_files: int,
@@ -68,6 +69,7 @@ class Keeper:
         self._isolation = isolation
         self._records = records
         self._mode = mode
+        self._holder = holder
         self._now = now
         self._complain = complain
         self._containers = Containers(
@@ -135,12 +137,12 @@ class Keeper:
     # Requests
 
     def _hello(self, client: Client, number: int, request: wire.Message) -> Answer:
-        limitations = list(self._isolation.limitations)
         return {
             "version": wire.VERSION,
             "mode": self._mode,
             "pid": os.getpid(),
-            "limitations": limitations,
+            "holder": self._holder,
+            "limitations": list(self._isolation.limitations),
         }, ()
 
     def _list(self, client: Client, number: int, request: wire.Message) -> Answer:

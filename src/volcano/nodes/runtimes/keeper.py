@@ -42,10 +42,11 @@ async def sweep(directory: Path, clock: Clock | None = None) -> list[str]:
 class KeeperRuntime:
     """Implements `Runtime` for netns, userns and plain.
 
-    With `lifeline` the keeper and its pods end with this process, however it ends. Without, they run on and the next
-    KeeperRuntime of the same directory finds them. A keeper that dies is started again: its containers are told of as
-    ended, and their sandboxes are made anew when something is started in them. A keeper that is found but speaks
-    another version, or is of another mode, is ended with its pods; what became of those is remembered.
+    With `lifeline` the keeper and its pods end with this process, however it ends; only a further KeeperRuntime of this
+    process finds them. Without, they run on and the next KeeperRuntime of the same directory finds them. A keeper that
+    dies is started again: its containers are told of as ended, and their sandboxes are made anew when something is
+    started in them. A keeper that is found but speaks another version, or is of another mode, is ended with its pods;
+    what became of those is remembered.
     """
 
     version = wire.VERSION
@@ -102,19 +103,17 @@ class KeeperRuntime:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reopening
         pid = self.pid
-        if not keep or self._launch.lifeline:
+        if not keep:
             await self._shut_down()
         if self._line:
             self._line.close()
             self._line = None
+        if keep:
+            return  # a lifeline stays open until this process ends
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
-        if (
-            (not keep or self._launch.lifeline)
-            and pid
-            and not await launching.gone(pid, self._clock, _PATIENCE)
-        ):
+        if pid and not await launching.gone(pid, self._clock, _PATIENCE):
             await launching.sweep(self._directory, self._clock)
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
@@ -263,6 +262,9 @@ class KeeperRuntime:
     # Opening
 
     async def _open(self) -> Found:
+        if self._line:
+            self._line.close()
+            self._line = None
         self._line = await self._find() or await self._begin()
         hello = await self._ask("hello")
         self.features = _features(self._mode, hello["limitations"])
@@ -283,7 +285,8 @@ class KeeperRuntime:
             return None
         try:
             hello, _ = await line.ask("hello")
-            if (hello["version"], hello["mode"]) == (self.version, self._mode) and not self._launch.lifeline:
+            holder = os.getpid() if self._launch.lifeline else 0
+            if (hello["version"], hello["mode"], hello.get("holder")) == (self.version, self._mode, holder):
                 return line
             _log.warning("ending a keeper that does not fit", version=hello["version"], mode=hello["mode"])
             await line.ask("shutdown", keep_records=True)
@@ -292,6 +295,9 @@ class KeeperRuntime:
         except Failure:  # it was about to go
             line.close()
             await launching.gone(launching.living(self._directory), self._clock, _PATIENCE)
+        except BaseException:
+            line.close()
+            raise
         return None
 
     async def _begin(self) -> Line:
@@ -306,6 +312,8 @@ class KeeperRuntime:
 
     def _lost(self) -> None:
         """The keeper has gone by itself, and its containers with it."""
+        if self._line is None:
+            return  # one that was only asked who it is
         self._line = None
         for ended in self._executions.values():
             _resolve(ended, _LOST)

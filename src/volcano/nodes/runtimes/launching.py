@@ -41,7 +41,7 @@ async def launch(wanted: Launch) -> int | None:
     inherited = [say_ready, *([their_lifeline] if wanted.lifeline else [])]
     command = [sys.executable, "-P", "-m", _MODULE, str(wanted.directory), f"--mode={wanted.mode}"]
     command += [f"--ready={say_ready}", f"--log-size={wanted.log_size}", f"--log-files={wanted.log_files}"]
-    command += [f"--lifeline={their_lifeline}"] if wanted.lifeline else []
+    command += [f"--lifeline={their_lifeline}", f"--holder={os.getpid()}"] if wanted.lifeline else []
     source = str(Path(volcano.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
