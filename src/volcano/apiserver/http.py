@@ -17,12 +17,10 @@ from volcano.apiserver.reviews import Reviews
 from volcano.apiserver.routes import Route, unknown_path
 from volcano.apiserver.seams import Attributes, Served, User
 from volcano.apiserver.tables import printer_of
-from volcano.apiserver.tokenrequests import request_token
-from volcano.apiserver.tokens import Tokens
 from volcano.apiserver.warnings import warn
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
-from volcano.kube.kinds import POD, SERVICE_ACCOUNT, VIRTUAL, Kind
+from volcano.kube.kinds import POD, VIRTUAL, Kind
 from volcano.kube.manifest import Key
 from volcano.net.messages import Answer, Request, Stream
 
@@ -58,14 +56,12 @@ class Resources:
         self,
         registry: Registry,
         reviews: Reviews,
-        tokens: Tokens,
         random: Random,
         logs: LogSource | None = None,
         streams: StreamSource | None = None,
     ) -> None:
         self._registry = registry
         self._reviews = reviews
-        self._tokens = tokens
         self._random = random
         self._logs = logs
         self._streams = streams
@@ -136,8 +132,6 @@ class Resources:
             return await self._process(call)
         options = options_of(call.request, "CreateOptions", _agent(call.request))
         manifest = self._manifest(call, options)
-        if call.served.kind == SERVICE_ACCOUNT and call.route.subresource == "token":
-            return await self._token(call, manifest)
         reply = await self._registry.create(call.attributes("create", options), manifest)
         return await self._respond(call, reply)
 
@@ -192,11 +186,6 @@ class Resources:
             )
         answered = self._reviews.answer(kind, body, user, route.namespace)
         return await plain(request, answered, 201)
-
-    async def _token(self, call: Call, manifest: Any) -> Answer:
-        now = self._registry.clock.now().wall
-        answered = request_token(self._tokens, self._registry.lookup, call.key, manifest, now)
-        return await self._shaper(call).respond(answered, 201)
 
     async def _process(self, call: Call) -> Answer:
         pod = (await self._registry.get(POD, call.key)).manifest()

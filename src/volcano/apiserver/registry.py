@@ -87,6 +87,9 @@ class Registry:
         self._new_uid = new_uid
         self._admit = admit
         self._ownership = Ownership()
+        self.issue_token: Callable[[Key, Manifest], Manifest] | None = (
+            None  # where there are ServiceAccount tokens
+        )
 
     def admit_with(self, admit: Admit) -> None:
         """Sets admission, where it needs the registry's lookup to be built."""

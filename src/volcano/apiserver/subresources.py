@@ -24,12 +24,14 @@ SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
 
 async def post(registry: "Registry", request: Attributes, served: Served, manifest: Manifest) -> Reply:
-    """A POST to a subresource of a pod."""
+    """A POST to a subresource of a pod, or for a token of a ServiceAccount."""
     match (served.storage.resource, request.subresource):
         case ("pods", "binding"):
             return await _bind(registry, request, served, manifest)
         case ("pods", "eviction"):
             return await eviction.evict(registry, request, served, manifest)
+        case ("serviceaccounts", "token") if registry.issue_token is not None:
+            return Reply(orjson.dumps(registry.issue_token(request.key, manifest)), created=True)
     raise not_allowed(served.kind, "create", request.subresource)
 
 

@@ -5,6 +5,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,11 +21,15 @@ from volcano import __version__, log
 from volcano.apiserver.datadir import DataDirectoryError
 from volcano.clock import SystemClock, timestamp
 from volcano.kube.duration import parse as parse_duration
+from volcano.kube.manifest import Manifest
 from volcano.local import state
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.files import Document, FileError, read_files
 from volcano.local.follow import Follower, Row, followed, table_of
+from volcano.local.host import HostSettings, clear
+from volcano.local.tail import Tail
 from volcano.nodes.pools import Pool, PoolError, parse_pools
+from volcano.nodes.runtimes.probe import NotPossible
 
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0
@@ -56,30 +61,33 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 async def _up(settings: Settings, documents: list[Document], verbose: int) -> int:
-    stop = asyncio.Event()
+    stop: asyncio.Queue[signal.Signals] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, stop.put_nowait, number)
+    keep_pods = False
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING)
     cluster = LocalCluster(settings)
     started = time.monotonic()
     try:
         await cluster.start()
-    except (DataDirectoryError, state.DirectoryError, OSError) as error:
-        await cluster.stop()
+    except (DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
+        await cluster.stop(keep_pods=True)
         raise CommandError(str(error)) from None
     try:
         await cluster.apply(documents)
         running = _announce(cluster)
         _introduce(running, time.monotonic() - started)
-        await stop.wait()
+        # Whoever sends SIGTERM may want to start again: pods run on, and `volcano down` ends them.
+        keep_pods = await stop.get() is signal.SIGTERM
         print("stopping ...", file=sys.stderr)
     except FileError as error:
         raise CommandError(str(error)) from None
     finally:
-        await cluster.stop()
+        await cluster.stop(keep_pods=keep_pods)
         if not settings.durable:
             state.retract(settings.directory)
+            shutil.rmtree(settings.directory / state.VOLUMES, ignore_errors=True)
     return 0
 
 
@@ -92,6 +100,8 @@ def _announce(cluster: LocalCluster) -> state.Running:
         directory=str(settings.directory),
         durable=settings.durable,
         nodes=sum(pool.count for pool in settings.pools),
+        local_nodes=settings.local.nodes,
+        runtime=cluster.host.choice.name if cluster.host else "",
         started=timestamp(cluster.clock.now().wall),
         version=__version__,
     )
@@ -104,7 +114,7 @@ def _introduce(running: state.Running, seconds: float) -> None:
     lines = (
         f"volcano {running.version} is up after {seconds:.2f} s",
         f"  API server   {running.url}",
-        f"  nodes        {running.nodes} simulated",
+        f"  nodes        {_nodes_in_words(running)}",
         f"  data         {where}",
         "  components   scheduler, controllers and admission, in namespace volcano-system",
         "",
@@ -115,6 +125,12 @@ def _introduce(running: state.Running, seconds: float) -> None:
         "Ctrl-C or `volcano down` stops it.",
     )
     print("\n".join(lines), flush=True)
+
+
+def _nodes_in_words(running: state.Running) -> str:
+    local = f"{running.local_nodes} on this host ({running.runtime})" if running.local_nodes else ""
+    simulated = f"{running.nodes} simulated" if running.nodes or not local else ""
+    return ", ".join(filter(None, (local, simulated)))
 
 
 def _detach(settings: Settings) -> int:
@@ -149,13 +165,32 @@ def _detach(settings: Settings) -> int:
 
 
 def down(arguments: argparse.Namespace) -> int:
-    """Stops a running cluster."""
-    running = _find(arguments.data_dir)
+    """Stops a running cluster; its pods end too unless they are to be kept, and nothing of them is left."""
+    directory = arguments.data_dir.absolute() if arguments.data_dir else None
+    running = state.find(directory) if directory else state.find_any()
+    if running is None:
+        return _clear_up(directory)
     if not state.end(running, within=STOPPED_WITHIN):
         raise CommandError(f"process {running.pid} is still there after {STOPPED_WITHIN:.0f} s")
+    if not arguments.keep_pods:
+        asyncio.run(clear(Path(running.directory)))
     print(
         f"stopped the cluster of {running.directory}" if running.durable else "stopped the in-memory cluster"
     )
+    return 0
+
+
+def _clear_up(directory: Path | None) -> int:
+    """After a cluster that was killed: its pods may still run."""
+    removed: list[str] = []
+    for place in [directory] if directory else [state.default_directory(), state.memory_directory()]:
+        removed += asyncio.run(clear(place))
+    if not removed:
+        where = str(directory) if directory else f"{state.default_directory()} or in memory"
+        raise CommandError(f"no cluster runs from {where}; `volcano up` starts one", code=4)
+    print("no cluster runs; removed what an earlier one had left:")
+    for what in removed:
+        print(f"  {what}")
     return 0
 
 
@@ -203,13 +238,21 @@ async def _run(
         kinds = {(s.kind.api_version, s.kind.kind): s.kind for s in cluster.registry.kinds}
         targets = followed(applied, kinds)
         console.print(f"applied {len(applied)} objects, following {len(targets)}", highlight=False)
-        follower = Follower(cluster.client, SystemClock(), targets)
+        tail = Tail(cluster.log_source, console)
+        follower = Follower(cluster.client, SystemClock(), targets, see=tail.see if cluster.host else _unseen)
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
-    except (FileError, DataDirectoryError, state.DirectoryError, OSError) as error:
+        await tail.end()
+    except (FileError, DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
         raise CommandError(str(error)) from None
     finally:
         await cluster.stop()
+        if not settings.durable:
+            shutil.rmtree(settings.directory, ignore_errors=True)
     return _conclude(rows, output, console, timeout)
+
+
+def _unseen(pod: Manifest) -> None:
+    """Simulated pods have nothing to say."""
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -232,7 +275,9 @@ def _conclude(rows: list[Row], output: str, console: Console, timeout: float) ->
     if late:
         names = ", ".join(f"{row.namespace}/{row.name} ({row.phase})" for row in late)
         raise CommandError(f"not finished within {timeout:.0f} s: {names}")
-    return 0 if all(row.good for row in rows) else 1
+    if all(row.good for row in rows):
+        return 0
+    return next((row.exit_code for row in rows if row.exit_code), 1)
 
 
 def demo(arguments: argparse.Namespace) -> int:
@@ -288,11 +333,22 @@ def _settings(
         host=arguments.host,
         port=arguments.port,
         kubeconfig=arguments.kubeconfig.absolute() if arguments.kubeconfig else None,
-        pools=pools or (parse_pools([4], []) if throw_away else []),
+        pools=pools or (parse_pools([4], []) if throw_away and arguments.no_local_node else []),
         sim_duration=_duration(arguments.sim_duration, default_duration),
         scheduler_conf=_text(arguments.scheduler_conf),
         audit_log=arguments.audit_log,
+        local=_local(arguments),
     )
+
+
+def _local(arguments: argparse.Namespace) -> HostSettings:
+    """The nodes of this host: one, unless another number or none at all is asked for."""
+    if arguments.local_nodes < 1:
+        raise CommandError("--local-nodes: at least 1; --no-local-node does without", code=2)
+    if arguments.fake_gpus < 0:
+        raise CommandError("--fake-gpus: a number of GPUs cannot be negative", code=2)
+    nodes = 0 if arguments.no_local_node else arguments.local_nodes
+    return HostSettings(nodes, arguments.runtime, arguments.fake_gpus)
 
 
 def _pools(arguments: argparse.Namespace) -> list[Pool]:

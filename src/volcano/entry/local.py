@@ -43,8 +43,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("files", nargs="+", metavar="FILE", help="manifests to run; `-` is standard input")
     run.add_argument("--timeout", default="10m", help="give up after this long (default 10m)")
     run.add_argument("-o", "--output", choices=("table", "json"), default="table")
-    down = _command(commands, "down", "stop a running cluster")
+    down = _command(commands, "down", "stop a running cluster and its pods")
     _directory_option(down)
+    down.add_argument(
+        "--keep-pods", action="store_true", help="let pods run on, for the next `volcano up` to take over"
+    )
     status = _command(commands, "status", "show the running cluster")
     _directory_option(status)
     status.add_argument("-o", "--output", choices=("table", "json"), default="table")
@@ -87,9 +90,29 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig to FILE")
     _node_options(parser)
+    _local_node_options(parser)
     parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")
     parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
+    )
+
+
+def _local_node_options(parser: argparse.ArgumentParser) -> None:
+    local = parser.add_mutually_exclusive_group()
+    local.add_argument(
+        "--local-nodes", type=int, default=1, metavar="N", help="split this host into N nodes (default 1)"
+    )
+    local.add_argument(
+        "--no-local-node", action="store_true", help="run nothing on this host: only simulated nodes"
+    )
+    parser.add_argument(
+        "--runtime",
+        default="auto",
+        choices=("auto", "netns", "userns", "plain", "podman", "docker"),
+        help="how pods run on this host (default auto: the first of netns, userns and plain that is possible)",
+    )
+    parser.add_argument(
+        "--fake-gpus", type=int, default=0, metavar="N", help="pretend that this host has N GPUs"
     )
 
 

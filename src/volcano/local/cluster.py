@@ -1,4 +1,4 @@
-"""A whole cluster in one process: store, API server, scheduler, controllers, admission and simulated nodes.
+"""A whole cluster in one process: store, API server, scheduler, controllers, admission, simulated and real nodes.
 
 Read `LocalCluster.start` first: it is the order in which the parts come up.
 """
@@ -10,7 +10,7 @@ import secrets
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
@@ -21,6 +21,7 @@ from volcano.apiserver.crds import served as served_by_crd
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.durable import Durable
 from volcano.apiserver.kindtable import KindTable
+from volcano.apiserver.logs import LogSource
 from volcano.apiserver.objectmeta import uids
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
@@ -36,13 +37,21 @@ from volcano.kube.runner import Runner
 from volcano.local import parts, state
 from volcano.local.credentials import Credentials, load_or_create, write_kubeconfig
 from volcano.local.files import Document, FileError, apply
-from volcano.local.logs import ComponentLogs, LocalLogSource, component
+from volcano.local.host import Host, HostSettings
+from volcano.local.logs import ComponentLogs, LocalLogSource, component, nobody
 from volcano.local.parts import MakeBrain
-from volcano.local.system import COMPONENTS, CONTROL_PLANE_POOL, system_manifests
+from volcano.local.system import (
+    API_ADDRESS,
+    COMPONENTS,
+    CONTROL_PLANE_POOL,
+    ONLY_SIMULATED,
+    system_manifests,
+)
 from volcano.local.tidying import Tidying
 from volcano.log import Log
 from volcano.net.server import Server
 from volcano.net.tls import server_context
+from volcano.nodes.agent.logs import PodLogs
 from volcano.nodes.pools import Pool, SimulatedNode, nodes_of
 from volcano.scheduler.config import shipped
 from volcano.scheduler.loop import Scheduler
@@ -69,6 +78,7 @@ class Settings:
     sim_duration: float = float("inf")
     scheduler_conf: str | None = None  # the text of a configuration file
     audit_log: Path | None = None
+    local: HostSettings = field(default_factory=HostSettings)  # the nodes of this host
 
 
 class LocalCluster:
@@ -81,8 +91,10 @@ class LocalCluster:
         self.registry: Registry
         self.client: Client
         self.scheduler: Scheduler
+        self.log_source: LogSource
         self._hub: Hub
         self._inner: Client  # of our own parts, which share what they are told and change none of it
+        self.host: Host | None = None
         self.logs = ComponentLogs()
         self._random = random.Random(secrets.randbits(64))
         self._stack = AsyncExitStack()
@@ -112,6 +124,7 @@ class LocalCluster:
         self.client = DirectClient(self.registry)
         self._hub = Hub(self.client, self.clock)
         self._inner = DirectClient(self.registry, decode=self._hub.decode, abreast=WRITES_ABREAST)
+        self.host = self._this_host()
         credentials = self._credentials()
         server = self._api_server(credentials)
         await server.start()
@@ -124,11 +137,16 @@ class LocalCluster:
         await self._until_ready()
         self._keep_tidy()
 
-    async def stop(self) -> None:
-        """Stops everything, the store last; what was acknowledged is on disk."""
+    async def stop(self, *, keep_pods: bool = False) -> None:
+        """Stops everything, the store last; what was acknowledged is on disk.
+
+        Pods that really run end too, unless they are kept for the next start of a durable cluster.
+        """
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.host is not None:
+            await self.host.close(keep=keep_pods)
         await self._stack.aclose()
 
     async def apply(self, documents: Sequence[Document]) -> list[Manifest]:
@@ -148,7 +166,18 @@ class LocalCluster:
 
     def nodes(self) -> list[SimulatedNode]:
         """The nodes that this cluster simulates, our own control plane's included."""
-        return nodes_of([*self.settings.pools, CONTROL_PLANE_POOL])
+        pools = self.settings.pools
+        if self.settings.local.nodes:
+            pools = [replace(pool, taints=(*pool.taints, ONLY_SIMULATED)) for pool in pools]
+        return nodes_of([*pools, CONTROL_PLANE_POOL])
+
+    def _this_host(self) -> Host | None:
+        settings = self.settings
+        if not settings.local.nodes:
+            return None
+        return Host(
+            settings.local, settings.directory, self._inner, self.clock, self._hub, adoptable=settings.durable
+        )
 
     def _keep_logs(self) -> None:
         logger = logging.getLogger("volcano")
@@ -170,19 +199,27 @@ class LocalCluster:
         return durable.store
 
     def _credentials(self) -> Credentials:
-        hosts = tuple(dict.fromkeys((*LOOPBACK, *IN_CLUSTER, self.settings.host)))
+        hosts = tuple(dict.fromkeys((*LOOPBACK, *IN_CLUSTER, API_ADDRESS, self.settings.host)))
         return load_or_create(self.settings.directory, hosts, self.clock.now().wall)
 
     def _api_server(self, credentials: Credentials) -> ApiServer:
         find = partial(self.registry.lookup.find, POD)
-        source = LocalLogSource(self.logs, frozenset(COMPONENTS), find, self.clock)
+        host = self.host
+        self.log_source = LocalLogSource(
+            self.logs,
+            frozenset(COMPONENTS),
+            find,
+            self.clock,
+            pods=PodLogs(host.pods, find, self.clock) if host else None,
+            is_real=host.is_real if host else nobody,
+        )
         setup = Setup(
             admin_token=credentials.admin_token,
             signing_key=credentials.signing_key,
             new_id=lambda: str(uuid.uuid4()),
             random=self._random,
             authority=credentials.authority.cert_pem,
-            logs=source,
+            logs=self.log_source,
             ready={"store": lambda: self.registry.store.trouble},
             audit=self._audit(),
         )
@@ -215,6 +252,8 @@ class LocalCluster:
                 raise
             await listener.start(self.settings.host, 0)
         self._stack.push_async_callback(listener.stop, 1.0)
+        if self.host is not None:
+            self.host.serve(listener)
         self.url = listener.url
         write_kubeconfig(self.kubeconfig, self.url, credentials)
         log.info("listening", url=self.url, version=__version__)
@@ -225,6 +264,10 @@ class LocalCluster:
                 self._start_brain(part, make)
         self._ready[parts.SCHEDULER] = False
         self._supervise(parts.SCHEDULER, parts.SCHEDULER, self._run_scheduler)
+        if (host := self.host) is not None:
+            self._start_brain(parts.KUBERNETES, lambda: host.names)
+            self._ready[parts.AGENT] = False
+            self._supervise(parts.KUBERNETES, parts.AGENT, lambda: host.run(lambda: self._mark(parts.AGENT)))
         for janitor in parts.janitors(self.registry):
             self._supervise(parts.KUBERNETES, janitor.name, janitor.run)
 

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +41,7 @@ class Row:
     over: bool
     good: bool
     remark: str = ""
+    exit_code: int = 0  # of the container that failed, where one did
 
     def as_json(self) -> Manifest:
         return {
@@ -54,14 +55,23 @@ class Row:
             "seconds": round(self.seconds, 1),
             "completed": self.good and self.phase in SUCCESSFUL,
             **({"remark": self.remark} if self.remark else {}),
+            **({"exitCode": self.exit_code} if self.exit_code else {}),
         }
 
 
 class Follower:
     """Watches some objects and their pods until each is over, or will never be."""
 
-    def __init__(self, client: Client, clock: Clock, targets: Sequence[tuple[Kind, Manifest]]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        targets: Sequence[tuple[Kind, Manifest]],
+        see: Callable[[Manifest], None] = lambda pod: None,
+    ) -> None:
+        """`see` is shown every pod of a target whenever it changes."""
         self._client = client
+        self._see = see
         self._clock = clock
         self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in FOLLOWED]
         self._index = Index()
@@ -123,6 +133,8 @@ class Follower:
             # A time to live of zero deletes a job the moment it is done.
             return Row(kind.kind, key.namespace, key.name, "Gone", {}, "", 0, 0.0, over=True, good=False)
         pods = [manifest] if kind == POD else self._index.owned(POD, manifest)
+        for pod in pods:
+            self._see(pod)
         counts = Counter((pod.get("status") or {}).get("phase", "Pending") for pod in pods)
         phase = _phase(kind, manifest)
         endless = kind == JOB and phase == "Running" and never_ends(manifest)
@@ -140,6 +152,7 @@ class Follower:
             over=phase in SUCCESSFUL or phase in UNSUCCESSFUL or endless,
             good=phase in SUCCESSFUL or endless,
             remark=remark,
+            exit_code=0 if phase in SUCCESSFUL or endless else failure_of(pods),
         )
 
     def _why(self, kind: Kind, manifest: Manifest, phase: str) -> str:
@@ -152,6 +165,21 @@ class Follower:
             if blocked is not None and blocked.get("status") == "True":
                 return str(blocked.get("message", ""))
         return ""
+
+
+def failure_of(pods: Iterable[Manifest]) -> int:
+    """The exit code of the container that failed first; 0 when none has."""
+    ended = [
+        (end.get("finishedAt") or "", int(end.get("exitCode") or 0))
+        for pod in pods
+        for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        for end in (
+            (status.get("state") or {}).get("terminated"),
+            (status.get("lastState") or {}).get("terminated"),
+        )
+        if end
+    ]
+    return min((end for end in ended if end[1]), default=("", 0))[1]
 
 
 def never_ends(job: Manifest) -> bool:

@@ -43,7 +43,7 @@ from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reconciler import Brain
 from volcano.local.admission import completing, judging
 from volcano.local.configmap import ConfigMapSource
-from volcano.local.state import STATE_FILE
+from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 MakeBrain = Callable[[], Brain]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
+AGENT = "node-agent"
 KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 
@@ -72,7 +73,7 @@ def brains(
             BatchJobController,
             EndpointsController,
             NodeLifecycleController,
-            lambda: VolumeController(host_directory=str(settings.directory / "volumes")),
+            lambda: VolumeController(host_directory=str(settings.directory / VOLUMES)),
             lambda: SimulatedNodes(nodes, default_duration=settings.sim_duration),
         ],
         CONTROLLERS: [

@@ -13,7 +13,9 @@ from volcano.net.tls import write_private
 STATE_FILE = "cluster.json"
 LOG_FILE = "volcano.log"
 STORE = "store"
-OURS = (STATE_FILE, LOG_FILE, STORE)
+PODS = "pods"
+VOLUMES = "volumes"
+OURS = (STATE_FILE, LOG_FILE, STORE, PODS, VOLUMES, "keeper", "isolation")
 POLL = 0.05
 
 
@@ -26,7 +28,9 @@ class Running:
     kubeconfig: str
     directory: str
     durable: bool
-    nodes: int
+    nodes: int  # simulated
+    local_nodes: int
+    runtime: str  # of the local nodes; empty when there are none
     started: str
     version: str
 

@@ -1,14 +1,16 @@
 """What a fresh cluster contains besides its API: our own components, their configuration and a storage class."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from volcano import __version__
 from volcano.controllers.builtin.volumes import DEFAULT_CLASS, PROVISIONER
 from volcano.kube import names
-from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, STORAGE_CLASS, Kind
+from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORAGE_CLASS, Kind
 from volcano.kube.manifest import Manifest
 from volcano.nodes.pools import Pool, Taint
 
+# Where pods find the API server and a name server, in every cluster.
+API_ADDRESS, DNS_ADDRESS = "10.96.0.1", "10.96.0.10"
 COMPONENTS = ("volcano-scheduler", "volcano-controllers", "volcano-admission")
 CONFIG_NAME = "volcano-scheduler-configmap"
 CONFIG_KEY = "volcano-scheduler.conf"
@@ -21,6 +23,8 @@ CONTROL_PLANE_POOL = Pool(
     labels={CONTROL_PLANE: ""},
     taints=(Taint(CONTROL_PLANE, "", "NoSchedule"),),
 )
+# Simulated nodes beside real ones: pods go to the real ones first.
+ONLY_SIMULATED = Taint(names.SIMULATED, "", "PreferNoSchedule")
 CONTROL_PLANE_NODE = "volcano-control-plane-0"
 
 
@@ -30,8 +34,26 @@ def system_manifests(scheduler_conf: str) -> Sequence[tuple[Kind, Manifest]]:
         (NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.SYSTEM_NAMESPACE}}),
         (CONFIG_MAP, _config(scheduler_conf)),
         (STORAGE_CLASS, _storage_class()),
+        (SERVICE, _service("default", "kubernetes", API_ADDRESS, {"https": 443})),
+        (SERVICE, _service("kube-system", "kube-dns", DNS_ADDRESS, {"dns": 53, "dns-tcp": 53})),
         *((DEPLOYMENT, _deployment(name)) for name in COMPONENTS),
     ]
+
+
+def _service(namespace: str, name: str, address: str, ports: Mapping[str, int]) -> Manifest:
+    """A Service that every cluster has at an address of its own. Who serves there is no pod, so it selects none."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "clusterIP": address,
+            "ports": [
+                {"name": port, "port": number, "protocol": "UDP" if port == "dns" else "TCP"}
+                for port, number in ports.items()
+            ],
+        },
+    }
 
 
 def _config(scheduler_conf: str) -> Manifest:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from email.utils import formatdate
 
@@ -47,6 +48,7 @@ class Server:
         self.date = formatdate(usegmt=True)
         self._tls = tls
         self._listener: asyncio.Server | None = None
+        self._further: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
         self._address = ("", 0)
 
@@ -74,11 +76,30 @@ class Server:
         self._tick()
         return self._address[1]
 
+    async def listen_on(self, listening: socket.socket) -> Callable[[], Awaitable[None]]:
+        """Serves on one more socket that listens already; what is returned ends that, and closes our end of it."""
+        listening.setblocking(False)
+        listener = await asyncio.get_running_loop().create_server(
+            lambda: Exchange(self),
+            sock=listening,
+            ssl=self._tls,
+            ssl_handshake_timeout=10.0 if self._tls else None,
+            ssl_shutdown_timeout=2.0 if self._tls else None,
+        )
+        self._further.append(listener)
+
+        async def end() -> None:
+            listener.close()
+            self._further.remove(listener)
+
+        return end
+
     async def stop(self, grace: float = 5.0) -> None:
         """Stops accepting, ends streams, lets requests in progress finish for `grace` seconds, then hangs up."""
         self.stopping = True
-        if self._listener is not None:
-            self._listener.close()
+        for listener in (self._listener, *self._further):
+            if listener is not None:
+                listener.close()
         if self._ticker is not None:
             self._ticker.cancel()
         deadline = asyncio.get_running_loop().time() + grace

@@ -72,6 +72,7 @@ class Starter:
             facts,
             program_path="" if images else around.program_path,
             volume_paths=around.volumes.paths_of(uid),
+            api=around.settings.api,
         )
         silent = images and not spec.get("command") and not spec.get("args")
         command = () if silent else command_of(spec, variables, pod=str(key_of(pod)))

@@ -1,0 +1,161 @@
+"""The nodes of this host in a cluster: a runtime, the agent on it, and what pods find in their network.
+
+In runtimes with a network of their own, pods reach the API server and a name server at the addresses they have in any
+cluster; both answer from this very process, on sockets that were made in the pods' network.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from volcano.clock import Clock
+from volcano.kube.client import Client
+from volcano.kube.hub import Hub
+from volcano.kube.manifest import Manifest
+from volcano.local.state import PODS, VOLUMES
+from volcano.local.system import API_ADDRESS, DNS_ADDRESS
+from volcano.log import Log
+from volcano.net.server import Server
+from volcano.nodes.agent.agent import Located, NodeAgent
+from volcano.nodes.agent.dns import DnsServer
+from volcano.nodes.agent.names import Names
+from volcano.nodes.agent.runtime import Runtime
+from volcano.nodes.agent.settings import AgentSettings
+from volcano.nodes.agent.volumes.reclaim import Reclaimer
+from volcano.nodes.agent.volumes.store import remove_tree
+from volcano.nodes.runtimes.keeper import KeeperRuntime, sweep
+from volcano.nodes.runtimes.probe import AUTO, Choice, choose
+
+log = Log("host")
+
+API_PORT, DNS_PORT = 443, 53
+
+
+@dataclass(frozen=True, slots=True)
+class HostSettings:
+    """What a user may choose about the nodes of this host. No nodes: nothing really runs."""
+
+    nodes: int = 0
+    runtime: str = AUTO
+    fake_gpus: int = 0
+
+
+class Host:
+    """The agent at work. `run` it as a part of the cluster; `close` it when the cluster stops."""
+
+    def __init__(
+        self,
+        settings: HostSettings,
+        directory: Path,
+        client: Client,
+        clock: Clock,
+        hub: Hub,
+        *,
+        adoptable: bool,
+    ) -> None:
+        """`adoptable` pods outlive this process, however it ends, for the next one to take over."""
+        self.settings = settings
+        self.choice: Choice = choose(settings.runtime)
+        self.names = Names(api=(API_ADDRESS, API_PORT))
+        self._client = client
+        self._clock = clock
+        self._hub = hub
+        self._adoptable = adoptable
+        self._directory = directory
+        self._agent_settings = AgentSettings(
+            directory, nodes=settings.nodes, fake_gpus=settings.fake_gpus, dns=DNS_ADDRESS
+        )
+        self._agent: NodeAgent | None = None
+        self._server: Server | None = None
+        self._services = AsyncExitStack()
+        self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
+
+    @property
+    def pods(self) -> Path:
+        """Where pods have their directories."""
+        return self._directory / PODS
+
+    def serve(self, server: Server) -> None:
+        """The API server that pods reach; to be said before `run`."""
+        self._server = server
+
+    def is_real(self, pod: Manifest) -> bool:
+        """Whether a pod is on a node of this host."""
+        return pod["spec"].get("nodeName") in self._agent_settings.node_names
+
+    def locate(self, pod: Manifest) -> Located | None:
+        """Where the containers of a pod are, for logs and streams."""
+        return self._agent.find(pod) if self._agent is not None else None
+
+    async def run(self, on_ready: Callable[[], None]) -> None:
+        """Runs the agent until cancelled, or until it falls over: then it may be run again."""
+        await self._let_go(keep=True)
+        runtime = self._runtime()
+        self._agent = agent = NodeAgent(
+            replace(self._agent_settings, api=self._api(runtime)),
+            runtime,
+            self._client,
+            self._clock,
+            hub=self._hub,
+            on_ready=on_ready,
+            on_open=lambda: self._open_services(runtime),
+        )
+        volumes = self._directory / VOLUMES
+        reclaimer = Reclaimer(self._client, self._hub, self._clock, volumes, lambda: agent.pods)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(agent.run())
+            group.create_task(reclaimer.run())
+
+    def _api(self, runtime: Runtime) -> tuple[str, int]:
+        """Where pods find the API server: at the cluster's address, or where this host has it."""
+        if runtime.features.own_network or self._server is None:
+            return API_ADDRESS, API_PORT
+        host, _, port = self._server.url.removeprefix("https://").rpartition(":")
+        return host, int(port)
+
+    async def close(self, *, keep: bool) -> None:
+        """Lets go of the pods, or ends them and leaves nothing behind; throw-away pods always end."""
+        await self._let_go(keep=keep and self._adoptable)
+
+    def _runtime(self) -> Runtime:
+        mode = self.choice.mode
+        if mode is None:
+            from volcano.nodes.runtimes.engine import EngineRuntime  # late: few ask for one
+
+            return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
+        runtime = KeeperRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        loop = asyncio.get_running_loop()
+        runtime.on_restart(lambda: self._reopening.append(loop.create_task(self._open_services(runtime))))
+        return runtime
+
+    async def _open_services(self, runtime: Runtime) -> None:
+        """What pods find in their network; where they share the host's, they find the host's."""
+        await self._services.aclose()
+        udp = await runtime.listen(DNS_ADDRESS, DNS_PORT, datagram=True)
+        tcp = await runtime.listen(DNS_ADDRESS, DNS_PORT)
+        if udp is not None:
+            dns = DnsServer(self.names, udp, tcp)
+            await dns.start()
+            self._services.push_async_callback(dns.stop)
+        api = await runtime.listen(API_ADDRESS, API_PORT)
+        if api is not None and self._server is not None:
+            self._services.push_async_callback(await self._server.listen_on(api))
+
+    async def _let_go(self, *, keep: bool) -> None:
+        await self._services.aclose()
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            await agent.close(keep=keep)
+
+
+async def clear(directory: Path) -> list[str]:
+    """Ends and removes whatever pods of a cluster that is no more have left; says in words what there was."""
+    removed = await sweep(directory)
+    pods = directory / PODS
+    if pods.exists():
+        await asyncio.to_thread(remove_tree, pods)
+        removed.append(str(pods))
+    return removed
