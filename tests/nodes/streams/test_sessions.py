@@ -390,10 +390,15 @@ async def test_ports_are_forwarded_over_channels(stage: Stage, echo: tuple[Manif
     await asyncio.wait_for(caller.running, 10)
 
 
-async def test_only_a_running_pod_has_ports(stage: Stage, shell: Manifest) -> None:
-    over = {**shell, "status": {"phase": "Succeeded"}}
+async def test_only_a_running_pod_has_ports(stage: Stage) -> None:
+    pod = await stage.run("short", "true")
+    await stage.ended(pod)
+    pod["status"]["phase"] = "Succeeded"
     with pytest.raises(InternalError, match=r"pod is not running\. Current status=Succeeded"):
-        await stage.streams.connect("portforward", over, by_spdy("portforward.k8s.io"))
+        await stage.streams.connect("portforward", pod, by_spdy("portforward.k8s.io"))
+    stage.remove(pod)
+    with pytest.raises(InternalError, match="unable to upgrade connection: pod does not exist"):
+        await stage.streams.connect("portforward", pod, by_spdy("portforward.k8s.io"))
 
 
 @pytest.mark.parametrize("values", [[], ["0"], ["80,x"], ["65536"], ["80"] * 101])

@@ -1,8 +1,8 @@
 """exec, attach and port-forward into pods that really run: what a client may ask, and how it is answered."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Protocol
 
 from volcano.clock import Clock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
@@ -30,8 +30,16 @@ SPDY = "SPDY/3.1"
 PORT_FORWARD = "portforward.k8s.io"
 TUNNELLED = f"{SPDY}+{PORT_FORWARD}"
 PROTOCOL_HEADER = "x-stream-protocol-version"
-STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 TRUE = frozenset({"1", "t", "true"})
+
+
+class Whereabouts(Protocol):
+    """Where a pod is: what runs it, and which of its containers run."""
+
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def running(self) -> Collection[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +83,23 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class PodStreams:
-    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods."""
+    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that `locate` finds a pod in."""
 
-    runtime: Runtime
+    locate: Callable[[Manifest], Whereabouts | None]
     clock: Clock
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
         """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
+        where = self.locate(pod)
+        if where is None:
+            raise InternalError("unable to upgrade connection: pod does not exist")
         if subresource == "portforward":
-            return self._port_forward(pod, request)
-        container = _running_container(pod, request.parameter("container"))
+            return self._port_forward(pod, request, where)
+        container = request.parameter("container") or pod["spec"]["containers"][0]["name"]
+        if container not in where.running:
+            raise InternalError(f'unable to upgrade connection: container not found ("{container}")')
         wish = _wish(request)
-        uid, runtime, verdict = uid_of(pod), self.runtime, exit_status
+        uid, runtime, verdict = uid_of(pod), where.runtime, exit_status
         if subresource == "exec":
             command = request.query.get("command") or []
             if not command or not command[0]:
@@ -95,7 +108,7 @@ class PodStreams:
             async def begin() -> Process:
                 return await runtime.execute(
                     uid,
-                    container["name"],
+                    container,
                     command,
                     stdin=wish.stdin,
                     stdout=wish.stdout or wish.tty,
@@ -106,16 +119,16 @@ class PodStreams:
             verdict = _detached
 
             async def begin() -> Process:
-                return await runtime.attach(uid, container["name"])
+                return await runtime.attach(uid, container)
 
         return _upgraded(request, _Session(begin, wish, verdict, self.clock))
 
-    def _port_forward(self, pod: Manifest, request: Request) -> Answer:
-        if (pod.get("status") or {}).get("phase") != "Running":
+    def _port_forward(self, pod: Manifest, request: Request, where: Whereabouts) -> Answer:
+        if not where.running:
             phase = (pod.get("status") or {}).get("phase", "Pending")
             raise InternalError(f"unable to forward port because pod is not running. Current status={phase}")
         key = key_of(pod)
-        target = Target(self.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
+        target = Target(where.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
         if is_websocket(request):
             offered = request.headers.get("sec-websocket-protocol", "")
             if TUNNELLED in [name.strip() for name in offered.split(",")]:
@@ -156,17 +169,6 @@ def _wish(request: Request) -> Wish:
     if not (wish.stdin or wish.stdout or wish.stderr):
         raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
     return wish
-
-
-def _running_container(pod: Manifest, wanted: str) -> dict[str, Any]:
-    """The status of the container that is meant: the one named, or the first."""
-    name = wanted or pod["spec"]["containers"][0]["name"]
-    status = pod.get("status") or {}
-    for each in (s for field in STATUSES for s in status.get(field) or ()):
-        if each.get("name") == name and "running" in (each.get("state") or {}):
-            found: dict[str, Any] = each
-            return found
-    raise InternalError(f'unable to upgrade connection: container not found ("{name}")')
 
 
 def _detached(code: int) -> Manifest:
