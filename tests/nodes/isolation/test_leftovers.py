@@ -20,14 +20,14 @@ from volcano.nodes.keeper.isolation import cgroups
 from volcano.nodes.keeper.isolation.namespaces import Namespaces
 from volcano.nodes.keeper.specs import Failure
 
-PODS = 20
+PODS = 10
 
 
 def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
     def scene(keeper: Keeper) -> dict[str, object]:
         before = len(open_descriptors()), Path("/proc/self/mounts").read_text()
         for number in range(PODS):
-            pod = keeper.pod(f"pod-{number}", share_pid=number % 5 == 0)
+            pod = keeper.pod(f"pod-{number}", share_pid=number % 4 == 0)
             keeper.run(pod, "echo x >/tmp/x")
             keeper.isolation.remove(pod)
         after = len(open_descriptors()), Path("/proc/self/mounts").read_text()

@@ -130,6 +130,34 @@ def killed_keeper(directory: Path) -> int:
     return pid
 
 
+def test_a_sweep_ends_what_still_runs_in_groups_without_a_keeper(with_groups: Setting) -> None:
+    groups = Groups("0000000000000000", cgroups.found())
+    groups.open()
+    joined = groups.create("pod/main", Limits(pids_limit=5), leaf=True)
+    ready_read, ready_write = os.pipe()
+    survivor = os.fork()
+    if survivor == 0:
+        try:
+            for lock in groups._locks:
+                os.close(lock)
+            cgroups.join(joined)
+            os.write(ready_write, b"1")
+            signal.pause()
+        finally:
+            os._exit(0)
+    os.read(ready_read, 1)
+    kept = cgroups.sweep(cgroups.found(), "0000000000000000")
+    for descriptor in (*groups._locks, ready_read, ready_write):
+        os.close(descriptor)
+    swept = cgroups.sweep(cgroups.found(), "0000000000000000")
+    assert not any("0000000000000000" in path for path in kept), "somebody held the lock"
+    assert sorted(map(os.path.dirname, map(os.path.dirname, swept))) == sorted(
+        each.base for each in groups.hierarchies
+    )
+    assert os.waitpid(survivor, 0)[1] == signal.SIGKILL
+    assert not any(os.path.exists(directory) for directory in joined)
+
+
 def test_a_sweep_leaves_the_groups_of_a_living_keeper(with_groups: Setting) -> None:
     def scene(keeper: Keeper) -> tuple[list[str], bool]:
         running = keeper.start(keeper.pod(), "echo up; exec sleep 1000")

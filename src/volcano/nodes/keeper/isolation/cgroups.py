@@ -10,8 +10,8 @@ import errno
 import fcntl
 import hashlib
 import os
+import select
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,7 +19,7 @@ TOP = "volcano"
 _ONLY_LIMITS = frozenset({"pids"})  # controllers that account for nothing we tell
 _PERIOD = 100_000  # microseconds in which a cpu limit is counted
 _WANTED = ("cpu", "cpuacct", "memory", "pids")
-_PATIENCE = 100  # hundredths of a second
+_PATIENCE = 1000  # milliseconds for a killed process to be gone
 _CPU_SHARES_LEAST, _CPU_SHARES_MOST = 2, 262_144
 
 
@@ -181,15 +181,22 @@ def sweep(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
 
 
 def _emptied(cluster: str) -> bool:
-    """Kills what runs in a cluster's groups and removes them; what was killed may take a moment to be gone."""
-    for _ in range(_PATIENCE):
-        processes = list(_processes_below(cluster))
-        for process in processes:
-            _kill(process)
-        if _removed(cluster):
-            return True
-        time.sleep(0.01)
-    return False
+    """Kills what runs in a cluster's groups, waits until it is gone, and removes them."""
+    for process in _processes_below(cluster):
+        with contextlib.suppress(OSError):  # it ended by itself
+            _end(process)
+    return _removed(cluster)
+
+
+def _end(process: int) -> None:
+    descriptor = os.pidfd_open(process)
+    try:
+        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+        waiter = select.poll()
+        waiter.register(descriptor, select.POLLIN)
+        waiter.poll(_PATIENCE)
+    finally:
+        os.close(descriptor)
 
 
 def found(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> tuple[Hierarchy, ...]:
@@ -330,11 +337,6 @@ def _processes_below(directory: str) -> Iterator[int]:
 def _processes(directory: str) -> list[int]:
     """Without those of other pid namespaces, which read 0."""
     return [int(line) for line in _read(os.path.join(directory, "cgroup.procs")).split() if line != "0"]
-
-
-def _kill(process: int) -> None:
-    with contextlib.suppress(OSError):
-        os.kill(process, signal.SIGKILL)
 
 
 def _table(path: str) -> Mapping[str, int]:

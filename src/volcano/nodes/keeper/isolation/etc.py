@@ -38,8 +38,8 @@ def copy(source: str, target: str) -> None:
             continue
 
 
-def fill(etc: str, users: Users) -> None:
-    """Adds what a pod has of its own: users, groups, a machine's name, sshd's settings and keys."""
+def fill(etc: str, users: Users, machine: str) -> None:
+    """Adds what a pod has of its own: users, groups, the `machine`'s number, sshd's settings and keys."""
     passwd = passwd_lines(_lines("/etc/passwd"), only_root=users.only_root)
     _write(os.path.join(etc, "passwd"), passwd)
     _write(os.path.join(etc, "group"), group_lines(_lines("/etc/group"), only_root=users.only_root))
@@ -48,7 +48,7 @@ def fill(etc: str, users: Users) -> None:
         [f"{name_of(line)}:{_NO_PASSWORD}:19000:0:99999:7:::" for line in passwd],
         0o600,
     )
-    _write(os.path.join(etc, "machine-id"), [os.urandom(16).hex()])
+    _write(os.path.join(etc, "machine-id"), [machine])
     _write(os.path.join(etc, "fstab"), [])
     os.symlink("/proc/mounts", os.path.join(etc, "mtab"))
     _prepare_sshd(os.path.join(etc, "ssh"), only_root=users.only_root)

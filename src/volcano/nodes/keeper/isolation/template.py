@@ -1,5 +1,6 @@
 """What every container's root has in common, made once: a skeleton with /etc, and read-only views of the programs."""
 
+import hashlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ def build(place: str, shown: Exposed, users: Users, hidden: str) -> Template:
     for path, pointed in (*_LINKS.items(), *((path.lstrip("/"), pointed) for path, pointed in shown.links)):
         os.symlink(pointed, os.path.join(root, path))
     etc.copy("/etc", os.path.join(root, "etc"))
-    etc.fill(os.path.join(root, "etc"), users)
+    etc.fill(os.path.join(root, "etc"), users, hashlib.sha256(place.encode()).hexdigest()[:32])
     return Template(root, _programs(place, root, shown, hidden))
 
 

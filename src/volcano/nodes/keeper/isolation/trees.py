@@ -1,7 +1,9 @@
 """Directory trees that go: at once when they are small, in the background when a container has left much behind."""
 
+import contextlib
 import os
 import shutil
+import tempfile
 
 _AT_ONCE = 2000  # entries
 
@@ -17,16 +19,15 @@ def discard(path: str, trash: str) -> None:
         clear(path)
         return
     os.makedirs(trash, exist_ok=True)
-    aside = os.path.join(trash, os.urandom(8).hex())
-    try:
-        os.rename(path, aside)
-    except OSError:
-        aside = path
+    aside = tempfile.mkdtemp(dir=trash)
+    with contextlib.suppress(OSError):  # on another file system it is deleted where it is
+        os.rename(path, os.path.join(aside, "tree"))
     child = os.fork()
     if child == 0:
         try:
             if os.fork() == 0:
                 clear(aside)
+                clear(path)
         finally:
             os._exit(0)
     os.waitpid(child, 0)
