@@ -263,3 +263,29 @@ async def test_a_pod_of_another_node_is_none_of_our_business() -> None:
         assert it.runtime.sandboxes == {}
         assert it.agent.find(await it.pod()) is None
         assert await it.cluster.all(EVENT) == []
+
+
+async def test_a_sandbox_that_is_gone_is_made_again() -> None:
+    async with bench() as it:
+        await it.create()
+        it.runtime.refusals["c"] = Failure("SandboxNotFound", "no such sandbox")
+        await it.end("c", 1)
+        it.runtime.refusals.clear()
+        it.runtime.sandboxes.clear()
+        await it.pass_time(2)
+        assert len(it.runtime.sandboxes) == 1
+        assert it.runtime.started == ["c#0", "c#1"]
+        assert await it.events("Failed") == []
+
+
+async def test_another_image_starts_a_container_again() -> None:
+    async with bench() as it:
+        await it.create(restartPolicy="Never", containers=[container(), container("d")])
+        containers = (await it.pod())["spec"]["containers"]
+        containers[0]["image"] = "busybox:2"
+        await it.cluster.patch(POD, "p", {"spec": {"containers": containers}})
+        await it.settle()
+        assert it.runtime.started == ["c#0", "d#0", "c#1"]
+        assert it.runtime.starts[-1].image == "busybox:2"
+        assert await it.events("Killing") == ["Container c definition changed, will be restarted"]
+        assert (await it.status())["phase"] == "Running"

@@ -57,7 +57,7 @@ class Heart:
         said: frozenset[str] | None = None
         said_at = self._clock.now().monotonic
         while True:
-            unwell = self._unwell()
+            unwell = self._measured()
             again = self._clock.now().monotonic - said_at >= STATUS_HEARTBEAT
             for name in self._nodes:
                 await self._renew(name)
@@ -66,6 +66,13 @@ class Heart:
             if again or unwell != said:
                 said, said_at = unwell, self._clock.now().monotonic
             await self._clock.sleep(HEARTBEAT)
+
+    def _measured(self) -> frozenset[str]:
+        try:
+            return self._unwell()
+        except OSError as error:  # a disk that cannot even be asked is not well
+            log.warning("pressures not measured", reason=str(error))
+            return frozenset(("DiskPressure",))
 
     async def _register(self, name: str) -> Manifest:
         node, now = self._nodes[name], self._clock.now().timestamp()
@@ -76,7 +83,7 @@ class Heart:
             known = await self._client.get(NODE, Key("", name))
             labels = {"metadata": {"labels": labels_of_node(node, self._machine)}}
             await self._client.patch(NODE, Key("", name), labels)
-            return await self._patch(name, known, self._unwell())
+            return await self._patch(name, known, self._measured())
 
     async def _patch(self, name: str, known: Manifest, unwell: frozenset[str]) -> Manifest:
         now = self._clock.now().timestamp()

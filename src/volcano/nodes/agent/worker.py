@@ -31,6 +31,8 @@ log = Log("agent")
 
 MOST_ROUNDS = 64  # decisions of one moment; a pod has no more to do at once
 CREATE_AGAIN = 10.0  # seconds
+SANDBOX_AGAIN = 0.5
+NO_SANDBOX = "SandboxNotFound"
 MOUNT_AGAIN, LONGEST_MOUNT_AGAIN = 0.5, 122.0
 # Failures before a container is there, and such after which it counts as started and over.
 CREATE_FAILURES = frozenset(("CreateContainerConfigError", "CreateContainerError"))
@@ -60,9 +62,10 @@ class PodWorker:
         """The pod has changed."""
         if version_of(pod) < version_of(self.pod):
             return
-        if pod["spec"] != self.pod["spec"]:
-            self.containers = containers_of(pod)
-        self.pod = pod
+        before, self.pod = self.pod, pod
+        if pod["spec"] != before["spec"]:
+            old, self.containers = self.containers, containers_of(pod)
+            self._replace_images(old)
         self.look()
 
     def hear(self, end: ContainerState) -> None:
@@ -101,6 +104,13 @@ class PodWorker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _replace_images(self, old: life.Containers) -> None:
+        """Of a pod that is there, only images may change; a container with another one starts again."""
+        for name, container in self.containers.items():
+            if name in old and old[name].spec.get("image") != container.spec.get("image"):
+                message = f"Container {name} definition changed, will be restarted"
+                self._begin_stop(life.Stop(name, message, life.grace_of(self.pod), restart=True))
 
     # What is done about it.
 
@@ -245,10 +255,15 @@ class PodWorker:
 
     def _not_started(self, container: Container, attempt: int, error: Exception) -> None:
         reason, text = error.reason if isinstance(error, Failure) else "", str(error)
-        self._warn(container, "Failed", f"Error: {text}")
+        if reason != NO_SANDBOX:
+            self._warn(container, "Failed", f"Error: {text}")
         run = self.record.run(container.name)
         self._early.pop(container.name, None)
-        if reason in START_FAILURES:
+        if reason == NO_SANDBOX:
+            self._change(container.name, replace(run, starting=False))
+            lose_sandbox(self.containers, self.record)
+            self.record.prepare_at = self._now() + SANDBOX_AGAIN
+        elif reason in START_FAILURES:
             now = self._now()
             how = Ended(attempt, state.START_ERROR, "StartError", text, finished=now)
             self._change(container.name, state.ended(run, how))
