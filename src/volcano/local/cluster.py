@@ -220,6 +220,7 @@ class LocalCluster:
             random=self._random,
             authority=credentials.authority.cert_pem,
             logs=self.log_source,
+            streams=host,
             ready={"store": lambda: self.registry.store.trouble},
             audit=self._audit(),
         )

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from volcano.apiserver.logs import connect_answer
 from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.hub import Hub
@@ -18,12 +19,14 @@ from volcano.kube.manifest import Manifest
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
 from volcano.log import Log
+from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
 from volcano.nodes.agent.agent import Located, NodeAgent
 from volcano.nodes.agent.dns import DnsServer
 from volcano.nodes.agent.names import Names
 from volcano.nodes.agent.runtime import Runtime
 from volcano.nodes.agent.settings import AgentSettings
+from volcano.nodes.agent.streams import PodStreams
 from volcano.nodes.agent.volumes.reclaim import Reclaimer
 from volcano.nodes.agent.volumes.store import remove_tree
 from volcano.nodes.runtimes.keeper import KeeperRuntime, sweep
@@ -70,6 +73,7 @@ class Host:
         )
         self._agent: NodeAgent | None = None
         self._server: Server | None = None
+        self._streams: PodStreams | None = None
         self._services = AsyncExitStack()
         self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
 
@@ -90,10 +94,17 @@ class Host:
         """Where the containers of a pod are, for logs and streams."""
         return self._agent.find(pod) if self._agent is not None else None
 
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        """Answers exec, attach and port-forward; on a simulated pod there is nothing to connect to."""
+        if self._streams is None or not self.is_real(pod):
+            return await connect_answer(None, subresource, pod, request)
+        return await self._streams.connect(subresource, pod, request)
+
     async def run(self, on_ready: Callable[[], None]) -> None:
         """Runs the agent until cancelled, or until it falls over: then it may be run again."""
         await self._let_go(keep=True)
         runtime = self._runtime()
+        self._streams = PodStreams(runtime, self._clock)
         self._agent = agent = NodeAgent(
             replace(self._agent_settings, api=self._api(runtime)),
             runtime,

@@ -35,7 +35,8 @@ _LIMITATIONS = (
     "Pods have no host names of their own; their addresses are loopback addresses, and a program that listens on all "
     "addresses takes its port from every pod.",
     "Volumes are found below $VOLCANO_ROOT (a mount at /data is $VOLCANO_ROOT/data, and $VOLCANO_MOUNT_DATA names it), "
-    "not at their mount paths; read-only ones can be written, and those in memory are on disk.",
+    "not at their mount paths, which are put right in commands only; read-only ones can be written, and those in memory "
+    "are on disk.",
     "CPU limits are not enforced; memory limits are by watching: a container found over its limit is killed.",
 )
 _UNPRIVILEGED = (
@@ -226,7 +227,7 @@ def _launch(
         **{_variable(mount): mount.source for mount in spec.mounts},
     }
     return Launch(
-        command=command,
+        command=[redirected(argument, spec.mounts) for argument in command],
         environment={**offered, **environment, MARK: root},
         directory=_directory(directory, spec, root),
         stdio=stdio,
@@ -243,6 +244,16 @@ def _directory(wanted: str, spec: ContainerSpec, root: str) -> str:
         if wanted == mount.target or wanted.startswith(mount.target.rstrip("/") + "/"):
             return os.path.join(mount.source, os.path.relpath(wanted, mount.target))
     return wanted
+
+
+def redirected(argument: str, mounts: Sequence[Mount]) -> str:
+    """A word of a command with the paths of mounts, which nobody can mount here, replaced by where they are."""
+    for mount in sorted(mounts, key=lambda mount: len(mount.target), reverse=True):
+        target = mount.target.rstrip("/")
+        if target and target in argument:
+            path = rf"(?<![\w./-]){re.escape(target)}(?![\w.-])"
+            argument = mount.source.join(re.split(path, argument))
+    return argument
 
 
 def _offer(mount: Mount, root: str) -> None:
