@@ -22,6 +22,8 @@ FIRST_RETRY = 0.05
 LONGEST_RETRY = 30.0
 # Keys looked at in one step; others in the process get their turn before the rest.
 MOST_AT_ONCE = 32
+# Reports under way at a time: a server that is busy is not kept from work by what we have to say about it.
+REPORTS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,14 @@ class Brain(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What reconciling one key came to: writes in order, and when to look again (seconds from now), if ever."""
+    """What reconciling one key came to: writes in order, and when to look again (seconds from now), if ever.
+
+    A `report` changes nothing for anybody but who reads it: while many are under way, the key is looked at again later.
+    """
 
     operations: Sequence[Operation | Together] = ()
     again_after: float | None = None
+    report: bool = False
 
 
 NOTHING = Plan()
@@ -142,6 +148,8 @@ class Reconciler(ABC):
         self.index = Index()
         self._queue = _Queue()
         self._retries: dict[Hashable, _Retry] = {}
+        self._reporting: set[Hashable] = set()  # keys whose reports are under way
+        self._unreported: dict[Hashable, None] = {}  # keys that have something to report, in order
 
     @abstractmethod
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -180,6 +188,7 @@ class Reconciler(ABC):
     def step(self, now: Instant) -> list[Work]:
         works = []
         for key in self._queue.take(now.monotonic):
+            self._unreported.pop(key, None)
             try:
                 plan = self.reconcile(key, now)
             except Exception as error:  # one key's trouble must not cost the others their turn
@@ -188,12 +197,23 @@ class Reconciler(ABC):
                 continue
             if plan.again_after is not None:
                 self._queue.add_at(key, now.monotonic + plan.again_after)
-            if plan.operations:
+            if plan.report and len(self._reporting) >= REPORTS_AT_ONCE:
+                self._unreported[key] = None
+            elif plan.operations:
+                if plan.report:
+                    self._reporting.add(key)
                 self._queue.busy[key] = False
                 works.append(_work(key, plan.operations))
             else:
                 self._retries.pop(key, None)
+        self._ask_for_reports()
         return works
+
+    def _ask_for_reports(self) -> None:
+        """Has keys looked at again whose reports there is room for now."""
+        for key in list(islice(self._unreported, max(REPORTS_AT_ONCE - len(self._reporting), 0))):
+            del self._unreported[key]
+            self._queue.add(key)
 
     def settle(self, done: Done, now: Instant) -> None:
         for operation, result in zip(done.work.operations, done.results, strict=False):
@@ -202,6 +222,7 @@ class Reconciler(ABC):
             self._learn(operation, result)
             self.written(operation, result)
         key = done.work.key
+        self._reporting.discard(key)
         touched = self._queue.busy.pop(key, False)
         if done.error is not None:
             self._retry(key, now)

@@ -7,7 +7,7 @@ from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.job import events
 from volcano.controllers.job.commands import in_order, is_for_another, must_wait, patience_left, target_of
 from volcano.controllers.job.losses import notice_losses, settle_losses
-from volcano.controllers.job.memory import Memory, round_of
+from volcano.controllers.job.memory import Memory, is_report, round_of
 from volcano.controllers.job.metrics import JobMetrics
 from volcano.controllers.job.observe import Observed, draw, observe
 from volcano.controllers.job.ownership import delete, owning_job
@@ -188,7 +188,7 @@ class JobController(Reconciler):
         wait = memory.may_wait(operations, seen.status.phase, now)
         if wait is not None:
             return Plan((), wait if plan.again_after is None else min(wait, plan.again_after))
-        return Plan(operations, plan.again_after)
+        return Plan(operations, plan.again_after, is_report(operations))
 
     def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
         left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None

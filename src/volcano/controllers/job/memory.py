@@ -29,6 +29,16 @@ def _is_count(operation: Operation | Together) -> bool:
     return "state" not in operation.patch["status"] and "controlledResources" not in operation.patch["status"]
 
 
+def is_report(operations: Sequence[Operation | Together]) -> bool:
+    """Whether all that is written is how far a job has come: its counters, and that it runs."""
+    if len(operations) != 1 or not isinstance(patch := operations[0], Patch) or patch.kind is not JOB:
+        return False
+    status = patch.patch.get("status") if patch.subresource == "status" else None
+    if status is None or "controlledResources" in status:
+        return False
+    return "state" not in status or status["state"].get("phase") == Phase.RUNNING
+
+
 def round_of(status: Status) -> Round:
     """Tells whether anything has been torn down meanwhile."""
     return status.version, status.retries
