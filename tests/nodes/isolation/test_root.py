@@ -8,7 +8,7 @@ from tests.nodes.isolation.stage import Keeper, Setting, directory_for, host, in
 from volcano.nodes.keeper.isolation import capabilities, entering, syscalls, template
 from volcano.nodes.keeper.isolation.programs import Exposed
 from volcano.nodes.keeper.isolation.root import Layer
-from volcano.nodes.keeper.specs import Identity, Mode, Security
+from volcano.nodes.keeper.specs import Identity, Mode, Mount, Security
 
 
 def output(setting: Setting, script: str, **wanted: object) -> list[str]:
@@ -143,6 +143,20 @@ def test_capabilities_are_what_the_security_context_says(
 ) -> None:
     lines = output(setting, "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status", security=security)
     assert {int(line.split()[1], 16) for line in lines} == {capabilities.mask(expected)}
+
+
+def test_a_device_file_that_a_container_makes_is_of_no_use_to_it(as_root: Setting) -> None:
+    def scene(keeper: Keeper) -> list[str]:
+        volume = keeper.directory / "v"
+        volume.mkdir()
+        script = (
+            "exec 2>&1; for d in / /tmp /v /dev /dev/shm; do mknod $d/made c 1 5 && head -c 1 $d/made; done"
+        )
+        return keeper.run(keeper.pod(), script, mounts=(Mount(str(volume), "/v"),)).lines
+
+    refused = play(as_root, scene)
+    assert len(refused) == 5
+    assert all("Permission denied" in line for line in refused)
 
 
 def test_a_privileged_container_may_mount(setting: Setting) -> None:

@@ -19,6 +19,7 @@ TOP = "volcano"
 _ONLY_LIMITS = frozenset({"pids"})  # controllers that account for nothing we tell
 _PERIOD = 100_000  # microseconds in which a cpu limit is counted
 _WANTED = ("cpu", "cpuacct", "memory", "pids")
+_ATTEMPTS = 5
 _PATIENCE = 1000  # milliseconds for a killed process to be gone
 _CPU_SHARES_LEAST, _CPU_SHARES_MOST = 2, 262_144
 
@@ -61,16 +62,24 @@ class Groups:
         usable: list[Hierarchy] = []
         for hierarchy in self.hierarchies:
             try:
-                top = os.path.join(hierarchy.base, TOP, self.name)
-                os.makedirs(top, exist_ok=True)
-                if hierarchy.version == 2:
-                    for each in (hierarchy.base, os.path.dirname(top), top):
-                        _enable(each, hierarchy.controllers)
-                self._locks.append(_locked(top, fcntl.LOCK_SH))
+                self._locks.append(self._made(hierarchy))
                 usable.append(hierarchy)
             except OSError:
                 continue
         self.hierarchies = tuple(usable)
+
+    def _made(self, hierarchy: Hierarchy) -> int:
+        """The lock on the cluster's group. One that is not locked yet may be swept by somebody else: made again."""
+        top = os.path.join(hierarchy.base, TOP, self.name)
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                os.makedirs(top, exist_ok=True)
+                lock = _locked(top, fcntl.LOCK_SH)
+                if hierarchy.version == 2:
+                    for each in (hierarchy.base, os.path.dirname(top), top):
+                        _enable(each, hierarchy.controllers)
+                return lock
+        raise FileNotFoundError(top)
 
     @property
     def controllers(self) -> frozenset[str]:
@@ -100,11 +109,15 @@ class Groups:
             made.append(directory)
         return made
 
-    def processes(self, path: str) -> set[int]:
-        found: set[int] = set()
-        for hierarchy in self.hierarchies:
-            found.update(_processes(self._directory(hierarchy, path)))
-        return found
+    def shown(self, path: str) -> list[tuple[str, str]]:
+        """The directories of a group, by the names under which /sys/fs/cgroup has them: none for version 2's."""
+        unified = [self._directory(each, path) for each in self.hierarchies if each.version == 2]
+        if unified:
+            return [("", unified[0])]
+        directories = [
+            (os.path.basename(each.base), self._directory(each, path)) for each in self.hierarchies
+        ]
+        return [(name, directory) for name, directory in directories if os.path.isdir(directory)]
 
     def killed_for_memory(self, path: str) -> bool:
         """Whether the kernel has killed something in the group for want of memory."""

@@ -50,6 +50,7 @@ class Root:
     layer: root.Layer
     devices: root.Devices
     volumes: Sequence[Mount]
+    groups: Sequence[tuple[str, str]]
     host_pid: bool
 
 
@@ -222,9 +223,11 @@ def _build(files: Root, security: Security) -> None:
     root.build_devices(f"{merged}/dev", files.devices)
     root.mount_proc(f"{merged}/proc", host_pid=files.host_pid)
     root.mount_sys(f"{merged}/sys", writable=security.privileged)
-    root.mount_volumes(merged, files.volumes)
+    root.show_groups(f"{merged}/sys/fs/cgroup", files.groups)
+    root.mount_volumes(merged, files.volumes, devices=security.privileged)
     if security.read_only_root:
-        syscalls.mount("", merged, flags=syscalls.MS_REMOUNT | syscalls.MS_BIND | syscalls.MS_RDONLY)
+        kept = syscalls.MS_RDONLY | syscalls.MS_NODEV
+        syscalls.mount("", merged, flags=syscalls.MS_REMOUNT | syscalls.MS_BIND | kept)
     os.chdir(merged)
     syscalls.pivot_root_here()
     if not security.privileged:

@@ -109,9 +109,9 @@ class Namespaces:
         own = self._own_sandbox(sandbox)
         group = f"{spec.pod}/{spec.name}"
         try:
-            files = self._prepare_root(own, spec, stdio)
             limits = cgroups.Limits(spec.cpu_request, spec.cpu_limit, spec.memory_limit)
             joined = self._groups.create(group, limits, leaf=True)
+            files = self._prepare_root(own, spec, stdio)
             surroundings = launch.Surroundings(joined, tuple(self._entered(own)), new_control_namespace=True)
             program = self._program(spec, Command(spec.command, spec.environment), stdio)
             return self._run(own, surroundings, files, program)
@@ -292,7 +292,8 @@ class Namespaces:
             everything=spec.security.privileged,
             tty_group=self._users.has_group(root.TTY_GROUP),
         )
-        return launch.Root(place, self._template, self._layer, devices, spec.mounts, pod.host_pid)
+        shown = self._groups.shown(f"{spec.pod}/{spec.name}")
+        return launch.Root(place, self._template, self._layer, devices, spec.mounts, shown, pod.host_pid)
 
     def _mount_memory(self, sandbox: Sandbox, path: str, size: int) -> None:
         """Once for each pod; a path below a volume that is mounted already is a directory in it."""

@@ -70,15 +70,19 @@ class Layer:
         return os.path.join(place, "upper")
 
     def mount(self, place: str, base: Template) -> None:
-        """Makes `place`/merged a mount. Leaves the caller in `place`: names there need no escaping in the options."""
+        """Makes `place`/merged a mount. Leaves the caller in `place`: names there need no escaping in the options.
+
+        A container may make device files, as in any engine; that it cannot open them keeps it off the host's disks.
+        """
         os.chdir(place)
         if self.overlay is None:
             syscalls.bind("merged", "merged")
+            syscalls.restrict("merged", syscalls.MS_NODEV)
             return
         lower = os.open(base.root, os.O_PATH | os.O_CLOEXEC)
         options = f"lowerdir=/proc/self/fd/{lower},upperdir=upper,workdir=work{self.overlay}"
         try:
-            syscalls.mount("volcano", "merged", "overlay", 0, options)
+            syscalls.mount("volcano", "merged", "overlay", syscalls.MS_NODEV, options)
         finally:
             os.close(lower)
 
@@ -95,7 +99,7 @@ class Devices:
 
 def build_devices(dev: str, devices: Devices) -> None:
     """/dev in memory, with the harmless devices of the host, terminals, shared memory and message queues."""
-    syscalls.mount("dev", dev, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NOEXEC, "mode=0755,size=64k")
+    syscalls.mount("dev", dev, "tmpfs", _UNTRUSTED, "mode=0755,size=64k")
     present = os.listdir("/dev")
     chosen = [name for name in present if name in _DEVICES or name.startswith(_ACCELERATORS)]
     for name in present if devices.everything else chosen:
@@ -144,7 +148,20 @@ def mount_sys(target: str, *, writable: bool) -> None:
     except OSError:
         syscalls.bind("/sys", target)
         if not writable:
-            syscalls.make_read_only(target)
+            syscalls.restrict(target, syscalls.MS_RDONLY)
+
+
+def show_groups(target: str, groups: Sequence[tuple[str, str]]) -> None:
+    """The container's own control groups where programs look for their limits; each is named, or "" for version 2."""
+    if not groups or not os.path.isdir(target):
+        return
+    if groups[0][0]:
+        syscalls.mount("cgroup", target, "tmpfs", _UNTRUSTED, "mode=0755,size=4k")
+    for name, directory in groups:
+        place = os.path.join(target, name)
+        os.makedirs(place, exist_ok=True)
+        syscalls.bind(directory, place)
+    syscalls.restrict(target, syscalls.MS_RDONLY)
 
 
 def protect_kernel() -> None:
@@ -152,7 +169,7 @@ def protect_kernel() -> None:
     for path in _READ_ONLY:
         if os.path.exists(path):
             syscalls.bind(path, path)
-            syscalls.make_read_only(path)
+            syscalls.restrict(path, syscalls.MS_RDONLY)
     for path in _MASKED:
         if os.path.isdir(path):
             syscalls.mount("masked", path, "tmpfs", syscalls.MS_RDONLY | _UNTRUSTED, "size=0")
@@ -160,17 +177,21 @@ def protect_kernel() -> None:
             syscalls.bind("/dev/null", path)
 
 
-def mount_volumes(merged: str, mounts: Sequence[Mount]) -> None:
-    """Outer targets first. A target is looked up as the container would: no link leads out of its root."""
+def mount_volumes(merged: str, mounts: Sequence[Mount], *, devices: bool) -> None:
+    """Outer targets first; device files in them can be used where `devices` is said.
+
+    A target is looked up as the container would do it: no link leads out of its root.
+    """
     root = os.open(merged, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for each in sorted(mounts, key=lambda mount: len(_parts(mount.target))):
-            _mount_volume(root, each)
+            kept_out = 0 if devices else syscalls.MS_NODEV
+            _mount_volume(root, each, kept_out | (syscalls.MS_RDONLY if each.read_only else 0))
     finally:
         os.close(root)
 
 
-def _mount_volume(root: int, volume: Mount) -> None:
+def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
     try:
         is_directory = stat.S_ISDIR(os.stat(volume.source).st_mode)
     except OSError as error:
@@ -181,9 +202,9 @@ def _mount_volume(root: int, volume: Mount) -> None:
         target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         syscalls.bind(volume.source, f"/proc/self/fd/{target}")
         os.close(target)
-        if volume.read_only:
+        if restrictions:
             mounted = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            syscalls.make_read_only(f"/proc/self/fd/{mounted}")
+            syscalls.restrict(f"/proc/self/fd/{mounted}", restrictions)
             os.close(mounted)
         os.close(parent)
     except OSError as error:

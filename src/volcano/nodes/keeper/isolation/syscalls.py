@@ -23,7 +23,6 @@ MNT_DETACH = 2
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NAME, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 15, 24, 38
 
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-_MOUNT_ATTR_RDONLY = 1
 _CLOSE_RANGE_CLOEXEC = 4
 _SECCOMP_SET_MODE_FILTER = 1
 _CAPABILITY_VERSION_3 = 0x20080522
@@ -92,9 +91,9 @@ def unmount(target: str, flags: int = MNT_DETACH) -> None:
     _check(_libc.umount2(os.fsencode(target), ctypes.c_int(flags)), target)
 
 
-def make_read_only(target: str) -> None:
-    """The mount at `target`, and every one below it, can be written to no more."""
-    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+def restrict(target: str, flags: int) -> None:
+    """Adds MS_RDONLY, MS_NODEV, ... to the mount at `target` and to every one below it."""
+    attributes = struct.pack("=QQQQ", flags, 0, 0, 0)  # those flags have the same numbers here
     try:
         _call(
             machine().mount_setattr,
@@ -107,8 +106,8 @@ def make_read_only(target: str) -> None:
     except OSError:
         for each in _mounts_at_and_below(target):  # kernels before 5.12
             # A flag that a user namespace has locked must be repeated, or the kernel refuses the change.
-            kept = os.statvfs(each).f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
-            mount("", each, flags=MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
+            kept = os.statvfs(each).f_flag & (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+            mount("", each, flags=MS_REMOUNT | MS_BIND | flags | kept)
 
 
 def pivot_root_here() -> None:

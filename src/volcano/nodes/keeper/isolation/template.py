@@ -73,7 +73,7 @@ def _programs(place: str, root: str, shown: Exposed, hidden: str) -> tuple[tuple
         except OSError:
             continue  # we may not look into it ourselves
         _hide(hidden, directory, view)
-        syscalls.make_read_only(view)
+        syscalls.restrict(view, syscalls.MS_RDONLY | syscalls.MS_NODEV)
         for parent in _parents(directory):
             _make(os.path.join(root, parent), _PASSABLE if parent == "root" else 0o755)
         _make(root + directory, 0o755)
