@@ -184,8 +184,21 @@ async def test_two_keepers_never_share_a_directory(own_directory: Path) -> None:
     refused = [error for error in opened if isinstance(error, Exception)]
     assert len(refused) <= 1
     assert all("another keeper is at work here" in str(error) for error in refused)
-    for runtime in (first, second):
-        await runtime.close(keep=False)
+    await first.close(keep=True)
+    await second.close(keep=True)
+    assert (await sweep(own_directory))[0].startswith("keeper ")
+
+
+async def test_a_runtime_that_is_closed_while_its_keeper_starts_again_leaves_none(
+    own_directory: Path,
+) -> None:
+    rig = Rig(own_directory)
+    await rig.open()
+    os.kill(rig.runtime.pid, signal.SIGKILL)
+    await until(lambda: living(own_directory) == 0)
+    await asyncio.sleep(0)
+    await rig.runtime.close(keep=False)
+    assert living(own_directory) == 0
 
 
 async def test_the_data_directory_may_have_a_long_name(own_directory: Path) -> None:

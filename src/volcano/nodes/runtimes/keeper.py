@@ -103,8 +103,7 @@ class KeeperRuntime:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._reopening
         pid = self.pid
-        if not keep:
-            await self._shut_down()
+        asked = not keep and await self._shut_down()
         if self._line:
             self._line.close()
             self._line = None
@@ -113,7 +112,7 @@ class KeeperRuntime:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
-        if pid and not await launching.gone(pid, self._clock, _PATIENCE):
+        if pid and not (asked and await launching.gone(pid, self._clock, _PATIENCE)):
             await launching.sweep(self._directory, self._clock)
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
@@ -303,12 +302,22 @@ class KeeperRuntime:
     async def _begin(self) -> Line:
         if self._lifeline is not None:
             os.close(self._lifeline)
-        self._lifeline = await launching.launch(self._launch)
+        launched = asyncio.ensure_future(launching.launch(self._launch))
+        try:
+            self._lifeline = await asyncio.shield(launched)
+        except asyncio.CancelledError:
+            # Half started it would be nobody's: whoever cancels has one to end, or the next one finds it.
+            self._lifeline = await launched
+            raise
         return Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
 
-    async def _shut_down(self) -> None:
-        with contextlib.suppress(Failure):
+    async def _shut_down(self) -> bool:
+        """Whether there was a keeper that could be asked to."""
+        try:
             await self._ask("shutdown")
+        except Failure:
+            return False
+        return True
 
     def _lost(self) -> None:
         """The keeper has gone by itself, and its containers with it."""

@@ -35,8 +35,8 @@ _LIMITATIONS = (
     "Pods have no host names of their own; their addresses are loopback addresses, and a program that listens on all "
     "addresses takes its port from every pod.",
     "Volumes are found below $VOLCANO_ROOT (a mount at /data is $VOLCANO_ROOT/data, and $VOLCANO_MOUNT_DATA names it), "
-    "not at their mount paths, which are put right in commands only; read-only ones can be written, and those in memory "
-    "are on disk.",
+    "not at their mount paths, which are put right in commands only; read-only ones can be written, and those in "
+    "memory are on disk.",
     "CPU limits are not enforced; memory limits are by watching: a container found over its limit is killed.",
 )
 _UNPRIVILEGED = (
