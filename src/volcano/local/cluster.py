@@ -28,10 +28,9 @@ from volcano.apiserver.server import ApiServer, Setup
 from volcano.apiserver.store import Store
 from volcano.clock import Clock, SystemClock
 from volcano.kube.client import Client
-from volcano.kube.errors import AlreadyExists
 from volcano.kube.hub import Hub
 from volcano.kube.kinds import CRD, NAMESPACE, POD, Kind
-from volcano.kube.manifest import Manifest
+from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.runner import Runner
 from volcano.local import parts, state
@@ -236,11 +235,10 @@ class LocalCluster:
     async def _install(self, manifests: Sequence[tuple[Kind, Manifest]]) -> None:
         """Creates what is missing; what is there, a user may have changed."""
         for kind, manifest in manifests:
-            try:
+            if self.registry.lookup.find(kind, key_of(manifest)) is None:
                 await self.client.create(kind, manifest)
-            except AlreadyExists:
-                if kind == CRD:
-                    await parts.refresh_crd(self.client, manifest)
+            elif kind == CRD:
+                await parts.refresh_crd(self.client, manifest)
 
     async def _listen(self, server: ApiServer, credentials: Credentials) -> None:
         context = server_context(credentials.server, client_authority=credentials.authority.cert_pem)

@@ -94,6 +94,10 @@ class Host:
         """Where the containers of a pod are, for logs and streams."""
         return self._agent.find(pod) if self._agent is not None else None
 
+    def _running(self, pod: Manifest) -> frozenset[str]:
+        located = self.locate(pod)
+        return located.running if located is not None else frozenset()
+
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
         """Answers exec, attach and port-forward; on a simulated pod there is nothing to connect to."""
         if self._streams is None or not self.is_real(pod):
@@ -104,7 +108,7 @@ class Host:
         """Runs the agent until cancelled, or until it falls over: then it may be run again."""
         await self._let_go(keep=True)
         runtime = self._runtime()
-        self._streams = PodStreams(runtime, self._clock)
+        self._streams = PodStreams(runtime, self._clock, self._running)
         self._agent = agent = NodeAgent(
             replace(self._agent_settings, api=self._api(runtime)),
             runtime,
