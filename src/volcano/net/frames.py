@@ -25,6 +25,7 @@ NO_STATUS = 1005
 ABNORMAL = 1006
 BAD_TEXT = 1007
 TOO_BIG = 1009
+UNEXPECTED = 1011
 
 
 class FrameError(Exception):

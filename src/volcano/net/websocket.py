@@ -13,6 +13,7 @@ from volcano.net.frames import (
     NO_STATUS,
     NORMAL,
     TOO_BIG,
+    UNEXPECTED,
     Frame,
     FrameError,
     FrameReader,
@@ -192,6 +193,9 @@ def accept(
         socket = WebSocket(connection, subprotocol=chosen, max_size=max_size)
         try:
             await run(socket)
+        except Exception:
+            await socket.close(UNEXPECTED)
+            raise
         finally:
             await socket.close()
 

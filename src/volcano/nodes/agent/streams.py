@@ -1,7 +1,9 @@
 """exec, attach and port-forward into pods that really run: what a client may ask, and how it is answered."""
 
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from volcano.clock import Clock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
@@ -29,15 +31,16 @@ SPDY = "SPDY/3.1"
 PORT_FORWARD = "portforward.k8s.io"
 TUNNELLED = f"{SPDY}+{PORT_FORWARD}"
 PROTOCOL_HEADER = "x-stream-protocol-version"
-STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 TRUE = frozenset({"1", "t", "true"})
 
 
-def running_by_status(pod: Manifest) -> Collection[str]:
-    """The containers of a pod that run, as far as its status tells."""
-    status = pod.get("status") or {}
-    states = [each for field in STATUSES for each in status.get(field) or ()]
-    return [each["name"] for each in states if "running" in (each.get("state") or {})]
+class Whereabouts(Protocol):
+    """Where a pod is: what runs it, and which of its containers run."""
+
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def running(self) -> Collection[str]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,28 +80,31 @@ class _Session:
                 await client.finish(self.verdict(code))
         except ConnectionError as error:
             log.info("the client of a stream has gone", error=error)
+        except Exception as error:  # it must not look like success
+            log.error("stream broken", error=error)
+            with suppress(ConnectionError):
+                await client.finish(internal_error(f"{type(error).__name__} in the API server"))
 
 
 @dataclass(frozen=True, slots=True)
 class PodStreams:
-    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods.
+    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that `locate` finds a pod in."""
 
-    Whoever knows better than a pod's status which of its containers run says so with `running`.
-    """
-
-    runtime: Runtime
+    locate: Callable[[Manifest], Whereabouts | None]
     clock: Clock
-    running: Callable[[Manifest], Collection[str]] = running_by_status
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
         """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
+        where = self.locate(pod)
+        if where is None:
+            raise InternalError("unable to upgrade connection: pod does not exist")
         if subresource == "portforward":
-            return self._port_forward(pod, request)
+            return self._port_forward(pod, request, where)
         container = request.parameter("container") or pod["spec"]["containers"][0]["name"]
-        if container not in self.running(pod):
+        if container not in where.running:
             raise InternalError(f'unable to upgrade connection: container not found ("{container}")')
         wish = _wish(request)
-        uid, runtime, verdict = uid_of(pod), self.runtime, exit_status
+        uid, runtime, verdict = uid_of(pod), where.runtime, exit_status
         if subresource == "exec":
             command = request.query.get("command") or []
             if not command or not command[0]:
@@ -122,12 +128,12 @@ class PodStreams:
 
         return _upgraded(request, _Session(begin, wish, verdict, self.clock))
 
-    def _port_forward(self, pod: Manifest, request: Request) -> Answer:
-        if not self.running(pod):
+    def _port_forward(self, pod: Manifest, request: Request, where: Whereabouts) -> Answer:
+        if not where.running:
             phase = (pod.get("status") or {}).get("phase", "Pending")
             raise InternalError(f"unable to forward port because pod is not running. Current status={phase}")
         key = key_of(pod)
-        target = Target(self.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
+        target = Target(where.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
         if is_websocket(request):
             offered = request.headers.get("sec-websocket-protocol", "")
             if TUNNELLED in [name.strip() for name in offered.split(",")]:
