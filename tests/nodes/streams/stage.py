@@ -5,12 +5,11 @@ import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from volcano.clock import SystemClock, timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.agent.logs import PodLogs
-from volcano.nodes.agent.runtime import Runtime
 from volcano.nodes.agent.streams import PodStreams
 from volcano.nodes.keeper.specs import ContainerSpec, ContainerState, Mode, SandboxSpec
 from volcano.nodes.runtimes.keeper import KeeperRuntime
@@ -31,7 +30,7 @@ class Stage:
         self._pods: dict[Key, Manifest] = {}
         self._telling: set[asyncio.Task[None]] = set()
         self.logs = PodLogs(directory / "pods", self._pods.get, SystemClock())
-        self.streams = PodStreams(self.locate, SystemClock())
+        self.streams = PodStreams(self.runtime, SystemClock())
 
     async def open(self) -> None:
         self.runtime.on_change(self._ended)
@@ -79,13 +78,6 @@ class Stage:
             while "terminated" not in self.status(pod, container)["state"]:
                 await asyncio.sleep(0.01)
 
-    def locate(self, pod: Manifest) -> "Located | None":
-        here = self._pods.get(key_of(pod))
-        if here is None:
-            return None
-        statuses = here["status"]["containerStatuses"]
-        return Located(self.runtime, [each["name"] for each in statuses if "running" in each["state"]])
-
     def remove(self, pod: Manifest) -> None:
         """The pod is gone, as far as anybody can see."""
         del self._pods[key_of(pod)]
@@ -110,11 +102,6 @@ class Stage:
     async def _tell(self, pod: Manifest) -> None:
         if self.publish is not None:
             await self.publish(pod)
-
-
-class Located(NamedTuple):
-    runtime: Runtime
-    running: list[str]
 
 
 def pod_of(name: str, *containers: str, **labels: str) -> Manifest:

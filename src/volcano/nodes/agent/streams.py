@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from volcano.clock import Clock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
@@ -31,16 +30,15 @@ SPDY = "SPDY/3.1"
 PORT_FORWARD = "portforward.k8s.io"
 TUNNELLED = f"{SPDY}+{PORT_FORWARD}"
 PROTOCOL_HEADER = "x-stream-protocol-version"
+STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 TRUE = frozenset({"1", "t", "true"})
 
 
-class Whereabouts(Protocol):
-    """Where a pod is: what runs it, and which of its containers run."""
-
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def running(self) -> Collection[str]: ...
+def running_by_status(pod: Manifest) -> Collection[str]:
+    """The containers of a pod that run, as far as its status tells."""
+    status = pod.get("status") or {}
+    states = [each for field in STATUSES for each in status.get(field) or ()]
+    return [each["name"] for each in states if "running" in (each.get("state") or {})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +86,24 @@ class _Session:
 
 @dataclass(frozen=True, slots=True)
 class PodStreams:
-    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that `locate` finds a pod in."""
+    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods.
 
-    locate: Callable[[Manifest], Whereabouts | None]
+    Whoever knows better than a pod's status which of its containers run says so with `running`.
+    """
+
+    runtime: Runtime
     clock: Clock
+    running: Callable[[Manifest], Collection[str]] = running_by_status
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
         """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
-        where = self.locate(pod)
-        if where is None:
-            raise InternalError("unable to upgrade connection: pod does not exist")
         if subresource == "portforward":
-            return self._port_forward(pod, request, where)
+            return self._port_forward(pod, request)
         container = request.parameter("container") or pod["spec"]["containers"][0]["name"]
-        if container not in where.running:
+        if container not in self.running(pod):
             raise InternalError(f'unable to upgrade connection: container not found ("{container}")')
         wish = _wish(request)
-        uid, runtime, verdict = uid_of(pod), where.runtime, exit_status
+        uid, runtime, verdict = uid_of(pod), self.runtime, exit_status
         if subresource == "exec":
             command = request.query.get("command") or []
             if not command or not command[0]:
@@ -128,12 +127,12 @@ class PodStreams:
 
         return _upgraded(request, _Session(begin, wish, verdict, self.clock))
 
-    def _port_forward(self, pod: Manifest, request: Request, where: Whereabouts) -> Answer:
-        if not where.running:
+    def _port_forward(self, pod: Manifest, request: Request) -> Answer:
+        if not self.running(pod):
             phase = (pod.get("status") or {}).get("phase", "Pending")
             raise InternalError(f"unable to forward port because pod is not running. Current status={phase}")
         key = key_of(pod)
-        target = Target(where.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
+        target = Target(self.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
         if is_websocket(request):
             offered = request.headers.get("sec-websocket-protocol", "")
             if TUNNELLED in [name.strip() for name in offered.split(",")]:
