@@ -39,7 +39,9 @@ def test_a_container_beyond_its_memory_is_killed_and_that_is_known(with_groups: 
 
 def test_a_container_finds_its_own_limits_where_programs_look_for_them(with_groups: Setting) -> None:
     def scene(keeper: Keeper) -> list[str]:
-        look = "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; exec 2>&1; touch x"
+        look = (
+            "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; exec 2>&1; touch x"
+        )
         return keeper.run(keeper.pod(), look, memory_limit=50 * MEBIBYTE).lines
 
     limit, refused = play(with_groups, scene)
