@@ -118,6 +118,33 @@ def deployment(replicas: int = 2) -> Object:
     return named("Deployment", "apps/v1", "web", spec=spec)
 
 
+OTHERS = ("stateful", "daemon", "batch", "plain")
+
+
+def other_workloads() -> list[Object]:
+    """One of each further kind of workload that may ask for our scheduler."""
+
+    def template(name: str, policy: str = "Always") -> Object:
+        made = pod_template(runs=FOREVER, labels={"app": name, "others": "yes"}, schedulerName="volcano")
+        made["spec"]["restartPolicy"] = policy
+        return made
+
+    def selecting(name: str) -> Object:
+        return {"selector": {"matchLabels": {"app": name}}, "template": template(name)}
+
+    stateful = {**selecting("stateful"), "serviceName": "stateful", "replicas": 1}
+    workloads = [
+        named("StatefulSet", "apps/v1", "stateful", spec=stateful),
+        named("DaemonSet", "apps/v1", "daemon", spec=selecting("daemon")),
+        named("Job", "batch/v1", "batch", spec={"template": template("batch", "Never")}),
+    ]
+    plain = template("plain", "Never")
+    for workload in workloads:
+        workload["metadata"]["labels"] = {"others": "yes"}
+    plain["metadata"] |= {"name": "plain", "namespace": NAMESPACE}
+    return [*workloads, {"apiVersion": "v1", "kind": "Pod", **plain}]
+
+
 def gated_job() -> Object:
     return job("gated", 1, pod={"notes": {GATE: "true"}})
 

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.k8s
 
 SCHEDULER, CONTROLLERS, ADMISSION = "volcano-scheduler", "volcano-controllers", "volcano-admission"
 RACE = "another writer made it between our look and our creation: read back what is there"
+OWNER = (
+    "the API server asks for it itself where rights to owners are enforced, as here: the day fails without it"
+)
 # Rights that a day does not make use of, and why they are granted all the same.
 EXPLAINED: dict[Right, str] = {
     Right(CONTROLLERS, "get", "jobs.batch.volcano.sh"): RACE,
@@ -29,6 +32,14 @@ EXPLAINED: dict[Right, str] = {
     Right(CONTROLLERS, "get", "queues.scheduling.volcano.sh"): RACE,
     Right(CONTROLLERS, "get", "hypernodes.topology.volcano.sh"): RACE,
     Right(CONTROLLERS, "get", "persistentvolumeclaims"): RACE,
+    Right(CONTROLLERS, "update", "jobs.batch.volcano.sh/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "cronjobs.batch.volcano.sh/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "jobflows.flow.volcano.sh/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "replicasets.apps/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "statefulsets.apps/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "daemonsets.apps/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "jobs.batch/finalizers"): OWNER,
+    Right(CONTROLLERS, "update", "pods/finalizers"): OWNER,
 }
 CONFIGURATION = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
@@ -72,6 +83,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     running = cluster.start(
         directory / "control-plane", controllers=True, scheduler=True, service_accounts=True
     )
+    enforce_owner_references(running)
     try:
         with programs_on(running, tmp_path_factory) as programs:
             nodes = ("--nodes", "4", "--node", "cpu=4,memory=8Gi", "--sim-duration", work.FOREVER)
@@ -93,6 +105,14 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
             yield installed
     finally:
         running.stop()
+
+
+def enforce_owner_references(running: cluster.RealCluster) -> None:
+    """As some distributions have it: who makes an object that keeps its owner must have a right to the owner."""
+    running.kill("kube-apiserver")
+    flags = running.commands["kube-apiserver"][1:]
+    running.spawn("kube-apiserver", *flags, "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
+    running.wait_ready()
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +151,7 @@ def jobs_and_what_is_beside_them(installation: Installation) -> None:
     installation.apply(
         work.plugins_job(), foreign, grows, work.claims_job(), work.provisioned_job(), work.gated_job()
     )
-    installation.apply(work.deployment())
+    installation.apply(work.deployment(), *work.other_workloads())
     wait_job(installation, "grows", "Running")
     installation.kubectl("label", "node", "node-2", "rack=a")  # a HyperNode changes
     for replicas, needed in ((3, 2), (1, 1)):
@@ -152,11 +172,17 @@ def jobs_and_what_is_beside_them(installation: Installation) -> None:
         "jsonpath={.items[*].status.phase}",
         shows="Running Running",
     )
+    for name in work.OTHERS:
+        running = ("-l", f"app={name}", "-o", "jsonpath={.items[*].status.phase}")
+        wait(installation, "pods", *running, shows="Running")
     wait(installation, "pvc", "provisioned", "-o", "yaml", shows="selected-node")
     wait(installation, "hypernode", "-o", "jsonpath={.items[*].status.nodeCount}", shows="3")
     installation.kubectl("label", "node", "node-0", "node-1", "node-2", "rack-")  # and goes
     installation.apply(work.deployment(replicas=0))
     installation.kubectl("delete", "vcjob", "grows", "provisioned", "-n", work.NAMESPACE)
+    installation.kubectl(
+        "delete", "sts,ds,job.batch,pod", "-l", "others=yes", "-n", work.NAMESPACE, "--wait=false"
+    )
 
 
 def by_the_clock(installation: Installation) -> None:
@@ -195,7 +221,7 @@ def evictions(installation: Installation) -> None:
     high = {"priorityClassName": "high"}
     installation.apply(work.job("important", 2, cpu="1", runs=work.FOREVER, pod=high, minAvailable=2, **high))
     wait_job(installation, "important", "Running")
-    installation.apply(work.job("poor", 2, cpu="1", runs=work.FOREVER, queue="other"))
+    installation.apply(work.job("poor", 6, cpu="1", runs=work.FOREVER, queue="other"))
     wait_job(installation, "poor", "Running")
     wait(installation, "events", "--field-selector=reason=Evict", shows="filler")
     installation.kubectl("delete", "vcjob", "filler", "important", "poor", "-n", work.NAMESPACE)
