@@ -195,15 +195,12 @@ async def test_no_descriptor_is_left_open_here_or_there(rig: Rig) -> None:
             await rig.runtime.connect(rig.pod, 1)
 
     await use_everything()
-    before = open_here()
+    before, there = open_here(), open_there()
     for _ in range(5):
         await use_everything()
     assert open_here() == before
+    await until(lambda: open_there() <= there, "the keeper has kept descriptors")
     assert processes.children(rig.runtime.pid) == [(await rig.start("sleep", "60", stdin=True)).pid]
-    # The taps of those who were attached go with the next output, or with the container.
-    await rig.runtime.signal(rig.pod, "main", 9)
-    await rig.ended()
-    assert open_there() < 16
 
 
 SERVER = "import socket,sys; s=socket.create_server((sys.argv[1],int(sys.argv[2]))); c,_=s.accept(); c.sendall(b'mine')"

@@ -100,7 +100,8 @@ def complain(what: str, error: BaseException) -> None:
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     trace = "".join(traceback.format_exception(error))
     with contextlib.suppress(OSError):
-        os.write(2, f"{moment} {what}\n{trace}".encode(errors="replace"))
+        if os.fstat(2).st_size < 4 * _LARGEST_LOG:
+            os.write(2, f"{moment} {what}\n{trace}".encode(errors="replace"))
 
 
 def _hold(lifeline: int, keeper: Keeper, loop: Loop) -> None:

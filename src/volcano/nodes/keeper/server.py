@@ -320,7 +320,10 @@ class Keeper:
     # Connections
 
     def _accept(self, listener: socket.socket) -> None:
-        connection, _ = listener.accept()
+        try:
+            connection, _ = listener.accept()
+        except (BlockingIOError, ConnectionError):  # he has thought better of it
+            return
         if wire.peer_user(connection) not in (os.geteuid(), 0):
             connection.close()
             return

@@ -22,6 +22,8 @@ class Tap:
         self._waiting: deque[bytes] = deque()
         self._size = 0
         self._ending = False
+        # Nothing can be read from it: it is "readable" when its reader is gone.
+        loop.on_readable(descriptor, self.close)
 
     @property
     def open(self) -> bool:
