@@ -115,6 +115,29 @@ def test_a_link_in_a_volume_leads_to_no_place_of_the_host(setting: Setting, link
     assert output in ("x\n", "CreateContainerError"), "it is mounted inside the root, or refused"
 
 
+def test_a_volume_may_go_where_the_host_has_programs(any_setting: Setting) -> None:
+    """As it could in an image: the directory is shown as it was, and has one more."""
+
+    def scene(keeper: Keeper) -> list[str]:
+        volume = made(keeper, "v", hello="hi\n")
+        mounts = (Mount(str(volume), "/usr/new/place"), Mount(str(volume / "hello"), "/lib/new-file"))
+        try:
+            keeper.run(keeper.pod("b"), "true", mounts=(Mount(str(volume), "/usr/bin/new"),))
+            refused = ""
+        except Failure as failure:
+            refused = failure.message
+        seen = keeper.run(
+            keeper.pod(), "cat /usr/new/place/hello /usr/lib/new-file; ls /usr; env true", mounts=mounts
+        )
+        return [str(seen.code), *seen.lines, refused]
+
+    code, first, second, *usr, refused = play(any_setting, scene)
+    assert (code, first, second) == ("0", "hi", "hi")
+    assert sorted([*os.listdir("/usr"), "new"]) == sorted(usr)
+    assert not os.path.exists("/usr/new")
+    assert "too much in it" in refused
+
+
 def test_a_volume_that_is_not_there_is_named(setting: Setting) -> None:
     def scene(keeper: Keeper) -> None:
         keeper.run(keeper.pod(), "true", mounts=(Mount("/not/there", "/data"),))

@@ -265,7 +265,7 @@ def _become_user(program: Program) -> None:
     capabilities.bound(kept)
     if user and program.stdio.tty:
         os.fchown(0, user, -1)
-    for descriptor in (1, 2):
+    for descriptor in range(3):
         _let_reopen(descriptor, user)
     if not users.only_root:
         os.setgroups([each for each in identity.groups if users.has_group(each)])

@@ -32,6 +32,7 @@ from volcano.nodes.keeper.specs import ContainerSpec, Failure, Identity, Mode, S
 _NET, _IPC, _UTS = syscalls.CLONE_NEWNET, syscalls.CLONE_NEWIPC, syscalls.CLONE_NEWUTS
 _FILES = {_NET: "net", _IPC: "ipc", _UTS: "uts"}
 _TIOCGPTPEER, _TIOCSPTLCK = 0x5441, 0x40045431
+_LONGEST_NAME = 63
 _OWN_DIRECTORY = "isolation"
 
 
@@ -184,7 +185,8 @@ class Namespaces:
         for descriptor in own.namespaces.values():
             os.close(descriptor)
         for path in reversed(own.mounted):
-            syscalls.unmount(path)
+            with contextlib.suppress(OSError):  # whoever deletes a directory unmounts it
+                syscalls.unmount(path)
         if not own.spec.host_network:
             self._addresses.give_back(own.address)
         self._groups.remove(own.spec.uid)
@@ -215,7 +217,8 @@ class Namespaces:
         self._hub.close()
         for descriptor in (*self._host.values(), *self._own.values()):
             os.close(descriptor)
-        syscalls.unmount(os.path.join(self._place, "template"))
+        with contextlib.suppress(OSError):
+            syscalls.unmount(os.path.join(self._place, "template"))
         trees.clear(self._place)
 
     @property
@@ -250,7 +253,7 @@ class Namespaces:
         routing: netlink.Netlink | None = None
         try:
             syscalls.unshare(sum(kinds))
-            syscalls.sethostname(spec.hostname)
+            syscalls.sethostname(spec.hostname[:_LONGEST_NAME])
             for kind in kinds:
                 sandbox.namespaces[kind] = _namespace(_FILES[kind])
             if _NET in kinds:

@@ -6,7 +6,7 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.nodes.keeper.isolation import syscalls, template, trees
+from volcano.nodes.keeper.isolation import syscalls, targets, template, trees
 from volcano.nodes.keeper.isolation.template import Template
 from volcano.nodes.keeper.specs import Failure, Mount
 
@@ -27,7 +27,6 @@ _MASKED = (
 )  # fmt: skip
 _UNTRUSTED = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
 TTY_GROUP = 5
-_MOST_LINKS = 40  # as the kernel's own limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,13 +177,10 @@ def protect_kernel() -> None:
 
 
 def mount_volumes(merged: str, mounts: Sequence[Mount], *, devices: bool) -> None:
-    """Outer targets first; device files in them can be used where `devices` is said.
-
-    A target is looked up as the container would do it: no link leads out of its root.
-    """
+    """Outer targets first; device files in them can be used where `devices` is said."""
     root = os.open(merged, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for each in sorted(mounts, key=lambda mount: len(_parts(mount.target))):
+        for each in sorted(mounts, key=lambda mount: len(targets.parts(mount.target))):
             kept_out = 0 if devices else syscalls.MS_NODEV
             _mount_volume(root, each, kept_out | (syscalls.MS_RDONLY if each.read_only else 0))
     finally:
@@ -198,7 +194,7 @@ def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
         message = f"cannot mount {volume.source} at {volume.target}: {_said(error)}"
         raise Failure("CreateContainerError", message) from error
     try:
-        parent, name = _place(root, volume.target, directory=is_directory)
+        parent, name = targets.place(root, volume.target, directory=is_directory)
         target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         syscalls.bind(volume.source, f"/proc/self/fd/{target}")
         os.close(target)
@@ -212,55 +208,6 @@ def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
         raise Failure("CreateContainerError", message) from error
 
 
-def _place(root: int, target: str, *, directory: bool) -> tuple[int, str]:
-    """The directory (open) and the name at which `target` is, made where it is missing."""
-    trail = [os.dup(root)]
-    left = _parts(target)[::-1]
-    links = 0
-    while left:
-        name = left.pop()
-        if name == "..":
-            if len(trail) > 1:
-                os.close(trail.pop())
-            continue
-        pointed = _link(trail[-1], name)
-        if pointed is not None:
-            links += 1
-            if links > _MOST_LINKS:
-                raise OSError(40, os.strerror(40), target)
-            if pointed.startswith("/"):
-                _close(trail[1:])
-                del trail[1:]
-            left.extend(_parts(pointed)[::-1])
-            continue
-        _make(trail[-1], name, directory=bool(left) or directory)
-        if not left:
-            _close(trail[:-1])
-            return trail[-1], name
-        trail.append(
-            os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=trail[-1])
-        )
-    raise OSError(16, "the root itself cannot be a mount's target", target)
-
-
-def _make(parent: int, name: str, *, directory: bool) -> None:
-    try:
-        if directory:
-            os.mkdir(name, 0o755, dir_fd=parent)
-        else:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(name, flags, 0o644, dir_fd=parent))
-    except FileExistsError:
-        pass
-
-
-def _link(parent: int, name: str) -> str | None:
-    try:
-        return os.readlink(name, dir_fd=parent)
-    except OSError:
-        return None  # no link, or nothing there yet
-
-
 def _show_device(name: str, dev: str) -> None:
     source, target = f"/dev/{name}", f"{dev}/{name}"
     if name in ("pts", "shm", "mqueue") or name in _DEVICE_LINKS:
@@ -271,15 +218,6 @@ def _show_device(name: str, dev: str) -> None:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
     with contextlib.suppress(OSError):  # a device that we may not see ourselves
         syscalls.bind(source, target)
-
-
-def _parts(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
-
-
-def _close(descriptors: Sequence[int]) -> None:
-    for each in descriptors:
-        os.close(each)
 
 
 def _said(error: OSError) -> str:
