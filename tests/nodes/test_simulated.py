@@ -3,9 +3,11 @@
 import pytest
 
 from tests.cluster import SmallCluster, phases
-from volcano.kube.client import Options
+from volcano.clock import Instant
+from volcano.kube.client import Event, EventType, Options
 from volcano.kube.kinds import LEASE, NODE, POD
 from volcano.kube.manifest import Key, Manifest, condition_of
+from volcano.kube.operations import Patch
 from volcano.nodes.pools import PoolError, nodes_of, parse_pool, parse_pools
 from volcano.nodes.simulated import SimulatedNodes
 
@@ -170,6 +172,27 @@ async def test_a_pod_that_came_too_late_is_turned_away_by_its_node() -> None:
         await cluster.create(POD, "c", spec=asking("4", 1))  # the first has ended: there is room again
         await cluster.pass_time(3)
         assert phases(await cluster.all(POD)) == ["Succeeded", "Failed", "Succeeded"]
+
+
+def test_room_is_free_as_soon_as_the_watch_says_that_a_pod_has_ended() -> None:
+    brain, now = nodes(), Instant(1_800_000_000.0, 0.0)
+
+    def see(name: str, version: int, kind: EventType, **status: str) -> None:
+        metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
+        manifest = {"metadata": metadata, "spec": asking("3", 100), "status": status}
+        brain.handle(Event(kind, POD, manifest))
+
+    def said() -> list[str]:
+        patches = [work.operations[0] for work in brain.step(now) if isinstance(work.key, Key)]
+        return [operation.patch["status"]["phase"] for operation in patches if isinstance(operation, Patch)]
+
+    see("a", 1, EventType.ADDED)
+    assert said() == ["Pending"]
+    see("a", 2, EventType.MODIFIED, phase="Succeeded")  # the answer to that write is still on its way
+    see("b", 3, EventType.ADDED)
+    assert said() == ["Pending"]
+    see("c", 4, EventType.ADDED)
+    assert said() == ["Failed"]
 
 
 async def test_a_restarted_process_remembers_who_was_there_first_and_who_was_turned_away() -> None:
