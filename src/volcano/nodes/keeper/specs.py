@@ -51,6 +51,9 @@ class SandboxSpec:
     cpu_limit: float = 0.0  # 0 is no limit
     memory_limit: int = 0
     pids_limit: int = 0
+    names: tuple[
+        str, ...
+    ] = ()  # its own, fully qualified, for runtimes whose pods have no name server to ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Identity:
     user: int | None = None
     group: int | None = None
     groups: tuple[int, ...] = ()
+    not_root: bool = False  # to be refused if its image would make it root; others were checked before
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class ContainerSpec:
     name: str
     attempt: int
     image: str
-    command: tuple[str, ...]  # everything expanded; never empty
+    command: tuple[str, ...]  # everything expanded; empty only where an image says what to run
     environment: dict[str, str] = field(default_factory=dict)
     working_directory: str = ""
     mounts: tuple[Mount, ...] = ()
@@ -94,6 +98,9 @@ class ContainerSpec:
     stdin_once: bool = False
     tty: bool = False
     log_path: str = ""  # lines `<RFC 3339 nano time> stdout|stderr F|P <text>`; rotated to log_path.1, .2 ...
+    # For runtimes with images:
+    own_entrypoint: bool = True  # False: `command` is what the image's own entrypoint is given
+    pull_policy: str = ""  # Always, IfNotPresent, Never; empty: by the image's tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +148,8 @@ class Failure(Exception):
     """Something could not be started; `reason` is the word a kubelet would use for it.
 
     StartError: the program is missing or may not be executed. RunContainerError, CreateContainerError,
-    CreateContainerConfigError, FailedCreatePodSandBox: what their names say.
+    CreateContainerConfigError, FailedCreatePodSandBox: what their names say. ErrImagePull, ImagePullBackOff,
+    ErrImageNeverPull: there is no image, for now or for good.
     """
 
     def __init__(self, reason: str, message: str, *, exit_code: int = 128) -> None:

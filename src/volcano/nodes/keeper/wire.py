@@ -20,7 +20,7 @@ from volcano.nodes.keeper.specs import ContainerSpec, Failure, Identity, Mount, 
 
 # What a keeper and an agent must agree on. `hello` and `shutdown` stay as they are for ever, so that any volcano can
 # tell an older keeper from its own and end it in good order.
-VERSION = 1
+VERSION = 2
 Message = dict[str, Any]
 
 _LENGTH = struct.Struct("!I")
@@ -128,7 +128,7 @@ def plain(value: Any) -> Message:
 
 
 def sandbox_spec(message: Mapping[str, Any]) -> SandboxSpec:
-    return SandboxSpec(**message)
+    return SandboxSpec(**{**message, "names": tuple(message["names"])})
 
 
 def container_spec(message: Mapping[str, Any]) -> ContainerSpec:
