@@ -160,7 +160,8 @@ class NodeAgent:
         return worker.record.address if worker else ""
 
     def _surroundings(self, machine: Machine) -> Surroundings:
-        own_root = self._runtime.features.own_network
+        features = self._runtime.features
+        own_user = 0 if features.own_network else os.getuid()
         return Surroundings(
             settings=self._settings,
             runtime=self._runtime,
@@ -175,7 +176,7 @@ class NodeAgent:
             refresh_at=self._refresh_at,
             host=HostNames(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
-            default_user=0 if own_root else os.getuid(),
+            default_user=None if features.pulls_images else own_user,
         )
 
     def _heart(self, machine: Machine) -> Heart:

@@ -256,6 +256,12 @@ def _own_names(pod: Manifest) -> Iterator[tuple[Key, str]]:
         yield Key(namespace, service), host
 
 
+def names_of(pod: Manifest, domain: str) -> tuple[str, ...]:
+    """Every name of a pod that is made of its own, fully qualified: by hostname, by job, by task and index."""
+    known = (*_by_hostname(pod), *_by_pod_name(pod), *_by_task(pod))
+    return tuple(dict.fromkeys(f"{host}.{service}.{space}.svc.{domain}" for space, service, host in known))
+
+
 def _by_hostname(pod: Manifest) -> Iterable[tuple[str, str, str]]:
     spec = pod["spec"]
     if spec.get("hostname") and spec.get("subdomain"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.nodes.agent.environment import hostname_of
 from volcano.nodes.agent.facts import PodFacts
+from volcano.nodes.agent.names import names_of
 from volcano.nodes.agent.resources import pod_limit, totals
 from volcano.nodes.agent.settings import AgentSettings
 from volcano.nodes.keeper.specs import SandboxSpec
@@ -53,6 +54,7 @@ def sandbox_spec(pod: Manifest, facts: PodFacts, settings: AgentSettings, host: 
         cpu_request=totals(spec, "requests").get("cpu", 0.0) / 1000,
         cpu_limit=pod_limit(spec, "cpu") / 1000,
         memory_limit=int(pod_limit(spec, "memory")),
+        names=names_of(pod, settings.cluster_domain),
     )
 
 

@@ -10,15 +10,17 @@ from volcano.nodes.keeper.specs import Failure, Identity, Security
 CONFIG_ERROR = "CreateContainerConfigError"
 
 
-def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int) -> Identity:
+def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int | None) -> Identity:
     """Whom a container runs as; `default_user` is whom the runtime takes when nobody is named.
 
-    Raises a Failure when it must not be root and would be.
+    Raises a Failure when it must not be root and would be. Where an image says who (`default_user` is None), the
+    runtime has to look.
     """
     shared = pod["spec"].get("securityContext") or {}
     own = container.get("securityContext") or {}
     user, group = _first(own, shared, "runAsUser"), _first(own, shared, "runAsGroup")
-    if _first(own, shared, "runAsNonRoot") and (default_user if user is None else user) == 0:
+    not_root = bool(_first(own, shared, "runAsNonRoot"))
+    if not_root and (default_user if user is None else user) == 0:
         why = (
             "container has runAsNonRoot and image will run as root"
             if user is None
@@ -28,7 +30,7 @@ def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int) 
     groups = [*(shared.get("supplementalGroups") or ())]
     if shared.get("fsGroup") is not None:
         groups.append(shared["fsGroup"])
-    return Identity(user, group, tuple(dict.fromkeys(groups)))
+    return Identity(user, group, tuple(dict.fromkeys(groups)), not_root=not_root and user is None)
 
 
 def security_of(container: Mapping[str, Any]) -> Security:

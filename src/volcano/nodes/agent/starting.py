@@ -19,6 +19,7 @@ from volcano.nodes.agent.surroundings import Surroundings
 from volcano.nodes.keeper.specs import ContainerSpec, ContainerState, Mount
 
 KEPT_ATTEMPTS = 2  # the latest start and the one before keep their logs
+_OF_IMAGES = frozenset(("HOME", "PATH"))
 NOT_PULLED = "is not pulled: the pod runs this host's programs"
 
 
@@ -76,6 +77,8 @@ class Starter:
         )
         silent = images and not spec.get("command") and not spec.get("args")
         command = () if silent else command_of(spec, variables, pod=str(key_of(pod)))
+        if images:
+            variables = _beyond_image(spec, variables)
         gpus = around.devices.take(facts.node_name, uid, spec)
         words = around.settings.termination_path(uid, container.name, attempt)
         mounts = (
@@ -99,6 +102,8 @@ class Starter:
             stdin_once=bool(spec.get("stdinOnce")),
             tty=bool(spec.get("tty")),
             log_path=str(around.settings.log_path(uid, container.name, attempt)),
+            own_entrypoint=bool(spec.get("command")) or not images,
+            pull_policy=spec.get("imagePullPolicy") or "",
         )
 
     def _make_room(self, spec: ContainerSpec) -> None:
@@ -125,6 +130,12 @@ class Starter:
             around.events.normal(node, around.about(pod, container), "Pulled", text)
         if features.limitations:
             around.events.normal(node, around.about(pod), "LimitedRuntime", " ".join(features.limitations))
+
+
+def _beyond_image(container: Mapping[str, Any], variables: dict[str, str]) -> dict[str, str]:
+    """Without what only stands in for an image: its own PATH and HOME are the right ones, unless the pod names them."""
+    named = {variable["name"] for variable in container.get("env") or ()}
+    return {name: value for name, value in variables.items() if name not in _OF_IMAGES or name in named}
 
 
 def _limits(container: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class Surroundings:
     refresh_at: Callable[[str], None]
     host: HostNames = field(default_factory=HostNames)
     program_path: str = ""  # of this host, for runtimes that show pods its programs
-    default_user: int = 0  # whom the runtime runs a container as when its pod names nobody
+    default_user: int | None = 0  # whom a container runs as when its pod names nobody; None: its image says
     saved: dict[str, Remembered] = field(default_factory=dict)  # what is on disk, by pod
 
     @property

@@ -35,7 +35,16 @@ SANDBOX_AGAIN = 0.5
 NO_SANDBOX = "SandboxNotFound"
 MOUNT_AGAIN, LONGEST_MOUNT_AGAIN = 0.5, 122.0
 # Failures before a container is there, and such after which it counts as started and over.
-CREATE_FAILURES = frozenset(("CreateContainerConfigError", "CreateContainerError"))
+CREATE_FAILURES = frozenset(
+    (
+        "CreateContainerConfigError",
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImagePullBackOff",
+        "InvalidImageName",
+    )
+)
 START_FAILURES = frozenset(("ContainerCannotRun", "RunContainerError", "StartError"))
 
 
