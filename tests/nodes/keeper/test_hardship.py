@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from volcano.nodes.keeper.specs import Mode
+from volcano.nodes.runtimes.probe import probe
+
 NOBODY = 65534
 SOURCES = Path(__file__).parents[3]
 AS_NOBODY: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -49,18 +52,35 @@ def told(command: list[str], **options: Any) -> dict[str, Any]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_a_keeper_needs_no_root(nobodys_directory: Path) -> None:
-    command = [nobodys_python(), "-m", "tests.nodes.keeper.unprivileged", str(nobodys_directory)]
+    found = as_nobody(nobodys_directory, Mode.PLAIN)
+    assert any("whatever runAsUser says" in sentence for sentence in found["limitations"])
+    assert found["ended"] == [3, str(NOBODY)]
+    assert (found["exec"], found["said"]) == (7, "hello\n")
+    assert found["refused"] == ["RunContainerError", "fork: resource temporarily unavailable"]
+    assert (found["after"], found["left"]) == (5, [])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
+def test_nor_does_one_with_namespaces_of_its_own_users(nobodys_directory: Path) -> None:
+    allowed = probe(Mode.USERNS)
+    if not allowed.possible:
+        pytest.skip(allowed.obstacle)
+    found = as_nobody(nobodys_directory, Mode.USERNS)
+    assert found["ended"] == [3, "0"]
+    assert (found["exec"], found["said"]) == (7, "hello\n")
+    assert found["refused"][0] == "RunContainerError"
+    assert (found["after"], found["left"]) == (5, [])
+
+
+def as_nobody(directory: Path, mode: Mode) -> dict[str, Any]:
+    command = [nobodys_python(), "-m", "tests.nodes.keeper.unprivileged", str(directory), mode]
     paths = f"{SOURCES / 'src'}:{SOURCES}"
     found = told(
         command, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": paths}, **AS_NOBODY
     )
     assert found["user"] == NOBODY
-    assert any("whatever runAsUser says" in sentence for sentence in found["limitations"])
-    assert found["ended"] == [3, str(NOBODY)]
-    assert (found["exec"], found["said"]) == (7, "hello\n")
-    assert found["refused"] == ["RunContainerError", "fork: resource temporarily unavailable"]
-    assert found["after"] == 5
-    assert found["left"] == []
+    return found
 
 
 @pytest.mark.skipif(

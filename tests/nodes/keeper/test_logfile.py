@@ -1,11 +1,12 @@
 """A container's log: CRI lines, pieces of long ones, rotation, and a disk that refuses."""
 
 import resource
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from volcano.nodes.keeper.logfile import LONGEST_LINE, LogFile
@@ -46,6 +47,7 @@ def test_a_whole_line_is_on_disk_at_once_and_an_unfinished_one_at_the_end(tmp_pa
     assert entries(tmp_path / "0.log")[1:] == [("stdout", "P", b"prompt> ")]
 
 
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["stdout", "stderr"]), st.integers(0, 3 * LONGEST_LINE), st.booleans()),
@@ -53,8 +55,6 @@ def test_a_whole_line_is_on_disk_at_once_and_an_unfinished_one_at_the_end(tmp_pa
     )
 )
 def test_the_log_gives_back_every_byte_of_each_stream(pieces: list[tuple[str, int, bool]]) -> None:
-    import tempfile
-
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "0.log")
         log = log_at(path)

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.nodes.keeper.rig import Rig, marked, read_all
-from volcano.nodes.keeper.specs import Failure, Identity
+from volcano.nodes.keeper.specs import Failure, Identity, Mode
 
 
-async def main(directory: Path) -> dict[str, Any]:
+async def main(directory: Path, mode: Mode) -> dict[str, Any]:
     found: dict[str, Any] = {"user": os.geteuid()}
-    rig = Rig(directory, lifeline=True)
+    rig = Rig(directory, mode=mode, lifeline=True)
     await rig.open()
     found["limitations"] = list(rig.runtime.features.limitations)
     state = await rig.shell("id -u; exit 3", identity=Identity(user=1234))
@@ -50,4 +50,4 @@ async def without_forks(rig: Rig) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(asyncio.run(main(Path(sys.argv[1])))))
+    sys.stdout.write(json.dumps(asyncio.run(main(Path(sys.argv[1]), Mode(sys.argv[2])))))
