@@ -322,6 +322,16 @@ async def test_attaching_and_letting_go_leaves_the_container_running(stage: Stag
     assert "running" in stage.status(pod)["state"]
 
 
+async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
+    pod = await stage.run("terminal", "sh", stdin=True, tty=True)
+    request = asked(V5, stdin="1", stdout="1", tty="1")
+    caller = Caller(await stage.streams.connect("attach", pod, request))
+    heard = await caller.everything(b"\x00stty rows 7; stty size; echo ok-$((1+1)); exit 5\n")
+    assert b"ok-2" in heard[1]
+    assert json.loads(heard[3])["status"] == "Success"
+    assert stage.status(pod)["state"]["terminated"]["exitCode"] == 5
+
+
 # port-forward
 
 

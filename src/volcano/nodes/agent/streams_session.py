@@ -141,6 +141,7 @@ class _Session:
     async def _end(self, outputs: "list[asyncio.Task[Any]]") -> int:
         """The exit code, once everything that was said has been passed on."""
         code = await self._process.wait()
+        self._last_output = self._clock.now().monotonic
         while any(not output.done() for output in outputs):
             await asyncio.wait(outputs, timeout=SILENCE / 4)
             if self._clock.now().monotonic - self._last_output > SILENCE:
