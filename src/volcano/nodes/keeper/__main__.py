@@ -19,11 +19,12 @@ from volcano.nodes.keeper.isolation.plain import Plain
 from volcano.nodes.keeper.loop import Loop
 from volcano.nodes.keeper.place import LOCK, LOG, SOCKET, WHOAMI
 from volcano.nodes.keeper.records import Records
-from volcano.nodes.keeper.server import Keeper
+from volcano.nodes.keeper.server import Keeper, Settings
 from volcano.nodes.keeper.specs import Failure, Mode
 
 _LARGEST_LOG = 1 << 20
 _DESCRIPTORS = 1 << 16
+_LONGEST_COMPLAINT = 20_000  # a pipe takes it whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,7 @@ def main() -> None:
         _say(options, {"error": str(error)})
         sys.exit(1)
     except BaseException:
-        _say(options, {"error": traceback.format_exc()})
+        _say(options, {"error": traceback.format_exc()[-_LONGEST_COMPLAINT:]})
         raise
     if options.lifeline is not None:
         _hold(options.lifeline, keeper, loop)
@@ -80,15 +81,12 @@ def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
     isolation.open()
     loop = Loop(time.monotonic, complain)
     keeper = Keeper(
+        Settings(options.mode, options.log_size, options.log_files, options.holder),
         loop=loop,
         isolation=isolation,
         records=Records(options.place),
         now=time.time_ns,
-        mode=options.mode,
-        holder=options.holder,
         complain=complain,
-        log_size=options.log_size,
-        log_files=options.log_files,
     )
     keeper.take_over()
     loop.every(60.0, lambda: _bound_log(options.place))
@@ -172,7 +170,7 @@ def _sign(options: Options) -> None:
 def _say(options: Options, message: wire.Message) -> None:
     if options.ready is not None:
         with contextlib.suppress(OSError):
-            os.write(options.ready, json.dumps(message).encode()[-60_000:])
+            os.write(options.ready, json.dumps(message).encode() + b"\n")
             os.close(options.ready)
 
 

@@ -49,27 +49,33 @@ class Client:
     executions: dict[int, int] = field(default_factory=dict)  # the agent's number for it: its pid
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a keeper is told at its start."""
+
+    mode: str
+    log_size: int  # bytes, after which a container's log is rotated
+    log_files: int
+    holder: int = 0  # the pid of who holds its lifeline
+
+
 class Keeper:
     """Answers requests and tells of ends until it is told to shut down."""
 
     def __init__(
         self,
+        settings: Settings,
         *,
         loop: Loop,
         isolation: Isolation,
         records: Records,
         now: Callable[[], int],
-        mode: str,
-        holder: int,
         complain: Callable[[str, BaseException], None],
-        log_size: int,
-        log_files: int,
     ) -> None:
+        self._settings = settings
         self._loop = loop
         self._isolation = isolation
         self._records = records
-        self._mode = mode
-        self._holder = holder
         self._now = now
         self._complain = complain
         self._containers = Containers(
@@ -79,30 +85,16 @@ class Keeper:
             now,
             self._container_ended,
             complain,
-            log_size=log_size,
-            log_files=log_files,
+            log_size=settings.log_size,
+            log_files=settings.log_files,
         )
+        self._handlers = self._all_handlers()
         self._sandboxes: dict[str, Sandbox] = {}
         self._clients: list[Client] = []
         self._listening: dict[tuple[str, int, bool], socket.socket] = {}
         self._removing: dict[str, list[tuple[Client, int]]] = {}
         self._ending = False
         self._keeping_records = False
-        self._handlers: dict[str, Handler] = {
-            "hello": self._hello,
-            "list": self._list,
-            "create": self._create,
-            "remove": self._remove,
-            "start": self._start,
-            "signal": self._signal,
-            "execute": self._execute,
-            "end-execution": self._end_execution,
-            "attach": self._attach,
-            "socket": self._socket,
-            "listen": self._listen,
-            "usage": self._usage,
-            "shutdown": self._shutdown,
-        }
 
     def take_over(self) -> None:
         """Whatever an earlier keeper left running ended with it: nobody knows how."""
@@ -136,12 +128,29 @@ class Keeper:
 
     # Requests
 
+    def _all_handlers(self) -> dict[str, Handler]:
+        return {
+            "hello": self._hello,
+            "list": self._list,
+            "create": self._create,
+            "remove": self._remove,
+            "start": self._start,
+            "signal": self._signal,
+            "execute": self._execute,
+            "end-execution": self._end_execution,
+            "attach": self._attach,
+            "socket": self._socket,
+            "listen": self._listen,
+            "usage": self._usage,
+            "shutdown": self._shutdown,
+        }
+
     def _hello(self, client: Client, number: int, request: wire.Message) -> Answer:
         return {
             "version": wire.VERSION,
-            "mode": self._mode,
+            "mode": self._settings.mode,
             "pid": os.getpid(),
-            "holder": self._holder,
+            "holder": self._settings.holder,
             "limitations": list(self._isolation.limitations),
         }, ()
 

@@ -74,7 +74,7 @@ async def launch(wanted: Launch) -> int | None:
 def _hear(ready: int, first: "subprocess.Popen[bytes]") -> wire.Message:
     """What the keeper says when it is up; the process that was started forks it and ends at once."""
     with open(ready, "rb") as saying:
-        text = saying.read()
+        text = saying.readline()
     _, complaint = first.communicate(timeout=_PATIENCE)
     return json.loads(text) if text else {"error": complaint.decode(errors="replace").strip()}
 
