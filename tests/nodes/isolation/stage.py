@@ -162,7 +162,7 @@ def become(user: int) -> None:
 @contextmanager
 def directory_for(user: int) -> Iterator[Path]:
     """A data directory that the user can reach, which tmp_path is not."""
-    directory = Path(tempfile.mkdtemp(prefix="volcano-isolation-"))
+    directory = Path(tempfile.mkdtemp(prefix="volcano,isolation:"))
     try:
         directory.chmod(0o755)
         os.chown(directory, user, user)

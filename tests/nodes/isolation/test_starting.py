@@ -142,7 +142,7 @@ def test_containers_may_share_pids_and_yet_each_ends_as_a_whole(setting: Setting
     assert (left_of_one, left_of_two) == (0, 1)
 
 
-def test_a_pod_with_the_host_s_pids_sees_them(as_root: Setting) -> None:
+def test_a_pod_with_the_host_s_pids_sees_them(setting: Setting) -> None:
     def scene(keeper: Keeper) -> tuple[str, int, int]:
         pod = keeper.pod(host_pid=True)
         running = keeper.start(pod, "setsid -f sleep 98762 </dev/null >/dev/null 2>&1; echo $$; sleep 98762")
@@ -151,7 +151,7 @@ def test_a_pod_with_the_host_s_pids_sees_them(as_root: Setting) -> None:
         running.ended()
         return shown, pid, eventually("98762", 0)
 
-    shown, pid, left = play(as_root, scene)
+    shown, pid, left = play(setting, scene)
     assert shown == str(pid)
     assert left == 0
 

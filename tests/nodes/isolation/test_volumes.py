@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.isolation.stage import Keeper, Setting, play
+from volcano.nodes.keeper.isolation import syscalls
 from volcano.nodes.keeper.specs import Failure, Mount
 
 
@@ -51,6 +52,30 @@ def test_a_read_only_volume_cannot_be_written(any_setting: Setting) -> None:
     assert all("Read-only file system" in line for line in lines[:2])
     assert lines[2:] == ["hi", "hi"]
     assert files == ["hello"]
+
+
+def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, machine in syscalls.MACHINES.items():
+        unknown = machine._replace(mount_setattr=9999, close_range=9999)
+        monkeypatch.setitem(syscalls.MACHINES, name, unknown)
+
+    def scene(keeper: Keeper) -> list[str]:
+        volume = made(keeper, "v", hello="hi\n")
+        (volume / "below").mkdir()
+        below = Mount(str(volume / "below"), "", memory=True)
+        mounts = (Mount(str(volume), "/data", read_only=True),)
+        look = "exec 2>&1; ls /proc/$$/fd | wc -l; touch /data/x /data/below/x /usr/x /proc/sys/x"
+        pod = keeper.pod()
+        keeper.isolation._mount_memory(pod, below.source, 0)
+        return keeper.run(pod, look, mounts=mounts).lines
+
+    descriptors, *refused = play(setting, scene)
+    assert descriptors == "3"
+    assert len(refused) == 4
+    assert sum("Read-only file system" in line for line in refused) >= 2
+    assert not any("cannot touch" not in line for line in refused)
 
 
 def test_volumes_may_lie_within_each_other_in_any_order(setting: Setting) -> None:

@@ -166,7 +166,7 @@ def _become(files: Root | None, program: Program, report: int) -> NoReturn:
         os.chdir(directory)
     except OSError as error:
         raise Failure("StartError", f"chdir to working directory {directory!r}: {_said(error)}") from error
-    _default_signals()
+    default_signals()
     syscalls.close_on_exec_from(3)
     _execute(program.command, program.environment)
 
@@ -292,7 +292,8 @@ def _die_with_parent(report: int) -> None:
         os._exit(128)
 
 
-def _default_signals() -> None:
+def default_signals() -> None:
+    """Forgets the keeper's handlers, and what it ignores."""
     for number in _SIGNALS:
         if number not in _CANNOT_CHANGE and number not in (32, 33):  # the C library's own
             signal.signal(number, signal.SIG_DFL)

@@ -117,6 +117,7 @@ def _serve(channel: socket.socket) -> NoReturn:
     os.closerange(3, keep)
     os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
     signal.set_wakeup_fd(-1)
+    launch.default_signals()
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     while True:
         try:

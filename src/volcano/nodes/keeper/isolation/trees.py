@@ -26,6 +26,8 @@ def discard(path: str, trash: str) -> None:
     if child == 0:
         try:
             if os.fork() == 0:
+                # Nobody must take us for the keeper because of what it held open.
+                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
                 clear(aside)
                 clear(path)
         finally:
