@@ -145,6 +145,12 @@ async def test_a_file_that_is_no_program_is_said_to_be_none(rig: Rig, tmp_path: 
         await rig.start(str(script))
 
 
+async def test_a_container_without_a_command_is_told_that_images_are_not_used(rig: Rig) -> None:
+    with pytest.raises(Failure, match="cannot know the entrypoint of 'image'") as caught:
+        await rig.start()
+    assert caught.value.reason == "CreateContainerError"
+
+
 async def test_a_container_whose_sandbox_is_gone_says_so(rig: Rig) -> None:
     with pytest.raises(Failure, match="has no sandbox"):
         await rig.runtime.start(rig.spec("true"))

@@ -100,7 +100,9 @@ def test_specs_survive_the_way() -> None:
         tty=True,
     )
     assert wire.container_spec(wire.plain(container)) == container
-    sandbox = SandboxSpec("pod", "default", "p", "local-0", "/pods/pod", "p", memory_limit=5)
+    sandbox = SandboxSpec(
+        "pod", "default", "p", "local-0", "/pods/pod", "p", memory_limit=5, names=("p.default",)
+    )
     assert wire.sandbox_spec(wire.plain(sandbox)) == sandbox
 
 

@@ -90,6 +90,12 @@ class Containers:
                 return state
         if key in self._running:
             raise Failure("RunContainerError", f"container {spec.name} is still running")
+        if not spec.command:
+            raise Failure(
+                "CreateContainerError",
+                f"container {spec.name} has no command: this runtime uses no images, so it cannot know the entrypoint "
+                f"of {spec.image!r}; give it a command",
+            )
         running = self._launch(sandbox, spec)
         self._running[key] = running
         self._by_pid[running.state.pid] = running

@@ -51,9 +51,8 @@ class SandboxSpec:
     cpu_limit: float = 0.0  # 0 is no limit
     memory_limit: int = 0
     pids_limit: int = 0
-    names: tuple[
-        str, ...
-    ] = ()  # its own, fully qualified, for runtimes whose pods have no name server to ask
+    # Its own, fully qualified, for runtimes whose pods have no name server to ask.
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
