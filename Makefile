@@ -31,6 +31,10 @@ format: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m bench
 
+bench-k8s: $(STAMP)
+	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m bench kubernetes || \
+		{ code=$$?; [ $$code -eq 77 ] && echo "bench-k8s: skipped, Go is not installed" || exit $$code; }
+
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis
 

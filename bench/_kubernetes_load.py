@@ -1,4 +1,4 @@
-"""The load of `bench kubernetes`, as a process of its own: jobs through a bare client, or submitted to whoever serves them.
+"""The load of `bench kubernetes`, a process of its own: jobs written by a bare client, or submitted to who serves them.
 
 `python -m bench._kubernetes_load KUBECONFIG ROLE SHAPE`: prints `ready`, starts when it is sent a line, and prints one
 JSON object once a watch has shown every pod bound. `bare` writes all that is necessary itself; `submit` only the jobs.
@@ -104,7 +104,7 @@ class Load:
         await _abreast(range(self._shape.jobs), create)
 
     async def bare(self) -> None:
-        """Everything that has to be written for a job's pods to be bound, and one status of the job and its PodGroup."""
+        """All that has to be written for a job's pods to be bound, and one status of the job and its PodGroup."""
         await _abreast(range(self._shape.jobs), self._open)
         members = self._shape.members
         await _abreast(range(self._shape.pods), lambda pod: self._place(*divmod(pod, members)))

@@ -1,9 +1,9 @@
 """A real control plane, simulated nodes and our programs as processes of their own, and what each of them uses."""
 
-import contextlib
 import http.client
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -18,8 +18,9 @@ import orjson
 
 from bench._kubernetes_shape import NODE, Shape
 from tests.k8s.control_plane import cluster
-from tests.k8s.control_plane.build import program
 from volcano.kube import crds
+from volcano.kube.kinds import QUEUE
+from volcano.kube.manifest import Manifest, condition_of
 
 # The admission services that the chart switches on.
 ADMISSION = (
@@ -30,6 +31,9 @@ READY_WITHIN = 120.0
 SETTLED_WITHIN = 30.0
 IDLE = 0.25  # of a processor, with heartbeats of a thousand nodes
 SYSTEM = "volcano-system"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class Stage:
     control_plane: cluster.RealCluster
     directory: Path
     programs: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+    patient: bool = True
 
     def start(self, name: str, module: str, *arguments: str) -> None:
         command = [sys.executable, "-m", module, *arguments]
@@ -58,10 +63,7 @@ class Stage:
             "--node",
             NODE,
         )
-        namespace = ("-n", "kube-node-lease")
-        self._until(
-            lambda: self._count("nodes") >= count and self._count("leases", *namespace) >= count, "nodes"
-        )
+        self._until(lambda: self._count("/api/v1/nodes") >= count and self._count(LEASES) >= count, "nodes")
 
     def start_ours(self) -> None:
         """The scheduler, the controllers and the webhooks, with their defaults; returns when all are ready."""
@@ -78,34 +80,38 @@ class Stage:
         )
         for name, port_number in ports.items():
             self._until(lambda at=port_number: _healthy(at), name)  # type: ignore[misc]
-        self._until(lambda: self._count("validatingwebhookconfigurations") >= 5, "webhooks")
-        self._until(lambda: self._count("queues.scheduling.volcano.sh") >= 2, "controllers")
+        self._until(lambda: self._count(f"{WEBHOOKS}/validatingwebhookconfigurations") >= 5, "webhooks")
+        self._until(lambda: self._count(f"/apis/{QUEUE.api_version}/queues") >= 2, "controllers")
 
     def load(self, role: str, shape: Shape) -> dict[str, float]:
         """Runs the load to its end; what it measured, and what every program used meanwhile."""
         command = [sys.executable, "-m", "bench._kubernetes_load", str(self.control_plane.kubeconfig), role]
-        process = subprocess.Popen(
-            [*command, msgspec.json.encode(shape).decode()], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        try:
-            assert process.stdin is not None and process.stdout is not None
-            if process.stdout.readline().strip() != b"ready":
-                raise RuntimeError(f"the load did not start: {self.logs()}")
+        command.append(msgspec.json.encode(shape).decode())
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            try:
+                metrics = self._follow(process)
+            finally:
+                process.kill()
+        metrics.update({f"{name}_mib": _peak_mib(p.pid) for name, p in self.processes().items()})
+        return metrics
+
+    def _follow(self, process: "subprocess.Popen[bytes]") -> dict[str, float]:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != b"ready":
+            raise RuntimeError(f"the load did not start: {self.logs()}")
+        if self.patient:
             self.settle()
-            audited = self._audit_size()
-            before = self.cpu_seconds()
-            process.stdin.write(b"go\n")
-            process.stdin.close()
-            line = process.stdout.readline()
-            if not line:
-                raise RuntimeError(f"the load ended early: {self.logs()}")
-            used = {name: at - before[name] for name, at in self.cpu_seconds().items()}
-        finally:
-            process.kill()
-            process.wait()
+        audited = self.audit_log.stat().st_size
+        before = self.cpu_seconds()
+        process.stdin.write(b"go\n")
+        process.stdin.flush()
+        line = process.stdout.readline()
+        after = self.cpu_seconds()
+        if not line:
+            raise RuntimeError(f"the load ended early: {self.logs()}")
         metrics: dict[str, float] = orjson.loads(line)
-        metrics.update({f"{name}_cpu_s": seconds for name, seconds in used.items()})
-        metrics.update({f"{name}_mib": self._peak_mib(p.pid) for name, p in self.processes().items()})
+        metrics.update({f"{name}_cpu_s": seconds - before[name] for name, seconds in after.items()})
         metrics["writes"] = float(self.writes(audited))
         return metrics
 
@@ -119,29 +125,19 @@ class Stage:
             calm = calm + 1 if self.cpu_seconds()["apiserver"] - used < IDLE else 0
 
     def processes(self) -> Mapping[str, "subprocess.Popen[bytes]"]:
-        return {
-            "apiserver" if n == "kube-apiserver" else n: p
-            for n, p in (self.control_plane.processes | self.programs).items()
-        }
+        everybody = self.control_plane.processes | self.programs
+        return {name.removeprefix("kube-"): process for name, process in everybody.items()}
 
     def cpu_seconds(self) -> dict[str, float]:
         """Processor time that each program has used so far."""
         return {name: _cpu_seconds(process.pid) for name, process in self.processes().items()}
 
-    @staticmethod
-    def _peak_mib(pid: int) -> float:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
-
     @property
     def audit_log(self) -> Path:
         return self.control_plane.directory / "audit.log"
 
-    def _audit_size(self) -> int:
-        return self.audit_log.stat().st_size
-
     def writes(self, since: int) -> int:
-        """How many writes of anything but leases the API server has been asked for since its audit log had this size."""
+        """How many writes the API server was asked for since its audit log had this size; leases do not count."""
         with open(self.audit_log, "rb") as log:
             log.seek(since)
             lines = log.read().splitlines()
@@ -166,22 +162,36 @@ class Stage:
 
     def install(self) -> None:
         """Our definitions and the namespace that our leases live in."""
-        definitions = b"\n---\n".join(orjson.dumps(manifest) for manifest in crds.load())
-        self.kubectl("apply", "--server-side", "-f", "-", stdin=definitions)
-        self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
-        self.kubectl("create", "namespace", SYSTEM)
+        for manifest in crds.load():
+            self._ask("POST", DEFINITIONS, manifest)
+        self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
+        deadline = time.monotonic() + READY_WITHIN
+        while not all(_is_established(crd) for crd in self._items(DEFINITIONS)):
+            if time.monotonic() > deadline:
+                raise RuntimeError("our definitions were not established")
+            time.sleep(0.1)
 
-    def kubectl(self, *arguments: str, stdin: bytes = b"") -> str:
-        command = [program("kubectl"), "--kubeconfig", self.control_plane.kubeconfig, *arguments]
-        done = subprocess.run(command, input=stdin, capture_output=True, check=False)
-        if done.returncode:
-            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr.decode()}")
-        return done.stdout.decode()
+    def _items(self, path: str) -> list[Manifest]:
+        found: list[Manifest] = self._ask("GET", path).get("items", [])
+        return found
 
-    def _count(self, what: str, *arguments: str) -> int:
-        with contextlib.suppress(RuntimeError):
-            return len(self.kubectl("get", what, "-o", "name", *arguments).split())
-        return 0
+    def _count(self, path: str) -> int:
+        return len(self._items(path))
+
+    def _ask(self, method: str, path: str, body: Manifest | None = None) -> Manifest:
+        server = self.control_plane
+        context = ssl._create_unverified_context()
+        connection = http.client.HTTPSConnection(server.url.removeprefix("https://"), context=context)
+        headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, path, orjson.dumps(body) if body else None, headers)
+            reply = connection.getresponse()
+            answer: Manifest = orjson.loads(reply.read())
+        finally:
+            connection.close()
+        if reply.status >= 400:
+            raise RuntimeError(f"{method} {path}: {answer.get('message', reply.status)}")
+        return answer
 
     def _until(self, true: Callable[[], bool], name: str) -> None:
         deadline = time.monotonic() + READY_WITHIN
@@ -192,11 +202,14 @@ class Stage:
 
 
 @contextmanager
-def stage() -> Iterator[Stage]:
-    """A control plane of its own, with our definitions installed; it and all it ran with end with the block."""
+def stage(*, patient: bool = True) -> Iterator[Stage]:
+    """A control plane of its own, with our definitions installed; it and all it ran with end with the block.
+
+    A patient one lets the API server come to rest before it is loaded.
+    """
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)
-        running = Stage(cluster.start(home / "control-plane"), home)
+        running = Stage(cluster.start(home / "control-plane"), home, patient=patient)
         try:
             running.install()
             yield running
@@ -204,18 +217,29 @@ def stage() -> Iterator[Stage]:
             running.stop()
 
 
+def _is_established(definition: Manifest) -> bool:
+    return (condition_of(definition, "Established") or {}).get("status") == "True"
+
+
 def _cpu_seconds(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def _peak_mib(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def _healthy(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
         connection.request("GET", "/readyz")
         return connection.getresponse().status == 200
     except OSError:
         return False
+    finally:
+        connection.close()
 
 
 def _free_port() -> int:

@@ -1,4 +1,4 @@
-"""What `bench kubernetes` loads an API server with: so many jobs of so many pods, on so many nodes, in so many queues."""
+"""What `bench kubernetes` loads an API server with: so many jobs of so many pods, nodes and queues."""
 
 from dataclasses import dataclass
 

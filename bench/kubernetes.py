@@ -41,12 +41,12 @@ def cases(scale: float) -> Iterator[Case]:
                 yield measure(shape.scaled(scale))
 
 
-def measure(shape: Shape) -> Case:
+def measure(shape: Shape, *, patient: bool = True) -> Case:
     """The ceiling, then us."""
-    with stage() as bare:
+    with stage(patient=patient) as bare:
         bare.start_nodes(shape.nodes)
         ceiling = bare.load("bare", shape)
-    with stage() as ours:
+    with stage(patient=patient) as ours:
         ours.start_nodes(shape.nodes)
         ours.start_ours()
         measured = ours.load("submit", shape)
