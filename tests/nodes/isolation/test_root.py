@@ -2,8 +2,6 @@
 
 import os
 
-import pytest
-
 from tests.nodes.isolation.stage import Keeper, Setting, directory_for, host, in_child, play
 from volcano.nodes.keeper.isolation import capabilities, entering, syscalls, template
 from volcano.nodes.keeper.isolation.programs import Exposed
@@ -121,28 +119,25 @@ def test_a_read_only_root_can_be_read_only(setting: Setting) -> None:
     assert ["Read-only file system" in line for line in lines] == [True, True, False]
 
 
-@pytest.mark.parametrize(
-    ("security", "expected"),
-    [
-        pytest.param(Security(), capabilities.USUAL, id="usual"),
-        pytest.param(Security(drop_capabilities=("ALL",)), frozenset(), id="none"),
-        pytest.param(
-            Security(drop_capabilities=("ALL",), add_capabilities=("NET_BIND_SERVICE",)),
-            {"NET_BIND_SERVICE"},
-            id="one",
-        ),
-        pytest.param(
-            Security(add_capabilities=("CAP_SYS_PTRACE",), drop_capabilities=("MKNOD",)),
-            (capabilities.USUAL | {"SYS_PTRACE"}) - {"MKNOD"},
-            id="more and fewer",
-        ),
-    ],
-)
-def test_capabilities_are_what_the_security_context_says(
-    setting: Setting, security: Security, expected: frozenset[str]
-) -> None:
-    lines = output(setting, "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status", security=security)
-    assert {int(line.split()[1], 16) for line in lines} == {capabilities.mask(expected)}
+CAPABILITIES = {  # security context: what it comes to
+    Security(): capabilities.USUAL,
+    Security(drop_capabilities=("ALL",)): frozenset[str](),
+    Security(drop_capabilities=("ALL",), add_capabilities=("NET_BIND_SERVICE",)): {"NET_BIND_SERVICE"},
+    Security(add_capabilities=("CAP_SYS_PTRACE",), drop_capabilities=("MKNOD",)): (
+        capabilities.USUAL | {"SYS_PTRACE"}
+    )
+    - {"MKNOD"},
+}
+
+
+def test_capabilities_are_what_the_security_context_says(setting: Setting) -> None:
+    def scene(keeper: Keeper) -> list[set[int]]:
+        pod = keeper.pod()
+        look = "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status"
+        ran = [keeper.run(pod, look, security=each, attempt=n) for n, each in enumerate(CAPABILITIES)]
+        return [{int(line.split()[1], 16) for line in each.lines} for each in ran]
+
+    assert play(setting, scene) == [{capabilities.mask(names)} for names in CAPABILITIES.values()]
 
 
 def test_a_device_file_that_a_container_makes_is_of_no_use_to_it(as_root: Setting) -> None:

@@ -8,30 +8,35 @@ import pytest
 
 from tests.nodes.isolation.stage import Keeper, Setting, exit_code, play
 from volcano.nodes.keeper.isolation.base import Command, Stdio
+from volcano.nodes.keeper.isolation.namespaces import Sandbox
 from volcano.nodes.keeper.specs import Failure, Identity, Security
 
+IMPOSSIBLE = {  # command: why it cannot start
+    ("nonesuch", "x"): 'exec: "nonesuch": executable file not found in $PATH',
+    ("/no/such",): 'exec: "/no/such": stat /no/such: no such file or directory',
+    ("/etc/hostname",): 'exec: "/etc/hostname": permission denied',
+    ("/etc",): 'exec: "/etc": permission denied',
+}
 
-@pytest.mark.parametrize(
-    ("command", "message"),
-    [
-        pytest.param(("nonesuch", "x"), 'exec: "nonesuch": executable file not found in $PATH', id="unknown"),
-        pytest.param(("/no/such",), 'exec: "/no/such": stat /no/such: no such file or directory', id="path"),
-        pytest.param(("/etc/hostname",), 'exec: "/etc/hostname": permission denied', id="no program"),
-        pytest.param(("/etc",), 'exec: "/etc": permission denied', id="directory"),
-    ],
-)
-def test_a_program_that_cannot_start_is_a_start_error(
-    setting: Setting, command: tuple[str, ...], message: str
-) -> None:
-    def scene(keeper: Keeper) -> tuple[str, str, int]:
+
+def test_a_program_that_cannot_start_is_a_start_error(setting: Setting) -> None:
+    def scene(keeper: Keeper) -> list[tuple[str, str, int]]:
         pod = keeper.pod()
-        try:
-            keeper.run(pod, command=command)
-        except Failure as failure:
-            return failure.reason, failure.message, keeper.run(pod, "exit 3", attempt=1).code
-        return "", "", 0
+        return [
+            (*refused(keeper, pod, command), keeper.run(pod, "exit 3", attempt=1).code)
+            for command in IMPOSSIBLE
+        ]
 
-    assert play(setting, scene) == ("StartError", message, 3), "and the next attempt is none the worse"
+    expected = [("StartError", message, 3) for message in IMPOSSIBLE.values()]
+    assert play(setting, scene) == expected, "and the next attempt is none the worse"
+
+
+def refused(keeper: Keeper, pod: Sandbox, command: tuple[str, ...]) -> tuple[str, str]:
+    try:
+        keeper.run(pod, command=command)
+    except Failure as failure:
+        return failure.reason, failure.message
+    return "", ""
 
 
 def test_an_unknown_capability_is_named(setting: Setting) -> None:
