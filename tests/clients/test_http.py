@@ -309,6 +309,22 @@ async def test_a_watch_that_is_cut_off_makes_the_server_unavailable(
         await anext(watching)
 
 
+async def test_a_watch_that_falls_silent_is_given_up(
+    server: Server, script: Script, clock: PatientClock
+) -> None:
+    async def one_and_no_more() -> AsyncIterator[bytes]:
+        yield event("ADDED", "a")
+        await asyncio.Event().wait()
+
+    client = HttpClient(Pool(server.url), clock, chance=lambda: 0.5, silence=0.05)
+    script.answers = [Stream(one_and_no_more())]
+    watching = client.watch(POD)
+    assert (await anext(watching)).object["metadata"]["name"] == "a"
+    with pytest.raises(errors.Unavailable, match=r"was silent for 0\.05 seconds"):
+        await anext(watching)
+    await client.close()
+
+
 async def test_leaving_a_watch_ends_it_at_the_server(client: HttpClient, script: Script) -> None:
     ended = asyncio.Event()
 

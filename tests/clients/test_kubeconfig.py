@@ -386,3 +386,33 @@ def test_a_broken_certificate_is_named(clock: PatientClock, tmp_path: Path) -> N
         ConfigError, match=f"{path}, context 'here': the certificate authority, .* not valid PEM"
     ):
         connect(load(path), clock)
+
+
+@pytest.mark.parametrize(
+    ("server", "environment", "file_says", "proxy"),
+    [
+        pytest.param("https://a.example", {}, "", None, id="none"),
+        pytest.param("https://a.example", {"HTTPS_PROXY": "http://p:1"}, "", ("p", 1), id="by variable"),
+        pytest.param("http://a.example", {"https_proxy": "http://p:1"}, "", None, id="for the other scheme"),
+        pytest.param(
+            "https://a.example", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".example"}, "", None, id="exempt"
+        ),
+        pytest.param(
+            "https://127.0.0.1", {"HTTPS_PROXY": "http://p:1"}, "", None, id="this machine needs none"
+        ),
+        pytest.param(
+            "https://a.example", {"HTTPS_PROXY": "http://p:1"}, "http://q:2", ("q", 2), id="the file wins"
+        ),
+        pytest.param("https://127.0.0.1", {"NO_PROXY": "*"}, "http://q:2", ("q", 2), id="the file is obeyed"),
+    ],
+)
+async def test_which_proxy_a_client_goes_through(
+    clock: PatientClock,
+    server: str,
+    environment: dict[str, str],
+    file_says: str,
+    proxy: tuple[str, int] | None,
+) -> None:
+    client = connect(Settings(server, proxy_url=file_says), clock, environment=environment)
+    chosen = client._pool._proxy
+    assert (None if chosen is None else (chosen.host, chosen.port)) == proxy

@@ -125,7 +125,7 @@ def test_clocks_that_jump_do_not_matter(programs: Programs, load: Load, history:
 
 def test_two_schedulers_at_once_break_nothing(programs: Programs, history: History) -> None:
     programs.start("scheduler-2", "--leader-elect=false")
-    load = Load(programs.api, f"faults-{next(_numbers)}", {"plain": 12, "leader": 2, "giant": 1}, every=0.05)
+    load = Load(programs.api, f"faults-{next(_numbers)}", {"sturdy": 14, "giant": 1}, every=0.05)
     try:
         load.finish(FINISHED_WITHIN, programs.logs)
         assert load.broken(history, several_schedulers=True) == []

@@ -1,5 +1,6 @@
 """The client protocol over HTTP: the same seven verbs against any API server."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -30,6 +31,9 @@ from volcano.net.pool import Pool
 
 # Watches end after between one and two times this long, so that they spread over servers and do not end together.
 WATCH_SECONDS = 300
+# API servers send a bookmark every minute: a watch that is silent for longer than this is dead, whatever its connection
+# pretends, and is taken up again where it was.
+SILENCE_SECONDS = 150.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class HttpClient:
         user_agent: str = "volcano",
         page: int = 0,
         timeout: float = 60.0,
+        silence: float = SILENCE_SECONDS,
     ) -> None:
         """`chance` gives numbers in [0, 1); with `page`, lists are fetched in pages of that size."""
         self._pool = pool
@@ -73,6 +78,7 @@ class HttpClient:
         self._retries = retries
         self._page = page
         self._timeout = timeout
+        self._silence = silence
         self._common = {"Accept": "application/json", "User-Agent": user_agent}
 
     async def close(self) -> None:
@@ -125,7 +131,7 @@ class HttpClient:
     ) -> AsyncIterator[Event]:
         seconds = query.timeout_seconds or int(WATCH_SECONDS * (1 + self._chance()))
         target = with_query(path_of(kind, query.namespace), watch_parameters(query, seconds))
-        async with aclosing(self.lines(target)) as blocks:
+        async with aclosing(self.lines(target, silence=self._silence)) as blocks:
             async for lines in blocks:
                 for event in lines_to_events(lines, kind, decode):
                     yield event
@@ -136,8 +142,10 @@ class HttpClient:
         """Any request, with our credentials and retries; raises the refusal a status of 400 or more stands for."""
         return await self._request(method, target, body, content_type)
 
-    async def lines(self, target: str) -> AsyncGenerator[Sequence[bytes], None]:
-        """The lines of a streamed answer as they come, several at a time."""
+    async def lines(
+        self, target: str, *, silence: float | None = None
+    ) -> AsyncGenerator[Sequence[bytes], None]:
+        """The lines of a streamed answer as they come, several at a time; given up after so many silent seconds."""
         if self._limiter is not None:
             await self._limiter.acquire()
         headers = await self._headers("")
@@ -151,11 +159,17 @@ class HttpClient:
                     if flow.status == 401:
                         self._credentials.invalidate()
                     raise refusal(flow.status, flow.headers, body)
-                while data := await flow.body.read():
+                while True:
+                    async with asyncio.timeout(silence):
+                        data = await flow.body.read()
+                    if not data:
+                        return
                     if lines := cutter.feed(data):
                         yield lines
         except Broken as error:
             raise Unavailable(str(error)) from error
+        except TimeoutError:
+            raise Unavailable(f"{target}: the server was silent for {silence:g} seconds") from None
 
     # how a request is made
 
