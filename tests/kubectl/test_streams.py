@@ -191,6 +191,7 @@ def test_a_terminal_has_a_size_and_takes_keys(kubectl: Kubectl, shell: Manifest,
         assert terminal.end() == 3
 
 
+@pytest.mark.slow
 def test_the_python_client_executes(serving: Serving, shell: Manifest) -> None:
     script = """
 from kubernetes.stream import stream
@@ -309,6 +310,7 @@ def test_a_port_where_nobody_listens_is_an_error(kubectl: Kubectl, shell: Manife
         assert connection.recv(10) == b""
 
 
+@pytest.mark.slow
 def test_the_python_client_forwards_ports(serving: Serving, kubectl: Kubectl, pods: Pods) -> None:
     pods.run("web-python", PYTHON, "-c", WEB)
     _until(lambda: kubectl("logs", "web-python").strip(), "the server does not start")

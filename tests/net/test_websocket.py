@@ -49,6 +49,20 @@ async def test_messages_of_every_size_come_back(serve: Serve, size: int) -> None
             assert message.data.decode() == "é" * size
 
 
+async def test_a_bug_is_no_proper_good_bye(serve: Serve) -> None:
+    async def broken(socket: WebSocket) -> None:
+        raise LookupError("a bug")
+
+    async def answer(request: Request) -> Answer:
+        return accept(request, broken)
+
+    pool = Pool((await serve(answer)).server.url)
+    async with connect(pool, "/exec", {}) as socket:
+        assert await socket.receive() is None
+        assert socket.close_code == 1011
+    await pool.close()
+
+
 async def test_the_first_common_subprotocol_is_chosen(serve: Serve) -> None:
     async with session(serve, protocols=["v9", "v4.channel.k8s.io", "v5.channel.k8s.io"]) as socket:
         assert socket.subprotocol == "v4.channel.k8s.io"

@@ -79,6 +79,13 @@ async def test_rotated_files_and_the_present_one_are_one_log(disk: Disk) -> None
     assert await disk.read(tail_lines=0) == ""
 
 
+async def test_very_many_last_lines(disk: Disk) -> None:
+    disk.write(*(entry(1, str(number)) for number in range(4000)), generation=1)
+    disk.write(*(entry(1, str(number)) for number in range(4000, 6000)))
+    shown = (await disk.read(tail_lines=5000)).splitlines()
+    assert shown == [str(number) for number in range(1000, 6000)]
+
+
 async def test_parts_of_a_line_are_put_together_and_count_once(disk: Disk) -> None:
     disk.write(entry(1, "first"), entry(2, "lo", tag="P"), entry(3, "ng", tag="P"), entry(4, "", tag="F"))
     disk.write(entry(5, "prompt> ", tag="P"))

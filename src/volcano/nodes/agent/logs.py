@@ -1,5 +1,6 @@
 """Logs of pods that really run: which start of which container is meant, and what to say when it has none."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from volcano.nodes.agent.logs_files import Wanted, attempts
 from volcano.nodes.agent.logs_follow import LogFile, follow
 
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+MANY_LINES = 2000  # looked for from the end in a thread, so that the others need not wait
 WAITING = {
     "ErrImagePull": "image can't be pulled",
     "ImagePullBackOff": "trying and failing to pull image",
@@ -55,7 +57,10 @@ class PodLogs:
         since = "" if options.since is None else micro_timestamp(options.since).removesuffix("Z")
         wanted = Wanted(options.timestamps, since.encode(), options.stream.encode())
         log = LogFile(directory / f"{attempt}.log", wanted)
-        log.begin(options.tail_lines, options.since)
+        if (options.tail_lines or 0) > MANY_LINES:
+            await asyncio.to_thread(log.begin, options.tail_lines, options.since)
+        else:
+            log.begin(options.tail_lines, options.since)
 
         def over() -> bool:
             present = self.find(key_of(pod))
