@@ -62,7 +62,7 @@ def test_a_failed_start_leaves_nothing(setting: Setting) -> None:
         return len(open_descriptors()) - before, children(), sorted(os.listdir(pod.directory))
 
     descriptors, running, files = play(setting, scene)
-    assert (descriptors, files) == (0, ["shm"])
+    assert (descriptors, files) == (0, [".shm"])
     assert running == (1 if setting.user else 0)
 
 

@@ -66,14 +66,14 @@ def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
         (volume / "below").mkdir()
         below = Mount(str(volume / "below"), "", memory=True)
         mounts = (Mount(str(volume), "/data", read_only=True),)
-        look = "exec 2>&1; ls /proc/$$/fd | wc -l; touch /data/x /data/below/x /usr/x /proc/sys/x"
+        look = "exec 2>&1; ls /proc/$$/fd; touch /data/x /data/below/x /usr/x /proc/sys/x"
         pod = keeper.pod()
         keeper.isolation._mount_memory(pod, below.source, 0)
         return keeper.run(pod, look, mounts=mounts).lines
 
-    descriptors, *refused = play(setting, scene)
-    assert descriptors == "3"
-    assert len(refused) == 4
+    *descriptors, _, _, _, _ = lines = play(setting, scene)
+    refused = lines[-4:]
+    assert descriptors == ["0", "1", "2"]
     assert sum("Read-only file system" in line for line in refused) >= 2
     assert not any("cannot touch" not in line for line in refused)
 
@@ -113,9 +113,7 @@ def test_shared_memory_is_the_pod_s(setting: Setting) -> None:
     def scene(keeper: Keeper) -> tuple[str, str]:
         pod, other = keeper.pod("a"), keeper.pod("b")
         keeper.run(pod, "echo hi >/dev/shm/x")
-        return keeper.run(pod, "cat /dev/shm/x", name="second").output, keeper.run(
-            other, "ls /dev/shm"
-        ).output
+        return keeper.run(pod, "cat /dev/shm/x", name="shm").output, keeper.run(other, "ls /dev/shm").output
 
     assert play(setting, scene) == ("hi\n", "")
 

@@ -33,10 +33,12 @@ _NET, _IPC, _UTS = syscalls.CLONE_NEWNET, syscalls.CLONE_NEWIPC, syscalls.CLONE_
 _FILES = {_NET: "net", _IPC: "ipc", _UTS: "uts"}
 _TIOCGPTPEER, _TIOCSPTLCK = 0x5441, 0x40045431
 _LONGEST_NAME = 63
+# Beside the containers' directories, and so with names that no container can have.
+_SHARED_MEMORY, _TERMINALS = ".shm", ".pts"
 _OWN_DIRECTORY = "isolation"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sandbox:
     """A pod's namespaces, held by descriptors, and what was mounted and started for it."""
 
@@ -232,7 +234,7 @@ class Namespaces:
 
     def _furnish(self, sandbox: Sandbox) -> None:
         spec = sandbox.spec
-        shared_memory = os.path.join(sandbox.directory, "shm")
+        shared_memory = os.path.join(sandbox.directory, _SHARED_MEMORY)
         trees.clear(sandbox.directory)
         os.makedirs(shared_memory)
         os.chmod(shared_memory, 0o1777)
@@ -290,7 +292,7 @@ class Namespaces:
             if volume.memory:
                 self._mount_memory(sandbox, volume.source, volume.size)
         devices = root.Devices(
-            shared_memory=os.path.join(sandbox.directory, "shm"),
+            shared_memory=os.path.join(sandbox.directory, _SHARED_MEMORY),
             terminals=self._terminals(sandbox) if stdio.tty else "",
             everything=spec.security.privileged,
             tty_group=self._users.has_group(root.TTY_GROUP),
@@ -308,7 +310,7 @@ class Namespaces:
         sandbox.mounted.append(path)
 
     def _terminals(self, sandbox: Sandbox) -> str:
-        directory = os.path.join(sandbox.directory, "pts")
+        directory = os.path.join(sandbox.directory, _TERMINALS)
         if directory not in sandbox.mounted:
             os.makedirs(directory, exist_ok=True)
             root.mount_terminals(directory, tty_group=self._users.has_group(root.TTY_GROUP))
@@ -377,6 +379,7 @@ def sweep(directory: str) -> list[str]:
 
 
 def _limitations(users: Users, controllers: frozenset[str]) -> Iterator[str]:
+    yield "Pods reach each other and the cluster's services, but no other network."
     missing = [name for name in ("cpu", "memory", "pids") if name not in controllers]
     if missing:
         names = " and ".join(missing)
