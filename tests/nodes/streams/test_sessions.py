@@ -6,6 +6,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -206,6 +207,31 @@ async def test_a_client_that_hangs_up_ends_the_process(stage: Stage, shell: Mani
     await caller.pipe.close()
     await asyncio.wait_for(caller.running, 10)
     await until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+async def test_a_client_that_vanished_without_a_word_is_found_out(stage: Stage, shell: Manifest) -> None:
+    class Vanished(Pipe):
+        async def read(self) -> bytes:
+            await asyncio.Event().wait()
+            return b""
+
+        async def write(self, data: bytes) -> None:
+            if self.closed:
+                raise ConnectionResetError("nobody there")
+
+    class Hasty(SystemClock):
+        async def sleep(self, seconds: float) -> None:
+            await asyncio.sleep(seconds / 1000)
+
+    streams = PodStreams(stage.runtime, Hasty())
+    answer = await streams.connect("exec", shell, asked(V5, "sleep", "613", stdin="1"))
+    assert isinstance(answer, Upgrade)
+    near = Vanished()
+    running = asyncio.ensure_future(answer.run(near))
+    await until(lambda: _runs("613"))
+    near.closed = True
+    await asyncio.wait_for(running, 10)
+    await until(lambda: not _runs("613"))
 
 
 async def test_a_client_that_does_not_read_slows_the_process_down(stage: Stage, shell: Manifest) -> None:
@@ -458,6 +484,16 @@ async def until(question: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not question():
             await asyncio.sleep(0.01)
+
+
+def _runs(argument: str) -> bool:
+    """Whether a sleep with this argument runs anywhere."""
+    wanted = f"sleep\0{argument}\0".encode()
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            if path.read_bytes() == wanted:
+                return True
+    return False
 
 
 def _both_finished(peer: SpdyPeer, *streams: int) -> bool:
