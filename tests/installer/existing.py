@@ -105,7 +105,7 @@ def _deployment(name: str) -> Object:
         "selector": {"matchLabels": labels},
         "template": {
             "metadata": {"labels": labels},
-            "spec": {"serviceAccountName": name, "containers": [container]},
+            "spec": {"serviceAccount": name, "containers": [container]},
         },
     }
     return _named("apps/v1", "Deployment", name, spec=spec)

@@ -63,6 +63,12 @@ def pods_of(installation: Installation, name: str) -> list[tuple[str, str]]:
     return sorted((pod["metadata"]["uid"], pod["spec"].get("nodeName", "")) for pod in found)
 
 
+def bundles(installation: Installation) -> list[str]:
+    """Whom the API server trusts, webhook by webhook."""
+    found = installation.get(",".join(WEBHOOKS))["items"]
+    return [each["webhooks"][0]["clientConfig"].get("caBundle", "") for each in found]
+
+
 @pytest.fixture(scope="module")
 def volcano(installation: Installation) -> Installation:
     """A Volcano of other people's making, with a job at work: its chart, its CRDs, its certificates, its leases.
@@ -133,11 +139,14 @@ def test_admission_answers_through_the_charts_service(volcano: Installation) -> 
 
 
 def test_an_upgrade_to_two_of_each_keeps_everything(volcano: Installation) -> None:
-    before = volcano.uids(*KEPT)
+    before, trusted = volcano.uids(*KEPT), bundles(volcano)
+    volcano.programs.end("webhooks")  # nobody there to write the bundles again
     replicas = [f"--set=custom.{one}_replicas=2" for one in ("scheduler", "controller", "admission")]
     upgrade = ("upgrade", "volcano", "volcano-sh/volcano", "-n", NAMESPACE, "--wait", "--timeout=60s")
     volcano.helm.run(*upgrade, *replicas)
     assert volcano.uids(*KEPT) == before
+    assert bundles(volcano) == trusted
+    assert all(trusted)
     for deployment in volcano.get("deployment")["items"]:
         assert deployment["status"]["readyReplicas"] == 2, deployment["metadata"]["name"]
     assert len(volcano.get("pods", "--field-selector=status.phase=Running")["items"]) == 6

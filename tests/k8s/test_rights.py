@@ -235,6 +235,8 @@ def elections_and_certificates(installation: Installation) -> None:
     ):
         before = programs.holder(lease)
         installation.start(deployment, replica="-2")
+        stand_in = f"{name}-2"
+        until(lambda: installation.probe(stand_in, "/readyz"), 20.0, programs.logs)  # noqa: B023
         programs.end(name)
         until(lambda: programs.holder(lease) not in ("", before), 20.0, programs.logs)  # noqa: B023
     secret = ("secret", "volcano-admission-secret", "-n", NAMESPACE)
@@ -243,13 +245,24 @@ def elections_and_certificates(installation: Installation) -> None:
     until(lambda: certificate(installation) not in ("", "bm9uc2Vuc2U="), 20.0, programs.logs)
     installation.kubectl("delete", *secret)
     until(lambda: certificate(installation) != "", 20.0, programs.logs)
-    last = work.job("last", plugins={"svc": []})
+    last = work.job("last", plugins={"svc": [], "ssh": []})
     until(
         lambda: programs.kubectl("apply", "-f", "-", stdin=json.dumps(last)).returncode == 0,
         20.0,
         programs.logs,
     )
     wait_job(installation, "last", "Completed")
+    beside = (
+        "get",
+        "svc,cm,secret,netpol",
+        "-l",
+        "volcano.sh/job-name=last",
+        "-n",
+        work.NAMESPACE,
+        "-o",
+        "name",
+    )
+    until(lambda: installation.kubectl(*beside) == "", 20.0, programs.logs)
 
 
 def certificate(installation: Installation) -> str:
