@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.k8s.control_plane.build import program
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "installer" / "helm" / "chart" / "volcano"
 SINGLE_FILE = ROOT / "installer" / "volcano-development.yaml"
@@ -15,11 +17,13 @@ class NoHelm(Exception):
 
 
 def find_helm() -> Path:
-    """Helm as $HELM names it, or as it is on the path. Raises `NoHelm`."""
+    """Helm as $HELM names it, as it is on the path, or as `make test-k8s` built it. Raises `NoHelm`."""
     named = os.environ.get("HELM") or shutil.which("helm")
-    if not named:
-        raise NoHelm("helm is neither named by $HELM nor on the path")
-    return Path(named)
+    if named:
+        return Path(named)
+    if program("helm").exists():
+        return program("helm")
+    raise NoHelm("helm is neither named by $HELM nor on the path, and `make test-k8s` has not built one")
 
 
 def run_helm(helm: Path, *arguments: str) -> str:
