@@ -42,7 +42,8 @@ def adopted(
         record.released = sandbox is None
         if status.get("reason"):
             record.verdict = Verdict(status["reason"], status.get("message") or "")
-    states = _latest(found)
+    every = {(state.name, state.attempt): state for state in found}
+    states = _latest(every.values())
     for entry in _entries(status):
         name = entry["name"]
         if name in containers:
@@ -51,9 +52,39 @@ def adopted(
     for name, state in states.items():  # started, and we died before we could say so
         if name in containers:
             record.runs[name] = _live(Run(), state)
+    for name, run in record.runs.items():
+        record.runs[name] = _with_last(run, every.get((name, run.attempt - 1)))
+    _note_what_was_up(containers, record)
     if sandbox is None and record.phase not in TERMINAL:
         lose_sandbox(containers, record)
     return record
+
+
+def _with_last(run: Run, before: ContainerState | None) -> Run:
+    """While a container waits, its status does not tell of the start before the last; the runtime may."""
+    if run.last is not None or before is None or before.running:
+        return run
+    return replace(
+        run,
+        last=Ended(
+            before.attempt,
+            before.exit_code,
+            before.reason or ("Completed" if before.exit_code == 0 else "Error"),
+            before.message,
+            before.started,
+            before.finished,
+        ),
+    )
+
+
+def _note_what_was_up(containers: Containers, record: Record) -> None:
+    """Sidecars that something was started after have been up, whatever they do now."""
+    later = False
+    for name, container in reversed(list(containers.items())):
+        run = record.run(name)
+        if container.role is Role.SIDECAR and later:
+            record.runs[name] = replace(run, initialized=True)
+        later = later or (container.role is not Role.EPHEMERAL and run.attempt >= 0)
 
 
 def lose_sandbox(containers: Containers, record: Record) -> None:
