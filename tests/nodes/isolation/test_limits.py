@@ -263,3 +263,29 @@ def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_
     (Path(directory) / "memory.stat").write_text("anon 600\ninactive_file 300\n")
     assert groups.killed_for_memory("pod/main")
     assert groups.usage("pod/main") == (2.5, 700)
+
+
+def test_groups_of_version_2_on_a_real_kernel(as_root: Setting) -> None:
+    """Whatever controllers it has here: groups are made, joined, locked and swept."""
+    mounts = (line.split(" ") for line in Path("/proc/self/mounts").read_text().splitlines())
+    base = next(
+        (point for _, point, kind, *_ in mounts if kind == "cgroup2" and os.access(point, os.W_OK)), None
+    )
+    if base is None:
+        pytest.skip("no cgroup2 is mounted, or none that can be written")
+    groups = Groups("1111111111111111", (Hierarchy(base, frozenset(), 2),))
+    groups.open()
+    assert len(groups.hierarchies) == 1
+    groups.create("pod", Limits(), leaf=False)
+    joined = groups.create("pod/main", Limits(), leaf=True)
+
+    def own_group() -> str:
+        cgroups.join(joined)
+        return Path("/proc/self/cgroup").read_text()
+
+    assert "0::/volcano/1111111111111111/pod/main\n" in in_child(own_group)
+    assert cgroups.sweep(groups.hierarchies, groups.name) == []
+    groups.remove("pod")
+    assert not os.path.exists(os.path.dirname(joined[0]))
+    groups.close()
+    assert not os.path.exists(os.path.join(base, cgroups.TOP, groups.name))
