@@ -91,14 +91,10 @@ class Groups:
         made: list[str] = []
         for hierarchy in self.hierarchies:
             directory = self._directory(hierarchy, path)
-            if (
-                hierarchy.controllers <= _ONLY_LIMITS
-                and not limits.pids_limit
-                and not os.path.isdir(directory)
-            ):
-                parent = os.path.dirname(directory)
-                if not (leaf and os.path.isdir(parent)):
-                    continue  # joining a group takes milliseconds, and this one would do nothing
+            pod_has_it = leaf and os.path.isdir(os.path.dirname(directory))
+            # Joining a group takes milliseconds: one that only limits is for pods that have such a limit.
+            if hierarchy.controllers == _ONLY_LIMITS and not (limits.pids_limit or pod_has_it):
+                continue
             os.makedirs(directory, exist_ok=True)
             settings = SETTINGS[hierarchy.version](limits)
             for name, value in settings.items():
