@@ -34,8 +34,8 @@ from volcano.nodes.runtimes.probe import NotPossible
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0
 RUN_DURATION = 5.0
+DEMO_WITHIN = 120.0
 WIDE = 200
-DEMO = Path(__file__).parent / "demo.yaml"
 
 
 class CommandError(Exception):
@@ -239,7 +239,7 @@ async def _run(
         targets = followed(applied, kinds)
         console.print(f"applied {len(applied)} objects, following {len(targets)}", highlight=False)
         tail = Tail(cluster.log_source, console)
-        follower = Follower(cluster.client, SystemClock(), targets, see=tail.see if cluster.host else _unseen)
+        follower = Follower(cluster.client, SystemClock(), targets, see=lambda pod: _hear(cluster, tail, pod))
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
         await tail.end()
     except (FileError, DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
@@ -251,8 +251,10 @@ async def _run(
     return _conclude(rows, output, console, timeout)
 
 
-def _unseen(pod: Manifest) -> None:
-    """Simulated pods have nothing to say."""
+def _hear(cluster: LocalCluster, tail: Tail, pod: Manifest) -> None:
+    """Pods that really run have something to say."""
+    if cluster.host is not None and cluster.host.is_real(pod):
+        tail.see(pod)
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -281,15 +283,11 @@ def _conclude(rows: list[Row], output: str, console: Console, timeout: float) ->
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """Two gangs, and room for one at a time."""
-    settings = Settings(
-        Path(tempfile.mkdtemp(prefix="volcano-demo-")),
-        durable=False,
-        pools=parse_pools([4], ["cpu=2,memory=4Gi"]),
-        sim_duration=RUN_DURATION,
-    )
-    print("Two gangs of four pods, four nodes, and room for one gang at a time: neither starts by halves.\n")
-    return asyncio.run(_run(settings, _read([str(DEMO)]), 120.0, "table", 0))
+    """A gang that trains on this host, one that waits for its turn, and one on simulated GPU nodes."""
+    from volcano.entry.demo import INTRODUCTION, manifests, settings
+
+    print(INTRODUCTION)
+    return asyncio.run(_run(settings(), manifests(), DEMO_WITHIN, "table", 0))
 
 
 def nodes(arguments: argparse.Namespace) -> int:

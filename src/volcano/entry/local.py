@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     nodes.add_argument("--context", default="", help="the kubeconfig's context to use")
     _node_options(nodes)
-    _command(commands, "demo", "run two gangs that compete for four nodes, and watch them take turns")
+    _command(commands, "demo", "run gangs on this host and on simulated nodes, and watch them take turns")
     return parser
 
 

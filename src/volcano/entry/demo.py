@@ -1,0 +1,59 @@
+"""What `volcano demo` shows: real gangs that compete for this host, beside a simulated one."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from volcano.kube import names
+from volcano.kube.manifest import Manifest
+from volcano.local.cluster import Settings
+from volcano.local.files import Document, read_files
+from volcano.local.host import HostSettings
+from volcano.nodes.pools import parse_pools
+
+HERE = Path(__file__).parent
+NODES = 2
+SIMULATED = "cpu=32,memory=256Gi,nvidia.com/gpu=8,name=gpu"
+SIM_DURATION = 5.0
+# So much of a node that two workers fill it: there is room for one gang of four at a time.
+SHARE = 0.45
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+REAL = {"matchExpressions": [{"key": names.SIMULATED, "operator": "DoesNotExist"}]}
+FIRST: Manifest = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "goes-first"},
+    "value": 1000,
+}
+INTRODUCTION = """\
+This host, as two nodes, and four simulated nodes with 8 GPUs each.
+  train     four real workers fit one line together, each with its own share of the data
+  evaluate  four more want the same processors: none starts before all of them can
+  llm       32 GPUs on the simulated nodes
+"""
+
+
+def settings() -> Settings:
+    """A throw-away cluster with real and simulated nodes."""
+    return Settings(
+        Path(tempfile.mkdtemp(prefix="volcano-demo-")),
+        durable=False,
+        pools=parse_pools([4], [SIMULATED]),
+        sim_duration=SIM_DURATION,
+        local=HostSettings(NODES),
+    )
+
+
+def manifests() -> list[Document]:
+    """The jobs, with requests that suit this host however many processors it has."""
+    documents = read_files([str(HERE / "allreduce.yaml"), str(HERE / "demo.yaml")])
+    share = f"{int(1000 * SHARE * (os.cpu_count() or 1) / NODES)}m"
+    for document in documents:
+        if document.manifest["metadata"]["name"] in ("train", "evaluate"):
+            for task in document.manifest["spec"]["tasks"]:
+                pod = task["template"]["spec"]
+                pod["containers"][0]["resources"]["requests"]["cpu"] = share
+                pod["affinity"] = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [REAL]}}}
+        if document.manifest["metadata"]["name"] == "train":
+            document.manifest["spec"]["priorityClassName"] = FIRST["metadata"]["name"]
+    return [Document("demo", FIRST), *documents]
