@@ -66,6 +66,7 @@ class FakeRuntime:
         self.answers: dict[tuple[str, ...], tuple[int | None, str]] = {}
         self.refusals: dict[str, Failure] = {}  # by container, or "sandbox"
         self.stubborn: set[str] = set()
+        self.deaf = 0  # signals that will not get through
         self.listening: dict[int, Callable[[], socket.socket]] = {}
         self.removed: list[str] = []
         self.kept: bool | None = None
@@ -106,6 +107,9 @@ class FakeRuntime:
         return state
 
     async def signal(self, pod: str, container: str, number: int) -> None:
+        if self.deaf:
+            self.deaf -= 1
+            raise Failure("RuntimeUnavailable", "not now")
         self.signals.append((container, number))
         if number == 9 or container not in self.stubborn:
             self.end(container, 128 + number)

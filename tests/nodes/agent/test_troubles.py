@@ -289,3 +289,36 @@ async def test_another_image_starts_a_container_again() -> None:
         assert it.runtime.starts[-1].image == "busybox:2"
         assert await it.events("Killing") == ["Container c definition changed, will be restarted"]
         assert (await it.status())["phase"] == "Running"
+
+
+@pytest.mark.parametrize(
+    ("reason", "event"),
+    [
+        pytest.param("ErrImagePull", "Failed", id="it cannot be pulled"),
+        pytest.param("ImagePullBackOff", "BackOff", id="not tried now"),
+        pytest.param("ErrImageNeverPull", "ErrImageNeverPull", id="not to be pulled"),
+        pytest.param("InvalidImageName", "InspectFailed", id="no name"),
+    ],
+)
+async def test_an_image_that_is_not_there_is_said_as_a_kubelet_says_it(reason: str, event: str) -> None:
+    async with bench(features={"pulls_images": True}) as it:
+        it.runtime.refusals["c"] = Failure(reason, "the registry says no")
+        await it.create(restartPolicy="Never")
+        waiting = (await it.container())["state"]["waiting"]
+        assert waiting == {"reason": reason, "message": "the registry says no"}
+        assert "the registry says no" in await it.events(event)
+        assert f"Error: {reason}" in await it.events("Failed")
+        it.runtime.refusals.clear()
+        await it.pass_time(11)
+        assert (await it.status())["phase"] == "Running"
+
+
+async def test_a_signal_that_could_not_be_sent_is_sent_again() -> None:
+    async with bench() as it:
+        await it.create()
+        it.runtime.deaf = 2
+        await it.cluster.delete(POD, "p")
+        await it.pass_time(3)
+        await it.settle()
+        assert it.runtime.signals == [("c", 15)]
+        assert await it.cluster.names(POD) == []

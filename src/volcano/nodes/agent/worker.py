@@ -32,19 +32,18 @@ log = Log("agent")
 MOST_ROUNDS = 64  # decisions of one moment; a pod has no more to do at once
 CREATE_AGAIN = 10.0  # seconds
 SANDBOX_AGAIN = 0.5
+SIGNAL_AGAIN = 1.0
 NO_SANDBOX = "SandboxNotFound"
 MOUNT_AGAIN, LONGEST_MOUNT_AGAIN = 0.5, 122.0
+# What is wrong with an image, and the reason of the event that tells of it.
+IMAGE_EVENTS = {
+    "ErrImagePull": "Failed",
+    "ImagePullBackOff": "BackOff",
+    "ErrImageNeverPull": "ErrImageNeverPull",
+    "InvalidImageName": "InspectFailed",
+}
 # Failures before a container is there, and such after which it counts as started and over.
-CREATE_FAILURES = frozenset(
-    (
-        "CreateContainerConfigError",
-        "CreateContainerError",
-        "ErrImageNeverPull",
-        "ErrImagePull",
-        "ImagePullBackOff",
-        "InvalidImageName",
-    )
-)
+CREATE_FAILURES = frozenset(("CreateContainerConfigError", "CreateContainerError", *IMAGE_EVENTS))
 START_FAILURES = frozenset(("ContainerCannotRun", "RunContainerError", "StartError"))
 
 
@@ -264,8 +263,7 @@ class PodWorker:
 
     def _not_started(self, container: Container, attempt: int, error: Exception) -> None:
         reason, text = error.reason if isinstance(error, Failure) else "", str(error)
-        if reason != NO_SANDBOX:
-            self._warn(container, "Failed", f"Error: {text}")
+        self._tell_failure(container, reason, text)
         run = self.record.run(container.name)
         self._early.pop(container.name, None)
         if reason == NO_SANDBOX:
@@ -281,6 +279,14 @@ class PodWorker:
             known = reason if reason in CREATE_FAILURES else "CreateContainerError"
             again = Waiting(known, text, self._now() + CREATE_AGAIN)
             self._change(container.name, state.not_created(run, again))
+
+    def _tell_failure(self, container: Container, reason: str, text: str) -> None:
+        if reason == NO_SANDBOX:
+            return  # it is made again before anybody misses it
+        if reason in IMAGE_EVENTS:
+            self._warn(container, IMAGE_EVENTS[reason], text)
+            text = reason
+        self._warn(container, "Failed", f"Error: {text}")
 
     async def _post_start(self, container: Container, attempt: int, handler: Manifest) -> None:
         around = self._around
@@ -325,13 +331,20 @@ class PodWorker:
         changed = replace(run.stopping, killed=True) if kill else replace(run.stopping, termed=self._now())
         self._change(container.name, replace(run, stopping=changed))
         number = signal.SIGKILL if kill else stop_signal(container)
-        self._spawn(self._send(container.name, number), f"signal {container.name}")
+        self._spawn(self._send(container.name, run.attempt, number), f"signal {container.name}")
 
-    async def _send(self, name: str, number: int) -> None:
+    async def _send(self, name: str, attempt: int, number: int) -> None:
+        """Sends a signal; one that could not be sent is decided on again."""
         try:
             await self._around.runtime.signal(self.uid, name, number)
-        except Failure as error:
-            log.warning("signal not sent", pod=self.uid, container=name, reason=error.message)
+        except (Failure, OSError) as error:
+            log.warning("signal not sent, trying again", pod=self.uid, container=name, reason=str(error))
+            await self._around.clock.sleep(SIGNAL_AGAIN)
+            run = self.record.run(name)
+            if run.attempt == attempt and run.running and run.stopping is not None:
+                kill = number == signal.SIGKILL
+                unsent = replace(run.stopping, **({"killed": False} if kill else {"termed": life.FOREVER}))
+                self._change(name, replace(run, stopping=unsent))
 
     def _end(self, end: ContainerState) -> None:
         container, settings = self.containers[end.name], self._around.settings
