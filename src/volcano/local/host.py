@@ -168,7 +168,9 @@ class Host:
 
 async def clear(directory: Path) -> list[str]:
     """Ends and removes whatever pods of a cluster that is no more have left; says in words what there was."""
-    removed = await sweep(directory)
+    from volcano.nodes.runtimes.engine import sweep as sweep_engine  # late: few ask for one
+
+    removed = [*await sweep(directory), *await sweep_engine(directory)]
     pods = directory / PODS
     if pods.exists():
         await asyncio.to_thread(remove_tree, pods)
