@@ -131,7 +131,8 @@ class HttpClient:
     ) -> AsyncIterator[Event]:
         seconds = query.timeout_seconds or int(WATCH_SECONDS * (1 + self._chance()))
         target = with_query(path_of(kind, query.namespace), watch_parameters(query, seconds))
-        async with aclosing(self.lines(target, silence=self._silence)) as blocks:
+        silence = self._silence if query.bookmarks else None
+        async with aclosing(self.lines(target, silence=silence)) as blocks:
             async for lines in blocks:
                 for event in lines_to_events(lines, kind, decode):
                     yield event

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests.k8s.control_plane.build import program
+from volcano.net.tls import Authority, Credential, create_authority, issue
 
 READY_WITHIN = 60.0
 # The API server would wait for its watchers; nobody needs its data any more.
@@ -41,6 +42,12 @@ class RealCluster:
     @property
     def ca_file(self) -> Path:
         return self.directory / "certs" / "apiserver.crt"
+
+    def client_certificate(self, name: str, *groups: str) -> Credential:
+        """A certificate with which a client is `name`, in these groups."""
+        paths = (self.directory / "clients.crt", self.directory / "clients.key")
+        authority = Authority(*(path.read_bytes() for path in paths))
+        return issue(authority, name, now=time.time(), organizations=groups, client=True)
 
     def spawn(self, name: str, *arguments: str) -> None:
         """Starts a program of the control plane; its log goes to a file of its name."""
@@ -96,6 +103,9 @@ def start(
         "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n  omitStages: [RequestReceived]\n"
     )
     _write_key(directory / "sa.key")
+    clients = create_authority("clients", now=time.time())
+    (directory / "clients.crt").write_bytes(clients.cert_pem)
+    (directory / "clients.key").write_bytes(clients.key_pem)
     cluster = RealCluster(directory, f"https://127.0.0.1:{port}", token, {})
     peer = f"http://127.0.0.1:{peer_port}"
     cluster.spawn(
@@ -117,6 +127,7 @@ def start(
         "--bind-address=127.0.0.1",
         f"--cert-dir={directory}/certs",
         f"--token-auth-file={directory}/tokens.csv",
+        f"--client-ca-file={directory}/clients.crt",
         "--authorization-mode=RBAC",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--service-account-issuer=https://kubernetes.default.svc",
