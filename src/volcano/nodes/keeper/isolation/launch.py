@@ -147,7 +147,7 @@ def pause(report: int) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     _die_with_parent(report)
     os.setsid()
-    os.closerange(0, os.sysconf("SC_OPEN_MAX"))
+    syscalls.close_from(0)
     while True:
         signal.pause()
 

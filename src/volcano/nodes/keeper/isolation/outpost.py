@@ -113,9 +113,7 @@ class Outpost:
 
 
 def _serve(channel: socket.socket) -> NoReturn:
-    keep = channel.fileno()
-    os.closerange(3, keep)
-    os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
+    syscalls.close_from(3, kept=channel.fileno())
     signal.set_wakeup_fd(-1)
     launch.default_signals()
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -48,11 +48,13 @@ class Layer:
                 layer.prepare(trial, base)
                 layer.mount(trial, base)
                 open(os.path.join(trial, "merged", "etc", "passwd"), "a").close()  # copies it up
-                syscalls.unmount(os.path.join(trial, "merged"))
                 return layer
             except OSError:
                 continue
             finally:
+                os.chdir("/")
+                with contextlib.suppress(OSError):  # it was never mounted
+                    syscalls.unmount(os.path.join(trial, "merged"))
                 trees.clear(trial)
         return Layer(None)
 

@@ -144,6 +144,14 @@ def close_on_exec_from(first: int) -> None:
                 _forget_inheriting(int(name))
 
 
+def close_from(first: int, kept: int = -1) -> None:
+    """Closes whatever descriptors there are from `first` on, but for `kept`."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) >= first and int(name) != kept:
+            with contextlib.suppress(OSError):  # the one that listed the directory
+                os.close(int(name))
+
+
 def set_seccomp_filter(program: bytes) -> None:
     """`program` holds classic BPF instructions of eight bytes each; it judges every later system call."""
     buffer = ctypes.create_string_buffer(program, len(program))

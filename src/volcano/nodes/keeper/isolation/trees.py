@@ -5,6 +5,8 @@ import os
 import shutil
 import tempfile
 
+from volcano.nodes.keeper.isolation import syscalls
+
 _AT_ONCE = 2000  # entries
 
 
@@ -27,7 +29,7 @@ def discard(path: str, trash: str) -> None:
         try:
             if os.fork() == 0:
                 # Nobody must take us for the keeper because of what it held open.
-                os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+                syscalls.close_from(3)
                 clear(aside)
                 clear(path)
         finally:
