@@ -50,7 +50,7 @@ class AgentBench:
         self.cluster = cluster
         self.runtime = runtime
         self.machine: Machine = choices.pop("machine", MACHINE)
-        self.settings = AgentSettings(directory, **choices)
+        self.settings = AgentSettings(directory, **{"report_delay": 0.0, **choices})
         self.agent: NodeAgent
         self._task: asyncio.Task[None] | None = None
 

@@ -1,8 +1,10 @@
 """The agent does to pods what a kubelet does, on a runtime that does what the test says."""
 
+from typing import Any
+
 from tests.nodes.agent.bench import bench, container
-from volcano.kube.kinds import LEASE, NODE, POD
-from volcano.kube.manifest import condition_of
+from volcano.kube.kinds import LEASE, NODE, POD, Kind
+from volcano.kube.manifest import Manifest, condition_of
 
 
 async def test_a_pod_is_prepared_started_and_said_to_run() -> None:
@@ -84,3 +86,27 @@ async def test_a_failing_container_is_restarted_with_growing_pauses() -> None:
         await it.pass_time(2)
         assert it.runtime.started == ["c#0", "c#1", "c#2"]
         assert (await it.status())["phase"] == "Running"
+
+
+async def test_a_pod_that_starts_at_once_costs_one_write() -> None:
+    async with bench(report_delay=0.05) as it:
+        patches = 0
+        real = it.cluster.client.patch
+
+        async def counted(kind: Kind, *args: Any, **rest: Any) -> Manifest:
+            nonlocal patches
+            patches += kind == POD
+            return await real(kind, *args, **rest)
+
+        it.cluster.client.patch = counted  # type: ignore[method-assign]
+        await it.create("q")
+        assert (await it.status("q"))["phase"] == "Running"
+        assert patches == 1
+
+
+async def test_a_pod_that_takes_its_time_is_said_to_be_created_meanwhile() -> None:
+    async with bench(report_delay=0.05) as it:
+        await it.create(volumes=[{"name": "v", "configMap": {"name": "none"}}])
+        assert "containerStatuses" not in await it.status()
+        await it.pass_time(0.1)
+        assert (await it.container())["state"] == {"waiting": {"reason": "ContainerCreating"}}

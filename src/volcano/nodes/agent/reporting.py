@@ -18,6 +18,7 @@ FIRST_RETRY, LONGEST_RETRY = 0.2, 10.0
 # Lists that a strategic patch merges by address: ours are whole.
 WHOLE_LISTS = ("podIPs", "hostIPs")
 PASSING = ("reason", "message")
+STARTING = ("ContainerCreating", "PodInitializing")
 
 
 class Subject(Protocol):
@@ -40,6 +41,7 @@ class Report:
         self._written: object = _essence(subject.pod.get("status") or {})
         self._remove = False
         self._removed = False
+        self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def update(self, *, remove: bool) -> None:
@@ -49,6 +51,8 @@ class Report:
         self._wanted = status_of(subject.pod, subject.containers, subject.record, now, around.runtime_name)
         subject.record.phase = self._wanted["phase"]
         self._remove = remove
+        if remove or not _is_passing(self._wanted):
+            self._urgent.set()
         if self._has_work() and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._write(), name=f"status of {key_of(subject.pod)}")
 
@@ -69,6 +73,7 @@ class Report:
     async def _write(self) -> None:
         pause = FIRST_RETRY
         while self._has_work():
+            await self._linger()
             try:
                 if self._differs():
                     await self._patch()
@@ -83,6 +88,19 @@ class Report:
                 log.info("status not written", pod=str(key_of(self._subject.pod)), reason=error.message)
                 await self._around.clock.sleep(pause)
                 pause = min(2 * pause, LONGEST_RETRY)
+
+    async def _linger(self) -> None:
+        """Waits a moment for something better to say."""
+        delay = self._around.settings.report_delay
+        if not delay or self._urgent.is_set():
+            return
+        waiting = asyncio.create_task(self._urgent.wait())
+        alarm = asyncio.create_task(self._around.clock.sleep(delay))
+        try:
+            await asyncio.wait((waiting, alarm), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            alarm.cancel()
 
     async def _patch(self) -> None:
         pod, wanted = self._subject.pod, self._wanted
@@ -99,6 +117,14 @@ class Report:
         options = Options(grace_seconds=0, uid=uid_of(pod))
         await self._around.client.delete(POD, key_of(pod), options=options)
         self._removed = True
+
+
+def _is_passing(status: Manifest) -> bool:
+    """Whether a status says no more than that the pod is being started."""
+    entries = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    return status["phase"] == "Pending" and all(
+        entry["state"].get("waiting", {}).get("reason") in STARTING for entry in entries
+    )
 
 
 def _patched(wanted: Manifest, shown: Manifest) -> Manifest:

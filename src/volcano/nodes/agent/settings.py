@@ -22,6 +22,8 @@ class AgentSettings:
     authority: str = ""  # PEM of who signed the API server's certificate
     host_address: str = ""  # found out when empty
     pods_per_node: int = 110
+    # Seconds that a status waits which says no more than that a pod is being started: mostly the next one overtakes it.
+    report_delay: float = 0.2
     log_bytes: int = 10 * 1024 * 1024  # of one file of a container's log
     log_files: int = 5
 
