@@ -120,10 +120,15 @@ class Installation:
         return [*flags, f"--listen-address=127.0.0.1:{free_port()}", *ELECTION]
 
     def start_all(self) -> None:
-        """Starts all three; returns when they say that they are ready, admission answers and there is a queue."""
+        """Starts all three; returns when they say that they are ready, admission answers and there is a queue.
+
+        The scheduler comes last: queues that are missing are for the controllers to make, too.
+        """
         self.route_webhooks()
-        for deployment in DEPLOYMENTS:
-            self.start(deployment)
+        self.start("volcano-admission")
+        self.start("volcano-controllers")
+        until(self.at_work, 60.0, self.programs.logs)
+        self.start("volcano-scheduler")
         until(self.at_work, 60.0, self.programs.logs)
 
     def at_work(self) -> bool:
