@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Embedded, Vcctl
+from tests.cli.conftest import Embedded, Vcctl, eventually
 from tests.cli.jobs import job, start
 from tests.cli.terminal import COLOUR, Terminal
 from volcano.cli.jobsummary import summarise
@@ -102,6 +102,7 @@ def test_a_job_that_nobody_has_looked_at_can_be_described() -> None:
 def test_one_screen_shows_everything(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:
     policies = [{"event": "PodEvicted", "action": "RestartJob"}]
     start(embedded, job("whole", namespace, policies=policies, plugins={"env": []}), "Running")
+    assert eventually(lambda: "podgroup/whole-" in vcctl("job", "describe", "whole").out)
     result = vcctl("job", "describe", "whole")
     assert (result.code, result.err) == (0, "")
     assert result.lines[0] == "Job whole  Running"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import Embedded, Vcctl
+from tests.cli.conftest import Embedded, Vcctl, eventually
 from volcano.kube.kinds import JOB, POD
 from volcano.kube.manifest import Key
 
@@ -60,6 +60,7 @@ def test_all_namespaces_put_the_namespace_first(vcctl: Vcctl, namespace: str, ga
 
 def test_podgroups_are_listed(vcctl: Vcctl, embedded: Embedded, namespace: str, gang: str) -> None:
     uid = embedded.get(JOB, Key(namespace, "gang"))["metadata"]["uid"]
+    assert eventually(lambda: "Running" in vcctl("podgroup", "list").lines[1].split())
     header, row = vcctl("podgroup", "list").lines
     assert header.split() == ["Name", "Phase", "Min", "Running", "Succeeded", "Failed", "Queue", "Age"]
     assert row.split()[:3] == [f"gang-{uid}", "Running", "2"]
@@ -78,6 +79,7 @@ def test_a_podgroup_is_found_by_its_own_or_its_jobs_name(
 
 
 def test_a_podgroup_is_described_with_its_members_and_events(vcctl: Vcctl, gang: str) -> None:
+    assert eventually(lambda: "pod group is ready" in vcctl("podgroup", "describe", "gang").out)
     result = vcctl("podgroup", "describe", "gang")
     assert result.code == 0
     assert {"Owner:            Job/gang", "Queue:            default", "Min Member:       2"} <= set(

@@ -188,7 +188,9 @@ def test_a_running_cluster_is_found_without_a_kubeconfig(
     directory = state.memory_directory()
     directory.mkdir(parents=True)
     kubeconfig = str(embedded.cluster.kubeconfig)
-    running = state.Running(os.getpid(), embedded.cluster.url, kubeconfig, str(directory), False, 4, "", "0")
+    running = state.Running(
+        os.getpid(), embedded.cluster.url, kubeconfig, str(directory), False, 4, 0, "", "", "0"
+    )
     state.announce(running)
     result = run_command("queue", "get", "default")
     assert (result.code, result.lines[1].split()[0]) == (0, "default")
