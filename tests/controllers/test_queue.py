@@ -24,7 +24,7 @@ async def group(cluster: SmallCluster, name: str, queue: str, phase: str) -> Man
 
 
 async def test_root_and_default_exist_and_a_queue_without_a_parent_is_the_roots_child() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         assert await cluster.names(QUEUE) == ["default", "root"]
         await cluster.create(QUEUE, "research", spec={"weight": 2})
         queue = await cluster.get(QUEUE, "research")
@@ -33,7 +33,7 @@ async def test_root_and_default_exist_and_a_queue_without_a_parent_is_the_roots_
 
 
 async def test_counters_follow_the_phases_of_pod_groups() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         for name, phase in (
             ("a", "Pending"),
             ("b", "Inqueue"),
@@ -54,7 +54,7 @@ async def test_counters_follow_the_phases_of_pod_groups() -> None:
 
 
 async def test_a_pod_group_that_moves_is_counted_where_it_is() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "other", spec={})
         await group(cluster, "a", "default", "Running")
         await cluster.patch(POD_GROUP, "a", {"spec": {"queue": "other"}})
@@ -63,7 +63,7 @@ async def test_a_pod_group_that_moves_is_counted_where_it_is() -> None:
 
 
 async def test_the_schedulers_part_of_the_status_is_left_alone() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.patch(QUEUE, "default", {"status": {"allocated": {"cpu": "4"}}}, "status")
         await group(cluster, "a", "default", "Running")
         status = (await cluster.get(QUEUE, "default"))["status"]
@@ -71,7 +71,7 @@ async def test_the_schedulers_part_of_the_status_is_left_alone() -> None:
 
 
 async def test_closing_waits_for_the_pod_groups_at_work_and_opening_undoes_it() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         await group(cluster, "busy", "q", "Running")
         await group(cluster, "done", "q", "Completed")
@@ -86,7 +86,7 @@ async def test_closing_waits_for_the_pod_groups_at_work_and_opening_undoes_it() 
 
 
 async def test_children_close_and_open_with_their_parent() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "dept", spec={"parent": "root"})
         await cluster.create(QUEUE, "team", spec={"parent": "dept"})
         await cluster.create(QUEUE, "shy", spec={"parent": "dept"})
@@ -99,7 +99,7 @@ async def test_children_close_and_open_with_their_parent() -> None:
 
 
 async def test_a_child_cannot_open_under_a_closed_parent_but_follows_when_it_opens() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "dept", spec={"parent": "root"})
         await cluster.create(QUEUE, "team", spec={"parent": "dept"})
         await command(cluster, "team", "CloseQueue")
@@ -111,13 +111,13 @@ async def test_a_child_cannot_open_under_a_closed_parent_but_follows_when_it_ope
 
 
 async def test_the_root_queue_cannot_be_closed() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await command(cluster, "root", "CloseQueue")
         assert await state(cluster, "root") == "Open"
 
 
 async def test_a_deleted_and_recreated_queue_starts_afresh() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         await command(cluster, "q", "CloseQueue")
         await cluster.delete(QUEUE, "q")
@@ -126,7 +126,7 @@ async def test_a_deleted_and_recreated_queue_starts_afresh() -> None:
 
 
 async def test_an_unchanged_queue_costs_no_write() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await group(cluster, "a", "default", "Running")
         before = cluster.registry.store.version
         await cluster.pass_time(30, step=10)
@@ -134,7 +134,7 @@ async def test_an_unchanged_queue_costs_no_write() -> None:
 
 
 async def test_a_closed_queue_stays_closed_whatever_appears_in_it() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         await command(cluster, "q", "CloseQueue")
         await group(cluster, "late", "q", "Pending")
@@ -143,7 +143,7 @@ async def test_a_closed_queue_stays_closed_whatever_appears_in_it() -> None:
 
 
 async def test_children_wait_for_a_parent_that_is_not_there() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "dept", spec={"parent": "root"})
         await cluster.create(QUEUE, "team", spec={"parent": "dept"})
         await command(cluster, "dept", "CloseQueue")
@@ -154,7 +154,7 @@ async def test_children_wait_for_a_parent_that_is_not_there() -> None:
 
 
 async def test_a_queue_in_an_unknown_state_moves_by_command_only() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         await cluster.patch(QUEUE, "q", {"status": {"state": "Unknown"}}, "status")
         assert await state(cluster, "q") == "Unknown"
@@ -168,14 +168,14 @@ async def test_a_command_for_an_older_queue_of_the_same_name_is_dropped() -> Non
         await command(cluster, "q", "CloseQueue")
         await cluster.delete(QUEUE, "q")
         await cluster.create(QUEUE, "q", spec={})
-        cluster.start(QueueController())
+        cluster.start(QueueController(calm=0))
         await cluster.rest()
         assert await state(cluster, "q") == "Open"
         assert await cluster.names(COMMAND) == []
 
 
 async def test_a_queue_created_again_while_groups_wait_for_it_opens_and_counts_them_at_once() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await cluster.create(QUEUE, "q", spec={})
         await group(cluster, "a", "q", "Inqueue")
         await cluster.delete(QUEUE, "q")
@@ -185,9 +185,20 @@ async def test_a_queue_created_again_while_groups_wait_for_it_opens_and_counts_t
 
 
 async def test_a_pod_group_created_again_is_counted_as_the_new_one() -> None:
-    async with SmallCluster(QueueController()) as cluster:
+    async with SmallCluster(QueueController(calm=0)) as cluster:
         await group(cluster, "a", "default", "Running")
         await cluster.delete(POD_GROUP, "a")
         await group(cluster, "a", "default", "Pending")
         status = (await cluster.get(QUEUE, "default"))["status"]
         assert (status["running"], status["pending"]) == (0, 1)
+
+
+async def test_counters_alone_wait_for_more_of_their_kind() -> None:
+    async with SmallCluster(QueueController()) as cluster:
+        written = cluster.registry.store.version
+        for name in ("a", "b", "c"):
+            await group(cluster, name, "default", "Running")
+        assert cluster.registry.store.version == written + 3
+        await cluster.pass_time(1.0)
+        assert cluster.registry.store.version == written + 4
+        assert (await cluster.get(QUEUE, "default"))["status"]["running"] == 3

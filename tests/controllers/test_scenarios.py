@@ -68,7 +68,7 @@ async def test_h4_a_new_queue_opens() -> None:
 
 async def test_h5_a_pod_group_gone_unknown_is_counted_in_status_and_metric() -> None:
     registry = CollectorRegistry()
-    async with SmallCluster(QueueController(registry)) as cluster:
+    async with SmallCluster(QueueController(registry, calm=0)) as cluster:
         await group(cluster, "g", "default", "Running")
         await cluster.patch(POD_GROUP, "g", {"status": {"phase": "Unknown"}})
         assert (await cluster.get(QUEUE, "default"))["status"]["unknown"] == 1

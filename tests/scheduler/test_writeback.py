@@ -11,7 +11,7 @@ from volcano.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.recorder import Recorder
-from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
+from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue, Tell
 from volcano.scheduler.lowering import Lowering, binding, pod_group_patch
 from volcano.scheduler.writeback import WriteBack
 
@@ -95,6 +95,16 @@ async def test_a_pod_that_is_being_bound_is_no_longer_said_to_wait() -> None:
     desk = Desk()
     desk.write_back.submit([SetPodCondition("uid-a", "default", "a", "Unschedulable", "0/1 nodes")])
     assert await desk.write(bind("a")) == [("create", "binding", "a")]
+
+
+async def test_nothing_more_is_said_about_a_gang_that_is_gone() -> None:
+    desk = Desk()
+    desk.write_back.submit(
+        [phase("Completed"), Tell("default/j", "default", "j", "Normal", "Scheduled", "ready")]
+    )
+    desk.write_back.withdraw("default", "j")
+    await desk.write()
+    assert desk.server.writes == []
 
 
 async def test_what_may_pass_is_tried_again() -> None:

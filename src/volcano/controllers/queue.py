@@ -27,6 +27,7 @@ COUNTERS = {
     "Unknown": "unknown",
     "Completed": "completed",
 }
+CALM = 1.0  # seconds that news of nothing but counters waits for more of its kind
 WELL_KNOWN = {ROOT_QUEUE: False, DEFAULT_QUEUE: True}  # name → reclaimable
 SOURCE = "queue-controller"
 
@@ -37,14 +38,27 @@ class QueueController(Reconciler):
     name = SOURCE
     watches = (Watch(QUEUE), Watch(POD_GROUP), Watch(COMMAND))
 
-    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, registry: CollectorRegistry | None = None, *, calm: float = CALM) -> None:
         super().__init__()
+        self._calm = calm
         self._metrics = QueueMetrics(registry or CollectorRegistry())
+        self._counts: dict[str, Counter[str]] = {}  # PodGroups by phase, for each queue
+        self._count_due: dict[str, float] = {}  # when counters that changed have to be written
         self.index.facet(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
-        self.index.facet(POD_GROUP, "queue", lambda group: (_queue_of(group),))
         self.index.facet(COMMAND, "queue", _commanded)
         for name in WELL_KNOWN:
             self.enqueue(name)
+
+    def handle(self, event: Event) -> None:
+        if event.kind != POD_GROUP:
+            super().handle(event)
+            return
+        key = key_of(event.object)
+        before = self.index.get(POD_GROUP, key)
+        super().handle(event)
+        for group, change in ((before, -1), (self.index.get(POD_GROUP, key), 1)):
+            if group is not None:
+                self._counts.setdefault(_queue_of(group), Counter())[_phase(group)] += change
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
@@ -67,7 +81,7 @@ class QueueController(Reconciler):
         operations: list[Operation] = []
         if name != ROOT_QUEUE and not (queue.get("spec") or {}).get("parent"):
             operations.append(Patch(QUEUE, Key("", name), {"spec": {"parent": ROOT_QUEUE}}))
-        counts = Counter(_phase(group) for group in self.index.find(POD_GROUP, "queue", name))
+        counts = self._counts.get(name, Counter())
         move = self._moved(queue, self._action(queue, commands), now)
         status = _status(_settled(move.state, counts), counts)
         self._metrics.counted(name, {part: n for part, n in status.items() if part != "state"})
@@ -75,7 +89,18 @@ class QueueController(Reconciler):
         if status["state"] in SHUT and _state(queue) not in SHUT:
             text = "Close queue succeed"
             operations.append(note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
-        return Plan([*operations, *move.notes, *_consumed(commands)])
+        operations += [*move.notes, *_consumed(commands)]
+        same = status["state"] == (queue.get("status") or {}).get("state")
+        return self._in_time(name, operations, now) if same else Plan(operations)
+
+    def _in_time(self, name: str, operations: list[Operation], now: Instant) -> Plan:
+        """Counters alone are written once a second: PodGroups come and go all the time."""
+        if len(operations) == 1 and _is_status(operations[0]):
+            due = self._count_due.setdefault(name, now.monotonic + self._calm)
+            if now.monotonic < due:
+                return Plan((), due - now.monotonic)
+        self._count_due.pop(name, None)
+        return Plan(operations)
 
     def _action(self, queue: Manifest, commands: list[Manifest]) -> str:
         """What the newest command asks for; one for an older queue of this name asks for nothing."""
@@ -136,6 +161,10 @@ def _writes(queue: Manifest, annotation: str | None, status: Manifest) -> list[O
         # Ended in between, we must find the mark with the queue that is shut: it opens by the mark alone.
         writes.insert(0 if status["state"] in SHUT else len(writes), Patch(QUEUE, key, patch))
     return writes
+
+
+def _is_status(operation: Operation) -> bool:
+    return isinstance(operation, Patch) and operation.subresource == "status"
 
 
 def _consumed(commands: Iterable[Manifest]) -> list[Operation]:

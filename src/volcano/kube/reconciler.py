@@ -12,7 +12,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.errors import ApiError
 from volcano.kube.index import Index
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.kube.operations import Create, Delete, Operation, Together, refused
 from volcano.log import Log
 
@@ -251,6 +251,9 @@ class Reconciler(ABC):
             if known is not None:
                 self.handle(Event(EventType.DELETED, operation.kind, known))
             return
+        if isinstance(operation, Delete) and result.get("kind") == "Status":
+            self._learn_of_going(operation, result)
+            return
         if getattr(operation, "subresource", "") not in ("", "status") or "metadata" not in result:
             return
         if result.get("kind") not in (None, operation.kind.kind):
@@ -263,6 +266,14 @@ class Reconciler(ABC):
         else:
             event_type = EventType.ADDED if isinstance(operation, Create) else EventType.MODIFIED
         self.handle(Event(event_type, operation.kind, result))
+
+    def _learn_of_going(self, operation: Delete, answer: Manifest) -> None:
+        """A deletion answered with a Status is done: who waits for something else is answered with the object."""
+        known = self.index.get(operation.kind, operation.key)
+        if known is None or answer.get("status") != "Success" or known["metadata"].get("finalizers"):
+            return
+        if (answer.get("details") or {}).get("uid") in (None, "", uid_of(known)):
+            self.handle(Event(EventType.DELETED, operation.kind, known))
 
 
 def _work(key: Hashable, operations: Sequence[Operation | Together]) -> Work:

@@ -14,6 +14,7 @@ from volcano.kube.recorder import Recorder
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import Bind, Decision, Evict
+from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 from volcano.scheduler.certainty import pod_as_it_is
@@ -146,6 +147,8 @@ class Scheduler:
         if self.cluster.revision != before:
             self._pulse.wake()
             seen = event.object
+            if event.type is EventType.DELETED and isinstance(seen, PodGroup):
+                self.write_back.withdraw(seen.namespace, seen.name)
             if self.synced and event.type is EventType.ADDED and isinstance(seen, Task) and not seen.node:
                 self.gauges.watched(seen, self._clock.now().wall)
 

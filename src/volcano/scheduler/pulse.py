@@ -19,6 +19,7 @@ class Pulse:
         self._revision = revision
         self._busy = busy
         self._woken = asyncio.Event()
+        self._began = 0.0  # when the last cycle did
 
     def wake(self) -> None:
         """Something changed that could change a decision."""
@@ -26,18 +27,24 @@ class Pulse:
 
     async def beat(self) -> None:
         """Returns when a cycle is due: after a change, or a period later if something still waits."""
+        least = self._clock.now().monotonic - self._began
         while not self._woken.is_set():
             await woken_or_late(self._woken, self._clock, self._period)
             if self._busy():
                 break
+        await self._collect(least)
+        self._woken.clear()
+        self._began = self._clock.now().monotonic
+
+    async def _collect(self, least: float) -> None:
+        """Waits for what comes along, as long as the last cycle took: half of the time is for everybody else."""
         waited = 0.0
         while waited < LONGEST_WINDOW:
             before = self._revision()
             await self._clock.sleep(SHORTEST_WINDOW)
             waited += SHORTEST_WINDOW
-            if self._revision() == before:
+            if self._revision() == before and waited >= least:
                 break
-        self._woken.clear()
 
 
 async def woken_or_late(woken: asyncio.Event, clock: Clock, seconds: float) -> None:

@@ -110,6 +110,11 @@ def unschedulable(namespace: str, name: str) -> Subject:
     return SetPodCondition.__name__, namespace, name
 
 
+def about_group(namespace: str, name: str) -> tuple[Subject, Subject]:
+    """The subjects of what is said about a gang: its status, and whether it can be scheduled."""
+    return (SetPodGroup.__name__, namespace, name), (Tell.__name__, namespace, name, "")
+
+
 def says_something(decision: Decision) -> bool:
     """Whether anything is left to say."""
     if not isinstance(decision, SetPodGroup):

@@ -13,7 +13,7 @@ from volcano.model.decisions import Bind, Decision, Evict
 from volcano.scheduler.certainty import CERTAIN
 from volcano.scheduler.lowering import Lowering
 from volcano.scheduler.pulse import woken_or_late
-from volcano.scheduler.words import Words, subject_of, unschedulable
+from volcano.scheduler.words import Words, about_group, subject_of, unschedulable
 
 log = Log("writeback")
 
@@ -83,6 +83,11 @@ class WriteBack:
             self._work.set()
         if self._words:
             self._talk.set()
+
+    def withdraw(self, namespace: str, group: str) -> None:
+        """A PodGroup is gone: nothing more is to be said about it."""
+        for subject in about_group(namespace, group):
+            self._words.drop(subject)
 
     async def run(self) -> None:
         """Writes until cancelled."""

@@ -30,13 +30,13 @@ def _is_count(operation: Operation | Together) -> bool:
 
 
 def is_report(operations: Sequence[Operation | Together]) -> bool:
-    """Whether all that is written is how far a job has come: its counters, and that it runs."""
+    """Whether all that is written is how far a job has come: its counters, and that it runs or is completed."""
     if len(operations) != 1 or not isinstance(patch := operations[0], Patch) or patch.kind is not JOB:
         return False
     status = patch.patch.get("status") if patch.subresource == "status" else None
     if status is None or "controlledResources" in status:
         return False
-    return "state" not in status or status["state"].get("phase") == Phase.RUNNING
+    return "state" not in status or status["state"].get("phase") in (Phase.RUNNING, Phase.COMPLETED)
 
 
 def round_of(status: Status) -> Round:

@@ -1,0 +1,51 @@
+"""A brain knows what its own writes did before any watch tells it."""
+
+from collections.abc import Hashable, Iterable
+
+import pytest
+
+from volcano.clock import Instant
+from volcano.kube.client import Event, EventType
+from volcano.kube.kinds import POD_GROUP
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.operations import Delete
+from volcano.kube.reconciler import Done, Plan, Reconciler, Work
+
+NOW, KEY = Instant(0.0, 0.0), Key("ns", "g")
+GONE: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}
+
+
+class Remover(Reconciler):
+    name = "remover"
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        return (KEY,)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        return Plan([Delete(POD_GROUP, KEY)] if self.index.get(POD_GROUP, KEY) else ())
+
+
+def works_after(answer: Manifest, **metadata: object) -> list[Work]:
+    """What is still to be done after the deletion of a PodGroup was answered so."""
+    brain = Remover()
+    group = {"metadata": {"namespace": "ns", "name": "g", "uid": "u1", "resourceVersion": "7", **metadata}}
+    brain.handle(Event(EventType.ADDED, POD_GROUP, group))
+    (work,) = brain.step(NOW)
+    brain.settle(Done(work, (answer,)), NOW)
+    return brain.step(NOW)
+
+
+def test_what_a_status_says_is_gone_is_not_deleted_again() -> None:
+    assert works_after(GONE) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "metadata"),
+    [
+        pytest.param({**GONE, "details": {"uid": "u0"}}, {}, id="it was a namesake"),
+        pytest.param(GONE, {"finalizers": ["keep"]}, id="something holds it"),
+        pytest.param({"kind": "Status", "status": "Failure"}, {}, id="it was refused"),
+    ],
+)
+def test_what_may_still_be_there_is_looked_at_again(answer: Manifest, metadata: dict[str, object]) -> None:
+    assert len(works_after(answer, **metadata)) == 1
