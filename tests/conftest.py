@@ -18,24 +18,25 @@ settings.load_profile("ci" if os.environ.get("CI") else "developer")
 @pytest.fixture(scope="session")
 def real_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
     """A real kube-apiserver with etcd; the judge wherever ours and it disagree. All suites share it."""
-    yield from _started(tmp_path_factory)
+    yield from started(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def fresh_apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
     """A real kube-apiserver of a module's own, for tests that what others left behind would disturb."""
-    yield from _started(tmp_path_factory)
+    yield from started(tmp_path_factory)
 
 
 @pytest.fixture(scope="module")
 def whole_control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[cluster.RealCluster]:
     """A control plane of a module's own with kube-controller-manager and kube-scheduler: a whole Kubernetes."""
-    yield from _started(tmp_path_factory, controllers=True, scheduler=True)
+    yield from started(tmp_path_factory, controllers=True, scheduler=True)
 
 
-def _started(
+def started(
     tmp_path_factory: pytest.TempPathFactory, *, controllers: bool = False, scheduler: bool = False
 ) -> Iterator[cluster.RealCluster]:
+    """A control plane for as long as the iteration lasts; skips where it is not built."""
     if build.missing():
         names = ", ".join(build.missing())
         pytest.skip(f"not built: {names}; `make test-k8s` builds them where Go is installed")

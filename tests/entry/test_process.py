@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from volcano.clients.http import HttpClient
 from volcano.clock import VirtualClock
 from volcano.entry import process
 
@@ -19,7 +20,7 @@ def flags(tmp_path: Path, *given: str) -> argparse.Namespace:
     return parser.parse_args(["--kubeconfig", str(path), "--master", "http://127.0.0.1:1", *given])
 
 
-async def waits(client: process.HttpClient, times: int) -> float:
+async def waits(client: HttpClient, times: int) -> float:
     """How long the last of so many requests at once waits for its turn, in seconds."""
     limiter = client._limiter
     return 0.0 if limiter is None else [limiter._bucket.reserve(0.0) for _ in range(times)][-1]

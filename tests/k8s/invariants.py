@@ -87,17 +87,6 @@ def broken_gangs(groups: Iterable[Object], pods: Iterable[Object]) -> list[str]:
     return complaints
 
 
-def misplaced(events: Events, schedulers: Mapping[str, str]) -> list[str]:
-    """Pods bound by somebody else than their scheduler; `schedulers` gives the field manager or user by name."""
-    complaints = []
-    for _, pod in events:
-        wanted = schedulers.get(pod["spec"].get("schedulerName", ""))
-        for entry in pod["metadata"].get("managedFields", ()):
-            if "f:nodeName" in entry.get("fieldsV1", {}).get("f:spec", {}) and entry["manager"] != wanted:
-                complaints.append(f"{_name(pod)} was bound by {entry['manager']}, not {wanted}")
-    return complaints
-
-
 def rejected(events: Events) -> set[str]:
     """Pods that their node turned away for want of room."""
     return {

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from tests.k8s import invariants
-from tests.k8s.plain import JOBS, PODS, Api, History, Object, until
+from tests.k8s.plain import GROUPS, JOBS, PODS, Api, History, Object, until
 
 OVER = ("Completed", "Failed", "Terminated", "Aborted")
 NEVER = 10_000  # pods of a gang that no test cluster has room for
@@ -151,6 +151,9 @@ class Load:
             *invariants.over_allocated(events, nodes, accepted=several_schedulers),
             *([] if several_schedulers else invariants.started_twice(events, self.retries())),
             *self._unwhole(events),
+            *invariants.broken_gangs(
+                self._api.items(GROUPS.format(self.namespace)), self._api.items(PODS.format(self.namespace))
+            ),
         ]
 
     def _unwhole(self, events: invariants.Events) -> list[str]:

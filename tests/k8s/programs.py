@@ -130,6 +130,10 @@ class Programs:
         assert applied.returncode == 0, applied.stderr
         ready = self.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         assert ready.returncode == 0, ready.stderr
+        if "kube-controller-manager" in self.cluster.processes:
+            # Its garbage collector looks for new kinds every 30 s only, and at its start.
+            self.cluster.kill("kube-controller-manager")
+            self.cluster.restart("kube-controller-manager")
         for name in ("volcano-system", *namespaces):
             self.api.create_persistently("/api/v1/namespaces", {"metadata": {"name": name}})
 

@@ -1,93 +1,26 @@
 """Our programs against a real kube-apiserver: a gang from submission to completion, admission through the webhook."""
 
-import os
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 import yaml
 
-from tests.k8s.control_plane.build import program
-from tests.k8s.control_plane.cluster import RealCluster
-from volcano.kube import crds
+from tests.k8s import plain
+from tests.k8s.programs import Programs
 
 pytestmark = pytest.mark.k8s
 
 NAMESPACE = "programs"
 
 
-class Programs:
-    """Started programs, and kubectl on their cluster."""
-
-    def __init__(self, cluster: RealCluster, directory: Path) -> None:
-        self.cluster = cluster
-        self.directory = directory
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self, module: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", f"volcano.entry.{module}", *arguments]
-        with open(self.directory / f"{module}.log", "ab") as log:
-            self.processes.append(subprocess.Popen(command, stdout=log, stderr=log, env=os.environ))
-
-    def stop(self) -> None:
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-    def kubectl(self, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program("kubectl"), "--kubeconfig", self.cluster.kubeconfig, *arguments],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def logs(self) -> str:
-        return "\n".join(
-            f"== {path.name}\n{path.read_text()[-1500:]}" for path in self.directory.glob("*.log")
-        )
+@pytest.fixture
+def programs(installed: Programs) -> Programs:
+    installed.api.create_persistently("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    return installed
 
 
-@pytest.fixture(scope="module")
-def programs(fresh_apiserver: RealCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    running = Programs(fresh_apiserver, tmp_path_factory.mktemp("programs"))
-    connect = ["--kubeconfig", str(fresh_apiserver.kubeconfig), "--leader-elect-lease-duration", "3s"]
-    connect += ["--leader-elect-renew-deadline", "2s", "--leader-elect-retry-period", "200ms"]
-    definitions = "---\n".join(yaml.safe_dump(manifest) for manifest in crds.load())
-    applied = running.kubectl("apply", "--server-side", "-f", "-", stdin=definitions)
-    assert applied.returncode == 0, applied.stderr
-    established = running.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
-    assert established.returncode == 0, established.stderr
-    for name in ("volcano-system", NAMESPACE):
-        running.kubectl("create", "namespace", name)
-    running.start("controllers", *connect)
-    running.start("scheduler", *connect)
-    webhook = ("--webhook-url", "https://127.0.0.1:18443", "--listen-address", "127.0.0.1", "--port", "18443")
-    running.start("webhooks", "--kubeconfig", str(fresh_apiserver.kubeconfig), *webhook)
-    nodes = ("--nodes", "3", "--node", "cpu=4,memory=8Gi", "--sim-duration", "2s")
-    running.start("local", "nodes", "--kubeconfig", str(fresh_apiserver.kubeconfig), *nodes)
-    until(lambda: running.kubectl("get", "queue", "default").returncode == 0, running)
-    until(lambda: running.kubectl("get", "node", "node-2").returncode == 0, running)
-    name = "volcano-admission-service-cronjobs-validate"
-    until(lambda: running.kubectl("get", "validatingwebhookconfiguration", name).returncode == 0, running)
-    yield running
-    running.stop()
-
-
-def until(true: Callable[[], bool], programs: Programs, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, programs.logs()
-        time.sleep(0.2)
+def until(true: Callable[[], bool], programs: Programs) -> None:
+    plain.until(true, 60.0, programs.logs)
 
 
 def job(name: str, replicas: int, **spec: object) -> str:
@@ -105,6 +38,12 @@ def job(name: str, replicas: int, **spec: object) -> str:
 def phase(programs: Programs, name: str) -> str:
     path = "jsonpath={.status.state.phase}"
     return programs.kubectl("get", "vcjob", name, "-n", NAMESPACE, "-o", path).stdout
+
+
+def _status_of(groups: list[plain.Object], job_name: str) -> plain.Object:
+    (found,) = (group for group in groups if group["metadata"]["name"].startswith(f"{job_name}-"))
+    status: plain.Object = found["status"]
+    return status
 
 
 def test_a_gang_runs_to_completion(programs: Programs) -> None:
@@ -134,7 +73,9 @@ def test_the_webhook_refuses_with_the_field(programs: Programs) -> None:
 
 def test_a_gang_too_large_starts_nobody(programs: Programs) -> None:
     programs.kubectl("apply", "-f", "-", stdin=job("large", 9))
-    time.sleep(3)
+    groups = plain.GROUPS.format(NAMESPACE)
+    # The scheduler has looked at it and says why not.
+    until(lambda: "Unschedulable" in str(_status_of(programs.api.items(groups), "large")), programs)
     selector = ("-n", NAMESPACE, "-l", "volcano.sh/job-name=large")
     bound = programs.kubectl("get", "pods", *selector, "-o", "jsonpath={.items[*].spec.nodeName}")
     assert bound.stdout.strip() == ""

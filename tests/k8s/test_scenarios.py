@@ -5,39 +5,26 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import volcano.scheduler
-from tests.k8s.control_plane.cluster import RealCluster
+from tests.k8s.conftest import CPUS
 from tests.k8s.load import job, task
 from tests.k8s.plain import GROUPS, JOBS, PODS, QUEUES, Object, Refused, until
-from tests.k8s.programs import ELECTION, Programs, programs_on
+from tests.k8s.programs import Programs
 
 pytestmark = pytest.mark.k8s
 
-NODES, CPUS = 4, 16
 SOON = 60.0
 FOREVER = 3600.0
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
-CONFIGURATION = Path(volcano.scheduler.__file__).parent / "conf" / "volcano-scheduler-preempt.conf"
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def programs(
-    whole_control_plane: RealCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Programs]:
-    with programs_on(whole_control_plane, tmp_path_factory) as running:
-        running.prepare()
-        running.start("controllers", *ELECTION)
-        running.start("scheduler", *ELECTION, "--scheduler-conf", str(CONFIGURATION))
-        running.start_webhook()
-        running.start_nodes(NODES, "cpu=4,memory=8Gi")
-        running.wait_ready(NODES)
-        yield running
+@pytest.fixture
+def programs(installed: Programs) -> Programs:
+    return installed
 
 
 class Room:
