@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             words, capture_output=True, text=True, timeout=WITHIN, env={**environment, **more}, cwd=home
         )
 
-    started = run("volcano", "up", "--in-memory", "--nodes", "4", "--detach")
+    started = run("volcano", "up", "--in-memory", "--no-local-node", "--nodes", "4", "--detach")
     assert started.returncode == 0, started.stderr
     yield run
     assert run("volcano", "down").returncode == 0

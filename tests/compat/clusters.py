@@ -25,7 +25,8 @@ class Running:
 def running_cluster(directory: Path, *arguments: str) -> Iterator[Running]:
     """`volcano up` with these arguments; ends with the block."""
     kubeconfig, log = directory / "kubeconfig", directory / "volcano.log"
-    command = [sys.executable, "-m", "volcano.entry.local", "up", "--kubeconfig", str(kubeconfig), *arguments]
+    command = [sys.executable, "-m", "volcano.entry.local", "up", "--no-local-node"]
+    command += ["--kubeconfig", str(kubeconfig), *arguments]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

@@ -46,7 +46,10 @@ def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     directory = home / "cluster"
     volcano = [sys.executable, "-m", "volcano.entry.local"]
     options = ["--data-dir", str(directory)]
-    subprocess.run([*volcano, "up", *options, "--nodes", "3", "--node", "cpu=4", "--detach"], check=True)
+    subprocess.run(
+        [*volcano, "up", *options, "--no-local-node", "--nodes", "3", "--node", "cpu=4", "--detach"],
+        check=True,
+    )
     yield Kubectl(binary, directory / "kubeconfig", home)
     subprocess.run([*volcano, "down", *options], check=True)
 
