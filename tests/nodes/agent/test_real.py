@@ -1,7 +1,9 @@
 """The agent with real processes: a keeper in plain mode, no namespaces and no privileges needed."""
 
 import asyncio
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,11 +30,12 @@ class Host:
         self.cluster = cluster
         self.settings = AgentSettings(directory, host_address="127.0.0.1")
         self.agent: NodeAgent
+        self.runtime: KeeperRuntime
         self._task: asyncio.Task[None]
 
     async def begin(self) -> None:
         ready = asyncio.Event()
-        runtime = KeeperRuntime(self.settings.directory, Mode.PLAIN)
+        self.runtime = runtime = KeeperRuntime(self.settings.directory, Mode.PLAIN)
         self.agent = NodeAgent(self.settings, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
         self._task = asyncio.create_task(self.agent.run())
         await asyncio.wait(
@@ -190,3 +193,25 @@ async def test_another_agent_takes_over_what_runs_and_hears_of_what_ended() -> N
                 after["status"]["containerStatuses"][0][field]
                 == before["status"]["containerStatuses"][0][field]
             )
+
+
+async def test_pods_begin_again_when_their_keeper_is_killed() -> None:
+    async with host() as it:
+        await it.create("again", "sleep 60")
+        await it.create("once", "sleep 60", restartPolicy="Never")
+        await it.running("again")
+        await it.running("once")
+        os.kill(it.runtime.pid, signal.SIGKILL)
+        once = await it.ended("once")
+        assert once["status"]["phase"] == "Failed"
+        assert (terminated(once)["reason"], terminated(once)["exitCode"]) == ("ContainerStatusUnknown", 137)
+        again = await it.until(
+            "again",
+            lambda pod: (
+                pod["status"]["containerStatuses"][0]["state"].get("running")
+                and pod["status"]["containerStatuses"][0]["restartCount"]
+            ),
+        )
+        entry = again["status"]["containerStatuses"][0]
+        assert entry["restartCount"] == 1
+        assert entry["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
