@@ -117,6 +117,7 @@ class Host:
             hub=self._hub,
             on_ready=on_ready,
             on_open=lambda: self._open_services(runtime),
+            on_address=self.names.tell_address,
         )
         volumes = self._directory / VOLUMES
         reclaimer = Reclaimer(self._client, self._hub, self._clock, volumes, lambda: agent.pods)

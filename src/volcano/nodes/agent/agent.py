@@ -78,10 +78,14 @@ class NodeAgent:
         hub: Hub | None = None,
         on_ready: Callable[[], None] | None = None,
         on_open: Callable[[], Awaitable[None]] | None = None,
+        on_address: Callable[[str, str], None] | None = None,
         volumes: Volumes | None = None,
         machine: Machine | None = None,
     ) -> None:
-        """`on_open` comes between the runtime and the first pod; `machine` is measured when none is given."""
+        """`on_open` comes between the runtime and the first pod; `machine` is measured when none is given.
+
+        `on_address` is told a pod's uid and its address as soon as it has one, long before the API server is.
+        """
         self._settings = settings
         self._runtime = runtime
         self._client = client
@@ -89,6 +93,7 @@ class NodeAgent:
         self._hub = hub or Hub(client, clock)
         self._on_ready = on_ready
         self._on_open = on_open
+        self._on_address = on_address or (lambda uid, address: None)
         self._volumes = volumes or Volumes(client, clock)
         self._machine = machine
         self._events = Events(client, clock)
@@ -174,6 +179,7 @@ class NodeAgent:
             host_address=self._settings.host_address or machine.address,
             look_at=self._look_at,
             refresh_at=self._refresh_at,
+            tell_address=self._on_address,
             host=HostNames(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
             default_user=None if features.pulls_images else own_user,
@@ -230,7 +236,8 @@ class NodeAgent:
             if not state.running:
                 worker.hear(state)
         if record.prepared and record.phase not in TERMINAL:
-            self._refresh_at(uid)
+            self._on_address(uid, record.address)
+            self._refresh_at(uid, at_once=True)  # who knows how long nobody has looked after its volumes
         worker.look()
 
     def _admit(self, pod: Manifest, record: Record) -> None:
@@ -276,9 +283,10 @@ class NodeAgent:
         now = self._clock.now()
         self._put_down(wall - now.wall + now.monotonic, uid)
 
-    def _refresh_at(self, uid: str) -> None:
+    def _refresh_at(self, uid: str, *, at_once: bool = False) -> None:
         spread = zlib.crc32(uid.encode()) % 1024 / 4096  # pods that came together are not refreshed together
-        self._put_down(self._clock.now().monotonic + REFRESH_SECONDS * (1 + spread), ("refresh", uid))
+        pause = spread if at_once else REFRESH_SECONDS * (1 + spread)
+        self._put_down(self._clock.now().monotonic + pause, ("refresh", uid))
 
     def _put_down(self, moment: float, item: Hashable) -> None:
         """Puts an item on the agenda; whoever waits for the earliest one hears of it when that changes."""

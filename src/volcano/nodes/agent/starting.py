@@ -48,16 +48,17 @@ class Starter:
     ) -> ContainerState:
         """Starts a container. What it refers to is fetched afresh unless the pod was prepared just now."""
         references, self._references = self._references or await gather(self._around.client, pod), None
-        await self._mounted(pod, record, references)
+        await self.know_volumes(pod, record, references)
         spec = self._spec(pod, record, container, attempt, references)
         self._make_room(spec)
         self._tell(pod, container)
         return await self._around.runtime.start(spec)
 
-    async def _mounted(self, pod: Manifest, record: Record, references: References) -> None:
+    async def know_volumes(self, pod: Manifest, record: Record, references: References | None = None) -> None:
         """A pod that was here before us has its volumes, but we do not know them yet."""
         around, uid = self._around, uid_of(pod)
         if pod["spec"].get("volumes") and not around.volumes.volumes_of(uid):
+            references = references or await gather(around.client, pod)
             directory = around.settings.pod_directory(uid)
             await around.volumes.prepare(pod, directory, references, around.facts(pod, record))
 

@@ -39,6 +39,7 @@ class Surroundings:
     host_address: str
     look_at: Callable[[str, float], None]  # a pod's uid, wall time
     refresh_at: Callable[[str], None]
+    tell_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it has none any more
     host: HostNames = field(default_factory=HostNames)
     program_path: str = ""  # of this host, for runtimes that show pods its programs
     default_user: int | None = 0  # whom a container runs as when its pod names nobody; None: its image says

@@ -216,6 +216,7 @@ class PodWorker:
             self._around.events.warn(self.node, self._about(), reason, text)
         else:
             self.record.prepared, self.record.preparing = True, False
+            self._around.tell_address(self.uid, self.record.address)
             self._mount_again = MOUNT_AGAIN
             self._around.refresh_at(self.uid)
 
@@ -224,6 +225,7 @@ class PodWorker:
             await self._around.runtime.remove_sandbox(self.uid)
             await self._around.volumes.remove(self.uid, self._around.settings.pod_directory(self.uid))
             self._around.devices.release(self.node, self.uid)
+            self._around.tell_address(self.uid, "")
         except (Failure, OSError) as error:
             self._around.events.warn(self.node, self._about(), "FailedKillPod", f"error killing pod: {error}")
             await self._around.clock.sleep(CREATE_AGAIN)
@@ -233,10 +235,17 @@ class PodWorker:
 
     async def refresh(self) -> None:
         """Brings volumes that follow their sources up to date."""
-        if self.record.prepared and not self.record.released:
-            for complaint in await self._around.volumes.refresh(self.pod):
-                self._around.events.warn(self.node, self._about(), "FailedMount", complaint)
+        if not self.record.prepared or self.record.released:
+            return
+        try:
+            await self._starter.know_volumes(self.pod, self.record)
+            complaints = await self._around.volumes.refresh(self.pod)
+        except (Failure, ApiError) as error:
+            complaints = [error.message]
+        finally:
             self._around.refresh_at(self.uid)
+        for complaint in complaints:
+            self._around.events.warn(self.node, self._about(), "FailedMount", complaint)
 
     # Starting.
 
