@@ -1,7 +1,9 @@
 """An agent that starts finds pods of an earlier one and carries on."""
 
+from pathlib import Path
+
 from tests.nodes.agent.bench import bench, container
-from volcano.kube.kinds import POD
+from volcano.kube.kinds import CONFIG_MAP, POD
 
 
 async def test_a_running_pod_is_taken_over_as_it_is() -> None:
@@ -147,3 +149,21 @@ async def test_nothing_is_left_when_it_ends_everything() -> None:
         assert it.runtime.kept is False
         assert not (it.settings.directory / "pods").exists()
         await it.begin()
+
+
+async def test_volumes_of_a_pod_that_was_taken_over_follow_their_sources() -> None:
+    async with bench() as it:
+        await it.cluster.create(CONFIG_MAP, "words", data={"a": "old"})
+        mounts = [{"name": "v", "mountPath": "/words"}]
+        volumes = [{"name": "v", "configMap": {"name": "words"}}]
+        await it.create(containers=[container(volumeMounts=mounts)], volumes=volumes)
+        path = Path(it.runtime.starts[0].mounts[0].source) / "a"
+        assert path.read_text() == "old"
+        await it.stop()
+        await it.cluster.patch(CONFIG_MAP, "words", {"data": {"a": "new"}})
+        await it.begin()
+        await it.pass_time(80, step=20)
+        assert path.read_text() == "new"
+        await it.cluster.patch(CONFIG_MAP, "words", {"data": {"a": "newer"}})
+        await it.pass_time(80, step=20)
+        assert path.read_text() == "newer"
