@@ -311,6 +311,7 @@ async def test_an_image_that_is_not_there_is_said_as_a_kubelet_says_it(reason: s
         it.runtime.refusals.clear()
         await it.pass_time(11)
         assert (await it.status())["phase"] == "Running"
+        assert await it.events("Pulled") == ['Container image "busybox" is on this machine']
 
 
 async def test_a_signal_that_could_not_be_sent_is_sent_again() -> None:

@@ -52,7 +52,12 @@ class Starter:
         spec = self._spec(pod, record, container, attempt, references)
         self._make_room(spec)
         self._tell(pod, container)
-        return await self._around.runtime.start(spec)
+        begun = await self._around.runtime.start(spec)
+        if self._around.runtime.features.pulls_images:
+            text = f'Container image "{spec.image}" is on this machine'
+            about = self._around.about(pod, container)
+            self._around.events.normal(pod["spec"]["nodeName"], about, "Pulled", text)
+        return begun
 
     async def know_volumes(self, pod: Manifest, record: Record, references: References | None = None) -> None:
         """A pod that was here before us has its volumes, but we do not know them yet."""
