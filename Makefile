@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format bench bench-k8s test-slow test-k8s clean
+.PHONY: demo test check format bench bench-k8s test-slow test-k8s chart installer clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m volcano.entry.local demo
@@ -34,6 +34,12 @@ bench: $(STAMP)
 bench-k8s: $(STAMP)
 	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m bench kubernetes || \
 		{ code=$$?; [ $$code -eq 77 ] && echo "bench-k8s: skipped, Go is not installed" || exit $$code; }
+
+chart: $(STAMP)
+	$(BIN)/python -m tools.package_chart dist/charts
+
+installer: $(STAMP)
+	$(BIN)/python -m tools.generate_installer
 
 clean:
 	rm -rf $(VENV) build .mypy_cache .ruff_cache .hypothesis
