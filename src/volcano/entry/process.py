@@ -30,6 +30,7 @@ from volcano.net.server import Server
 from volcano.net.tls import Credential, server_context
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+CONNECTIONS = 32  # requests at a time; each opens a connection, which costs the server as much as a write
 # What is true or not: a complaint when it is not.
 Check = Callable[[], str]
 
@@ -114,7 +115,8 @@ def client_of(
         overrides = Overrides(server=arguments.master)
         settings = load_settings(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
         qps = arguments.kube_api_qps if limited else 0.0
-        return connect(settings, clock, qps=qps, burst=arguments.kube_api_burst, user_agent=user_agent)
+        burst = arguments.kube_api_burst
+        return connect(settings, clock, qps=qps, burst=burst, connections=CONNECTIONS, user_agent=user_agent)
     except ConfigError as error:
         raise SystemExit(f"{user_agent}: {error}") from None
 
