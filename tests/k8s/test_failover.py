@@ -17,6 +17,7 @@ pytestmark = pytest.mark.k8s
 
 MIX = {"plain": 8, "abort": 1, "retry": 1, "leader": 2, "giant": 1}
 FINISHED_WITHIN = 90.0
+NODES = 5  # few enough that the load fills them: room that is given away twice shows
 # Our machines are slow and shared: what takes milliseconds may take this long.
 SLACK = 1.5
 LEASE = {"scheduler": "volcano", "controllers": "vc-controller-manager"}
@@ -35,8 +36,8 @@ def programs(
             running.start(f"controllers-{replica}", *ELECTION)
             running.start(f"scheduler-{replica}", *ELECTION)
             running.start_webhook(f"webhooks-{replica}", port=port, service_port=service.port)
-        running.start_nodes()
-        running.wait_ready()
+        running.start_nodes(NODES)
+        running.wait_ready(NODES)
         yield running
     service.stop()
 
