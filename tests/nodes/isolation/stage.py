@@ -108,9 +108,9 @@ class Running:
         self.keeper.isolation.signal(self.pod, self.pid, number)
 
     def ended(self) -> Ended:
-        output = _read(self.output)
         code = exit_code(os.waitpid(self.pid, 0)[1])
-        return Ended(code, output, self.keeper.isolation.finish(self.pod, self.spec, self.pid))
+        out_of_memory = self.keeper.isolation.finish(self.pod, self.spec, self.pid)
+        return Ended(code, _read(self.output), out_of_memory)
 
 
 def play(setting: Setting, scene: Callable[[Keeper], Result]) -> Result:

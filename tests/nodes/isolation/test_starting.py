@@ -114,13 +114,13 @@ def test_what_a_container_started_ends_with_it_even_daemons(setting: Setting) ->
     def scene(keeper: Keeper) -> tuple[int, int]:
         pod = keeper.pod()
         running = keeper.start(
-            pod, "setsid -f sleep 98765 </dev/null >/dev/null 2>&1; echo up; exec sleep 98765"
+            pod, f"setsid -f sleep {mark()} </dev/null >/dev/null 2>&1; echo up; exec sleep {mark()}"
         )
         running.line()
-        before = eventually("98765", 2)
+        before = eventually(mark(), 2)
         running.signal(signal.SIGKILL)
         running.ended()
-        return before, len(sleeping("98765"))
+        return before, len(sleeping(mark()))
 
     assert play(setting, scene) == (2, 0)
 
@@ -128,33 +128,39 @@ def test_what_a_container_started_ends_with_it_even_daemons(setting: Setting) ->
 def test_containers_may_share_pids_and_yet_each_ends_as_a_whole(setting: Setting) -> None:
     def scene(keeper: Keeper) -> tuple[str, str, int, int]:
         pod = keeper.pod(share_pid=True)
+        other = f"{mark()}7"
         one = keeper.start(
-            pod, "setsid -f sleep 98764 </dev/null >/dev/null 2>&1; echo up; exec sleep 98764", name="one"
+            pod,
+            f"setsid -f sleep {mark()} </dev/null >/dev/null 2>&1; echo up; exec sleep {mark()}",
+            name="one",
         )
         one.line()
-        two = keeper.start(pod, "echo $$; ps -e -o args=; sleep 98763", name="two")
+        two = keeper.start(pod, f"echo $$; ps -e -o args=; sleep {other}", name="two")
         pid, listing = two.line(), "".join(f"{two.line()}\n" for _ in range(4))
         one.signal(signal.SIGKILL)
         one.ended()
-        left_of_one, left_of_two = eventually("98764", 0), eventually("98763", 1)
+        left_of_one, left_of_two = eventually(mark(), 0), eventually(other, 1)
         two.signal(signal.SIGKILL)
         two.ended()
         return pid, listing, left_of_one, left_of_two
 
     pid, listing, left_of_one, left_of_two = play(setting, scene)
     assert pid != "1"
-    assert "sleep 98764" in listing
+    assert "setsid" not in listing
+    assert listing.count("sleep") >= 2
     assert (left_of_one, left_of_two) == (0, 1)
 
 
 def test_a_pod_with_the_host_s_pids_sees_them(setting: Setting) -> None:
     def scene(keeper: Keeper) -> tuple[str, int, int]:
         pod = keeper.pod(host_pid=True)
-        running = keeper.start(pod, "setsid -f sleep 98762 </dev/null >/dev/null 2>&1; echo $$; sleep 98762")
+        running = keeper.start(
+            pod, f"setsid -f sleep {mark()} </dev/null >/dev/null 2>&1; echo $$; sleep {mark()}"
+        )
         shown, pid = running.line(), running.pid
         running.signal(signal.SIGKILL)
         running.ended()
-        return shown, pid, eventually("98762", 0)
+        return shown, pid, eventually(mark(), 0)
 
     shown, pid, left = play(setting, scene)
     assert shown == str(pid)
@@ -196,13 +202,13 @@ def test_what_a_further_process_started_ends_with_it_when_it_is_killed(setting: 
     def scene(keeper: Keeper) -> tuple[int, int]:
         running = keeper.start(keeper.pod(), "echo up; sleep 100")
         running.line()
-        further = running.started(("sh", "-c", "sleep 98761 & echo up; sleep 98761"))
+        further = running.started(("sh", "-c", f"sleep {mark()} & echo up; sleep {mark()}"))
         further.line()
-        before = eventually("98761", 2)
+        before = eventually(mark(), 2)
         further.signal(signal.SIGKILL)
         os.waitpid(further.pid, 0)
         os.close(further.output)
-        after = eventually("98761", 0)
+        after = eventually(mark(), 0)
         running.signal(signal.SIGKILL)
         running.ended()
         return before, after
@@ -279,6 +285,11 @@ def read_until(descriptor: int, end: bytes) -> str:
     while end not in seen:
         seen += os.read(descriptor, 4096)
     return seen.decode()
+
+
+def mark() -> str:
+    """A time to sleep that no other test asks for."""
+    return str(10**8 + os.getpid())
 
 
 def eventually(seconds: str, wanted: int) -> int:

@@ -359,12 +359,18 @@ class Namespaces:
 
     def _kill_tree(self, sandbox: Sandbox, pid: int) -> None:
         """What the kernel does not end by itself with a first process: containers that share pids, and executions."""
-        if pid not in sandbox.trees:
-            members = list(processes.descendants(pid))
-        else:
-            members = processes.with_mounts(sandbox.trees[pid])
-        for process in members:
-            _kill(process, signal.SIGKILL)
+        killed: set[int] = set()
+        while (
+            new := self._members(sandbox, pid) - killed
+        ):  # what was forked while we looked is seen the next time
+            for process in new:
+                _kill(process, signal.SIGKILL)
+            killed |= new
+
+    def _members(self, sandbox: Sandbox, pid: int) -> set[int]:
+        if pid in sandbox.trees:
+            return set(processes.with_mounts(sandbox.trees[pid]))
+        return {*processes.descendants(pid), *processes.with_session(pid)}
 
     def _clean(self, sandbox: Sandbox, spec: ContainerSpec) -> None:
         self._groups.remove(f"{spec.pod}/{spec.name}")

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-# Places in /proc/<pid>/stat after the program's name, which may hold anything: times, and pages in memory.
-_TIMES, _PAGES = slice(11, 15), 21
+# Places in /proc/<pid>/stat after the program's name, which may hold anything: the session, times, and pages in memory.
+_SESSION, _TIMES, _PAGES = 3, slice(11, 15), 21
 
 
 def mounts_of(pid: int) -> int | None:
@@ -23,6 +23,12 @@ def with_mounts(number: int | None) -> list[int]:
         return []
     pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
     return [pid for pid in pids if mounts_of(pid) == number]
+
+
+def with_session(number: int) -> list[int]:
+    """The processes of a session, also those whose parents are gone."""
+    pids = (int(name) for name in os.listdir("/proc") if name.isdigit())
+    return [pid for pid in pids if (fields := _status(pid)) and int(fields[_SESSION]) == number]
 
 
 def used_by_tree(pid: int) -> tuple[float, int] | None:
@@ -45,9 +51,16 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def _used(pid: int) -> tuple[float, int] | None:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
+    fields = _status(pid)
+    if not fields:
         return None
     return sum(int(ticks) for ticks in fields[_TIMES]) / _TICKS, int(fields[_PAGES]) * _PAGE
+
+
+def _status(pid: int) -> list[str]:
+    """The fields after the program's name; none when the process is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
