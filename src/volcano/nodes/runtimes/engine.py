@@ -34,6 +34,7 @@ from volcano.nodes.runtimes import engine_calls as calls
 from volcano.nodes.runtimes import engine_commands as commands
 from volcano.nodes.runtimes import engine_network, engine_process, engine_trial
 from volcano.nodes.runtimes.engine_images import Images
+from volcano.nodes.runtimes.engine_lifeline import DONE
 from volcano.nodes.runtimes.engine_records import Known, known
 from volcano.nodes.runtimes.engine_sandboxes import Sandboxes, memory_of
 from volcano.nodes.runtimes.engine_sweeping import remove_everything
@@ -148,7 +149,7 @@ class EngineRuntime:
         self._sandboxes.able = await engine_trial.find_out(self._engine, self._flavour, self._belonging)
         self.features = self._features(self._sandboxes.able)
         found = await self._found()
-        self._spawn(self._tracking.keep_logs_short())
+        self._spawn(self._tracking.keep_logs_short)
         return found
 
     async def close(self, *, keep: bool) -> None:
@@ -162,7 +163,7 @@ class EngineRuntime:
         await sweep(self._directory)
         if self._watcher is not None:
             watcher, self._watcher = self._watcher, None
-            await asyncio.to_thread(watcher.communicate, timeout=_PATIENCE)
+            await asyncio.to_thread(watcher.communicate, DONE, timeout=_PATIENCE)
 
     async def _found(self) -> Found:
         listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._belonging.filters())
@@ -243,7 +244,7 @@ class EngineRuntime:
         await self._images.check_user(spec)
         await self._create(spec)
         container = await self._started(spec)
-        self._spawn(self._remove_attempt(spec, spec.attempt - KEPT_ATTEMPTS))
+        self._spawn(lambda: self._remove_attempt(spec, spec.attempt - KEPT_ATTEMPTS))
         if container.running:
             self._tracking.track(container)
         else:
@@ -401,11 +402,11 @@ class EngineRuntime:
     def _name(self, pod: str, container: str, attempt: int) -> str:
         return commands.container_name(self._belonging, pod, container, attempt)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         task = asyncio.create_task(self._isolated(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _isolated(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _isolated(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         with contextlib.suppress(Failure):
-            await work
+            await work()

@@ -48,8 +48,7 @@ class Flavour:
     name: str
     writes_logs: bool  # CRI lines, into a file of our choice; else its output is followed
     joins_hostname: bool  # containers share a UTS namespace; else the engine copies the sandbox's hostname
-    architecture: str  # the template that tells it
-    rootless: str
+    facts: str  # the template that tells its architecture and whether it runs without root
     networks: tuple[str, ...] = ()  # further options
     creates: tuple[str, ...] = ()
     read_only: tuple[str, ...] = ("--read-only",)
@@ -60,8 +59,7 @@ PODMAN = Flavour(
     "podman",
     writes_logs=True,
     joins_hostname=True,
-    architecture="{{.Host.Arch}}",
-    rootless="{{.Host.Security.Rootless}}",
+    facts="{{.Host.Arch}} rootless={{.Host.Security.Rootless}}",
     networks=("--disable-dns",),
     creates=("--http-proxy=false", "--systemd=false", "--no-hosts"),
     read_only=("--read-only", "--read-only-tmpfs=false"),
@@ -71,8 +69,7 @@ DOCKER = Flavour(
     "docker",
     writes_logs=False,
     joins_hostname=False,
-    architecture="{{.Architecture}}",
-    rootless="{{.SecurityOptions}}",
+    facts="{{.Architecture}} {{.SecurityOptions}}",
 )
 FLAVOURS: Mapping[str, Flavour] = {flavour.name: flavour for flavour in (PODMAN, DOCKER)}
 

@@ -12,13 +12,15 @@ from pathlib import Path
 from volcano.nodes.runtimes import engine_commands as commands
 from volcano.nodes.runtimes.engine_sweeping import remove_everything
 
+DONE = b"done"  # said by one who has removed everything himself
 _QUIET = 2  # looks in a row that find nothing: a call to the engine may have outlived its caller
 _PAUSE = 1.0
 _MOST_LOOKS = 60
 
 
 def main(engine: str, program: str, cluster: str, holder: str, memory: str) -> None:
-    sys.stdin.buffer.read()
+    if sys.stdin.buffer.read() == DONE:
+        return
     quiet = 0
     for _ in range(_MOST_LOOKS):
         only = f"{commands.HOLDER}={holder}"

@@ -97,16 +97,15 @@ class Sandboxes:
             self._tell_names()
 
     async def remove_containers(self, pod: str) -> None:
-        for part in (commands.CONTAINER_PART, commands.SANDBOX_PART):
-            labels = (f"{commands.POD_UID}={pod}", f"{commands.PART}={part}")
-            listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._belonging.filters(*labels))
-            identifiers = listed.text.split()
-            if not listed.well or not identifiers:
-                continue
-            answer = await self._engine.call(
-                "rm", "--force", "--volumes", *self._flavour.removes, *identifiers
-            )
-            if not answer.well and not answer.about_nothing:
+        """Ends everything of a pod; what joins its sandbox goes before that."""
+        labels = (f"{commands.POD_UID}={pod}", f"{commands.PART}={commands.CONTAINER_PART}")
+        listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._belonging.filters(*labels))
+        if not listed.well:
+            raise Failure("FailedKillPod", listed.complaint)
+        for some in (listed.text.split(), [commands.sandbox_name(self._belonging, pod)]):
+            remove = ("rm", "--force", "--volumes", *self._flavour.removes)
+            answer = await self._engine.call(*remove, *some) if some else None
+            if answer is not None and not answer.well and not answer.about_nothing:
                 raise Failure("FailedKillPod", answer.complaint)
 
     def mounts(self, spec: ContainerSpec) -> list[Mount]:

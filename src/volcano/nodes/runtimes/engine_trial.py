@@ -31,16 +31,15 @@ _LIMIT_WORDS = ("cgroup", "memory", "cpu", "oom")
 
 async def find_out(engine: Engine, flavour: Flavour, belonging: Belonging) -> Abilities:
     """Tries; raises a Failure with the engine's words when nothing starts at all."""
-    answer = await engine.call("info", f"--format={flavour.rootless}")
+    answer = await engine.call("info", f"--format={flavour.facts}")
     if not answer.well:
         raise Failure("RuntimeUnavailable", f"{engine.name} does not answer: {answer.complaint}")
-    able = Abilities(
-        rootless=answer.text.strip() == "true" or "rootless" in answer.text,
-        unlabelled=os.path.exists(_SELINUX),
-    )
-    await _ensure_image(engine, flavour)
-    network = await _ensure_network(engine, flavour, belonging)
-    able = able if network.well else replace(able, network=False)
+    architecture, _, facts = answer.text.strip().partition(" ")
+    rootless = "rootless=true" in facts or "name=rootless" in facts
+    able = Abilities(rootless=rootless, unlabelled=os.path.exists(_SELINUX))
+    await _ensure_image(engine, architecture)
+    if not await _ensure_network(engine, flavour, belonging):
+        able = replace(able, network=False)
     while True:
         outcome = await _try(engine, flavour, belonging, able)
         if outcome.well:
@@ -69,10 +68,9 @@ def limitations(flavour: Flavour, able: Abilities) -> Sequence[str]:
     return tuple(told)
 
 
-async def _ensure_image(engine: Engine, flavour: Flavour) -> None:
+async def _ensure_image(engine: Engine, architecture: str) -> None:
     if (await engine.call("image", "inspect", pause.IMAGE)).well:
         return
-    architecture = (await engine.call("info", f"--format={flavour.architecture}")).text.strip()
     if architecture not in pause.ARCHITECTURES:
         known = ", ".join(pause.ARCHITECTURES)
         raise Failure(
@@ -85,12 +83,10 @@ async def _ensure_image(engine: Engine, flavour: Flavour) -> None:
         raise Failure("RuntimeUnavailable", f"{engine.name} import of {pause.IMAGE}: {answer.complaint}")
 
 
-async def _ensure_network(engine: Engine, flavour: Flavour, belonging: Belonging) -> Answer:
-    there = await engine.call("network", "inspect", belonging.network)
-    if there.well:
-        return there
+async def _ensure_network(engine: Engine, flavour: Flavour, belonging: Belonging) -> bool:
     label = f"--label={commands.CLUSTER}={belonging.cluster}"
-    return await engine.call("network", "create", label, *flavour.networks, belonging.network)
+    made = await engine.call("network", "create", label, *flavour.networks, belonging.network)
+    return made.well or "already exists" in made.complaint or "already used" in made.complaint
 
 
 async def _try(engine: Engine, flavour: Flavour, belonging: Belonging, able: Abilities) -> Answer:

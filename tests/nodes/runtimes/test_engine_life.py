@@ -1,0 +1,33 @@
+"""The life of a container in an engine, played by a fake one. The rest of it is in `test_engine_hardship.py`."""
+
+import os
+
+from tests.nodes.runtimes.rig import Fake, Rig
+
+
+async def test_a_container_runs_is_logged_and_its_end_is_told(fake: Fake) -> None:
+    rig = Rig(fake.name, fake.directory)
+    await rig.begin()
+    spec = rig.container(
+        "sh", "-c", "echo $WORD; echo bad >&2; sleep 0.7; exit 7", environment={"WORD": "good"}
+    )
+    begun = await rig.start(spec)
+    end = await rig.end_of()
+    assert begun.running
+    assert begun.pid
+    assert (end.exit_code, end.reason, end.started) == (7, "Error", begun.started)
+    assert end.finished >= end.started
+    assert sorted(rig.log()) == [("stderr", "bad"), ("stdout", "good")]
+    assert await rig.runtime.start(spec) == end, "a start that has been is not made again"
+    await rig.runtime.close(keep=False)
+
+
+async def test_nothing_is_left_when_it_closes(fake: Fake) -> None:
+    rig = Rig(fake.name, fake.directory)
+    await rig.begin()
+    state = await rig.start(rig.container("sleep", "60"))
+    await rig.runtime.close(keep=False)
+    assert not fake.containers
+    assert not fake.networks
+    assert not os.path.exists(f"/proc/{state.pid}")
+    assert "volcano-pause:1" not in (fake.state / "images.json").read_text()
