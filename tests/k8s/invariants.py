@@ -87,16 +87,6 @@ def broken_gangs(groups: Iterable[Object], pods: Iterable[Object]) -> list[str]:
     return complaints
 
 
-def rejected(events: Events) -> set[str]:
-    """Pods that their node turned away for want of room."""
-    return {
-        _name(pod)
-        for _, pod in events
-        if pod.get("status", {}).get("phase") == "Failed"
-        and pod["status"].get("reason", "").startswith("OutOf")
-    }
-
-
 def requests(pod: Object) -> "Counter[str]":
     """What a pod asks for, in milli-units."""
     total: Counter[str] = Counter({"pods": 1000})
