@@ -4,14 +4,16 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.cli import conftest as commands
 from tests.cli.conftest import Vcctl
 from tests.k8s import test_programs as harness
 from tests.k8s.control_plane.cluster import RealCluster
-from tests.k8s.test_programs import NAMESPACE, Programs, until
+from tests.k8s.programs import Programs
+from tests.k8s.test_programs import NAMESPACE, until
 
 pytestmark = pytest.mark.k8s
 
-programs = harness.programs  # the fixture
+programs, run_command = harness.programs, commands.run_command  # the fixtures
 
 
 @pytest.fixture
