@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import CountedKeys, change, job, policy, running, submit, task, world
 from volcano.controllers.job.controller import JobController
+from volcano.controllers.job.memory import is_report
 from volcano.controllers.job.roster import Member, Roster, member_of
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, POD, POD_GROUP
 from volcano.kube.manifest import Key
-from volcano.kube.operations import Create
+from volcano.kube.operations import Create, Patch
 from volcano.metrics import CollectorRegistry
 
 STATES = ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Terminating")
@@ -253,3 +254,21 @@ def test_a_change_of_phase_takes_the_counters_with_it_at_once() -> None:
     status = cluster.job("j")["status"]
     assert (status["state"]["phase"], status["succeeded"]) == ("Completed", 2)
     assert sum(operation.kind is JOB for operation in cluster.log[written:]) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        pytest.param({"running": 2}, True, id="counters"),
+        pytest.param({"state": {"phase": "Running"}, "running": 2}, True, id="it runs"),
+        pytest.param({"state": {"phase": "Completed"}}, True, id="it is completed"),
+        pytest.param({"state": {"phase": "Restarting"}}, False, id="pods are about to be deleted"),
+        pytest.param({"controlledResources": {"restart": None}, "running": 2}, False, id="a restart is over"),
+    ],
+)
+def test_how_far_a_job_has_come_is_a_report_and_what_is_to_be_done_is_not(
+    status: dict[str, Any], expected: bool
+) -> None:
+    patch = Patch(JOB, Key("default", "j"), {"status": status}, subresource="status")
+    assert is_report([patch]) is expected
+    assert not is_report([patch, patch])
