@@ -5,7 +5,7 @@ import os
 from tests.nodes.runtimes.rig import Fake, Rig
 
 
-async def test_a_container_runs_is_logged_and_its_end_is_told(fake: Fake) -> None:
+async def test_a_container_runs_is_logged_its_end_is_told_and_nothing_is_left(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     spec = rig.container(
@@ -19,15 +19,9 @@ async def test_a_container_runs_is_logged_and_its_end_is_told(fake: Fake) -> Non
     assert end.finished >= end.started
     assert sorted(rig.log()) == [("stderr", "bad"), ("stdout", "good")]
     assert await rig.runtime.start(spec) == end, "a start that has been is not made again"
-    await rig.runtime.close(keep=False)
-
-
-async def test_nothing_is_left_when_it_closes(fake: Fake) -> None:
-    rig = Rig(fake.name, fake.directory)
-    await rig.begin()
-    state = await rig.start(rig.container("sleep", "60"))
+    left = await rig.start(rig.container("sleep", "60", name="other"))
     await rig.runtime.close(keep=False)
     assert not fake.containers
     assert not fake.networks
-    assert not os.path.exists(f"/proc/{state.pid}")
+    assert not os.path.exists(f"/proc/{left.pid}")
     assert "volcano-pause:1" not in (fake.state / "images.json").read_text()
