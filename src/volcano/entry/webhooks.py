@@ -4,10 +4,12 @@ import argparse
 import asyncio
 import ssl
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+
+import orjson
 
 from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile
@@ -17,7 +19,8 @@ from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.clock import Clock, SystemClock
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
-from volcano.kube.client import Client, Event, Options, PatchType
+from volcano.entry.slimming import slim_group
+from volcano.kube.client import Client, Decode, Event, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.index import Index
 from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
@@ -33,7 +36,8 @@ from volcano.net.tls import load_credential, server_context
 log = Log("webhooks")
 
 NAME = "vc-webhook-manager"
-LOOKED_AT: tuple[Kind, ...] = (QUEUE, NAMESPACE, POD_GROUP)
+# What rules look at, and how much of it is kept.
+LOOKED_AT: Mapping[Kind, Decode] = {QUEUE: orjson.loads, NAMESPACE: orjson.loads, POD_GROUP: slim_group}
 LOOK_EVERY = 60.0  # seconds between looks at certificates, registration and resource groups
 LOOK_SOON = 5.0  # the same while the registration is not as it should be
 WHOLE = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)
@@ -133,7 +137,9 @@ async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) ->
     """Answers the API server's questions, for ever: with certificates, registered, after everything is listed."""
     index, groups = Index(), _groups(arguments.admission_conf)
     webhook = Webhook(IndexLookup(index), _settings(arguments, groups), arguments.enabled)
-    mirrors = [Mirror(client, Watch(kind), _sink(index), clock) for kind in LOOKED_AT]
+    mirrors = [
+        Mirror(client, Watch(kind), _sink(index), clock, decode=decode) for kind, decode in LOOKED_AT.items()
+    ]
     listening: list[int] = []
     health = process.Health(
         ready={
