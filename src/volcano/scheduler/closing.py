@@ -70,10 +70,13 @@ def _changes(session: Session) -> Iterator[Decision]:
 
 def _concerned(session: Session) -> list[str]:
     """The jobs whose status could have to change: what changed since the last cycle, or in this one, or waits."""
-    concerned = dict.fromkeys(uid for uid in session.snapshot.changed if uid in session.snapshot.jobs)
+    jobs = session.snapshot.jobs
+    concerned = dict.fromkeys(uid for uid in session.snapshot.changed if uid in jobs)
     concerned.update(dict.fromkeys(session.ledger.phases))
-    concerned.update(dict.fromkeys(session.verdicts))
-    concerned.update(dict.fromkeys(session.snapshot.active))
+    for uid in (*session.verdicts, *session.snapshot.active):
+        # Of a gang that was let in and has no pods yet, the last cycle said all there is to say.
+        if uid not in jobs or jobs[uid].tasks or jobs[uid].phase != "Inqueue" or uid in session.faults:
+            concerned[uid] = None
     return list(concerned)
 
 
