@@ -9,8 +9,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from volcano.local.files import Document, FileError, read_files
 from volcano.local.follow import Follower, Row, followed, table_of
 from volcano.local.host import HostSettings, clear
 from volcano.local.tail import Tail
+from volcano.local.throwaway import throw_away_directory
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import NotPossible
 
@@ -217,13 +218,14 @@ def _find(directory: Path | None) -> state.Running:
 
 def run(arguments: argparse.Namespace) -> int:
     """Runs files on a throw-away cluster; 0 only if every job completed."""
-    settings = _settings(arguments, default_duration=RUN_DURATION, throw_away=True)
     try:
         timeout = parse_duration(arguments.timeout)
     except ValueError as error:
         raise CommandError(f"--timeout: {error}", code=2) from None
     documents = _read(arguments.files)
-    return asyncio.run(_run(settings, documents, timeout, arguments.output, arguments.verbose))
+    with nullcontext() if arguments.data_dir else throw_away_directory() as directory:
+        settings = _settings(arguments, default_duration=RUN_DURATION, once_in=directory)
+        return asyncio.run(_run(settings, documents, timeout, arguments.output, arguments.verbose))
 
 
 async def _run(
@@ -246,8 +248,6 @@ async def _run(
         raise CommandError(str(error)) from None
     finally:
         await cluster.stop()
-        if not settings.durable:
-            shutil.rmtree(settings.directory, ignore_errors=True)
     return _conclude(rows, output, console, timeout)
 
 
@@ -287,7 +287,8 @@ def demo(arguments: argparse.Namespace) -> int:
     from volcano.entry.demo import INTRODUCTION, manifests, settings
 
     print(INTRODUCTION)
-    return asyncio.run(_run(settings(), manifests(), DEMO_WITHIN, "table", 0))
+    with throw_away_directory() as directory:
+        return asyncio.run(_run(settings(directory), manifests(), DEMO_WITHIN, "table", 0))
 
 
 def nodes(arguments: argparse.Namespace) -> int:
@@ -316,22 +317,20 @@ def _read(files: list[str]) -> list[Document]:
 
 
 def _settings(
-    arguments: argparse.Namespace, *, default_duration: float, throw_away: bool = False
+    arguments: argparse.Namespace, *, default_duration: float, once_in: Path | None = None
 ) -> Settings:
+    """The cluster that was asked for; `once_in` is where one lives that is thrown away."""
     pools = _pools(arguments)
-    if throw_away and not arguments.data_dir:
-        directory = Path(tempfile.mkdtemp(prefix="volcano-run-"))
-    else:
-        directory = arguments.data_dir or (
-            state.memory_directory() if arguments.in_memory else state.default_directory()
-        )
+    usual = state.memory_directory() if arguments.in_memory else state.default_directory()
+    directory = once_in or arguments.data_dir or usual
     return Settings(
         directory=directory.absolute(),
-        durable=not arguments.in_memory and not (throw_away and not arguments.data_dir),
+        durable=not arguments.in_memory and once_in is None,
         host=arguments.host,
         port=arguments.port,
         kubeconfig=arguments.kubeconfig.absolute() if arguments.kubeconfig else None,
-        pools=pools or (parse_pools([4], []) if throw_away and arguments.no_local_node else []),
+        pools=pools
+        or (parse_pools([4], []) if arguments.command == "run" and arguments.no_local_node else []),
         sim_duration=_duration(arguments.sim_duration, default_duration),
         scheduler_conf=_text(arguments.scheduler_conf),
         audit_log=arguments.audit_log,

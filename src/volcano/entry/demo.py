@@ -1,7 +1,6 @@
 """What `volcano demo` shows: real gangs that compete for this host, beside a simulated one."""
 
 import os
-import tempfile
 from pathlib import Path
 
 from volcano.kube import names
@@ -33,10 +32,10 @@ This host, as two nodes, and four simulated nodes with 8 GPUs each.
 """
 
 
-def settings() -> Settings:
+def settings(directory: Path) -> Settings:
     """A throw-away cluster with real and simulated nodes."""
     return Settings(
-        Path(tempfile.mkdtemp(prefix="volcano-demo-")),
+        directory,
         durable=False,
         pools=parse_pools([4], [SIMULATED]),
         sim_duration=SIM_DURATION,

@@ -1,0 +1,79 @@
+"""Directories of clusters that are thrown away: each is locked while it is used, and what nobody locks is cleared."""
+
+import asyncio
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from volcano.local.host import clear
+from volcano.log import Log
+
+log = Log("local")
+
+PREFIX = "volcano-once-"
+
+
+@contextmanager
+def throw_away_directory() -> Iterator[Path]:
+    """A directory for as long as the block lasts. Those whose users were killed go first, with all that is there."""
+    for abandoned in _own_directories():
+        _clear_if_abandoned(abandoned)
+    directory, lock = _locked()
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
+
+
+def _own_directories() -> list[Path]:
+    return [path for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*") if _is_own(path)]
+
+
+def _is_own(path: Path) -> bool:
+    try:
+        return path.lstat().st_uid == os.geteuid() and path.is_dir() and not path.is_symlink()
+    except OSError:
+        return False
+
+
+def _locked() -> tuple[Path, int]:
+    """A new directory and the lock on it; one that somebody clears away before it is locked is made again."""
+    while True:
+        directory = Path(tempfile.mkdtemp(prefix=PREFIX))
+        lock = _try_to_lock(directory)
+        if lock is not None and directory.exists():
+            return directory, lock
+        if lock is not None:
+            os.close(lock)
+
+
+def _try_to_lock(directory: Path) -> int | None:
+    """Locks the directory itself: that leaves nothing in it, and ends with us however we end."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _clear_if_abandoned(directory: Path) -> None:
+    lock = _try_to_lock(directory)
+    if lock is None:
+        return
+    try:
+        asyncio.run(clear(directory))
+    except Exception as error:
+        log.warning("what an earlier run has left is not cleared", directory=directory, reason=str(error))
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        os.close(lock)
