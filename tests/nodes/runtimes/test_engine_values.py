@@ -15,7 +15,7 @@ from volcano.nodes.runtimes.engine_images import default_policy
 from volcano.nodes.runtimes.engine_names import Resident, hosts_text, resolv_text, write_in_place
 from volcano.nodes.runtimes.engine_output import Mark, Stream, left_off, nanoseconds, rotate
 from volcano.nodes.runtimes.engine_records import known, moment
-from volcano.nodes.runtimes.engine_usage import used
+from volcano.nodes.runtimes.engine_usage import killed_for_memory, oom_file, used
 
 STAMP = b"2026-11-15T13:45:52.818282023Z"
 
@@ -193,6 +193,8 @@ def test_usage_is_read_from_control_groups_of_both_versions(tmp_path: Path) -> N
         "cpuacct/old/cpuacct.usage": "2500000000\n",
         "memory/old/memory.usage_in_bytes": "7000\n",
         "memory/old/memory.stat": "total_inactive_file 500\n",
+        "memory/old/memory.oom_control": "under_oom 0\noom_kill 0\n",
+        "pod/memory.events": "oom 1\noom_kill 2\n",
     }
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -200,6 +202,8 @@ def test_usage_is_read_from_control_groups_of_both_versions(tmp_path: Path) -> N
     assert used(1, proc=proc, root=root) == (1.5, 4000)
     assert used(2, proc=proc, root=root) == (2.5, 6500)
     assert used(3, proc=proc, root=root) is None
+    killed = [killed_for_memory(oom_file(pid, proc=proc, root=root)) for pid in (1, 2, 3)]
+    assert killed == [True, False, False]
 
 
 def test_the_pause_program_sleeps_and_has_the_kernel_reap_for_it(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from volcano.clock import Clock
@@ -14,6 +15,7 @@ from volcano.nodes.runtimes.engine_calls import Engine
 from volcano.nodes.runtimes.engine_commands import Flavour
 from volcano.nodes.runtimes.engine_output import Follower, rotate
 from volcano.nodes.runtimes.engine_records import Known, known, lost
+from volcano.nodes.runtimes.engine_usage import killed_for_memory, oom_file
 
 ROTATION_SECONDS = 10.0
 DRAIN_SECONDS = 5.0
@@ -94,7 +96,7 @@ class Tracking:
     async def _live_on(self, container: Known) -> None:
         output = asyncio.create_task(self._output(container))
         try:
-            await self._ended(container)
+            out_of_memory = await self._ended(container)
             # The rest of its output; whoever has inherited its streams does not keep us.
             await asyncio.wait([output], timeout=DRAIN_SECONDS)
         finally:
@@ -105,7 +107,8 @@ class Tracking:
         key = (container.pod, container.name)
         self._live.pop(key, None)
         self._tasks.pop(key, None)
-        self._tell(state)
+        # podman does not always notice; a container that went on and ended well was not killed.
+        self._tell(replace(state, reason="OOMKilled") if out_of_memory and state.exit_code else state)
 
     async def _output(self, container: Known) -> None:
         """Follows what it says, where that has to be done."""
@@ -122,13 +125,20 @@ class Tracking:
         path = container.labels[commands.LOG]
         return Follower(self._engine, container.identifier, path, self._log_size, self._log_files)
 
-    async def _ended(self, container: Known) -> None:
-        """Returns when its first process is gone: the kernel tells where it can be seen from here."""
+    async def _ended(self, container: Known) -> bool:
+        """Returns when its first process is gone; True when some of it was seen to be killed for want of memory.
+
+        The kernel tells where the process can be seen from here. Its group is there for a moment longer.
+        """
+        out_of_memory = False
         if is_here(container):
+            counter = oom_file(container.pid)
             await _gone(container.pid)
+            out_of_memory = killed_for_memory(counter)
             await self._engine.call("wait", container.identifier)
         while await self._running(container):
             await self._wait_for(container.identifier)
+        return out_of_memory
 
     async def _wait_for(self, identifier: str) -> None:
         """For an engine that runs elsewhere, such as in a virtual machine."""

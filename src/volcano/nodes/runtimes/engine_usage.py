@@ -24,6 +24,20 @@ def used(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> tuple[float, int]
     return None if nanoseconds is None or total is None else (nanoseconds / 1e9, max(total - (idle or 0), 0))
 
 
+def oom_file(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> Path | None:
+    """The file that counts the processes of a group killed for want of memory; it goes with the group."""
+    groups = dict(_groups(proc / str(pid) / "cgroup"))
+    choices = [root / groups[""] / "memory.events"] if "" in groups else []
+    if "memory" in groups:
+        choices.insert(0, _under(root, "memory", groups["memory"]) / "memory.oom_control")
+    return next((path for path in choices if path.exists()), None)
+
+
+def killed_for_memory(path: Path | None) -> bool:
+    """Whether such a file counts any, as long as it is there."""
+    return path is not None and bool(_entry(path, "oom_kill"))
+
+
 def _version_2(group: Path) -> tuple[float, int] | None:
     microseconds, total = _entry(group / "cpu.stat", "usage_usec"), _number(group / "memory.current")
     if microseconds is None or total is None:
