@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volcano.nodes.agent.logs_files import Wanted
 from volcano.nodes.keeper.specs import SandboxSpec
 from volcano.nodes.runtimes import engine_pause
 from volcano.nodes.runtimes.engine_images import default_policy
@@ -97,6 +98,22 @@ def test_a_stream_that_is_not_in_the_end_of_a_long_log_was_there_before(tmp_path
     line = b"2026-11-15T13:45:54.000000001Z stdout F " + b"x" * 1000 + b"\n"
     log.write_bytes(line * 2000)
     assert left_off(str(log))["stderr"] == Mark(b"2026-11-15T13:45:54.000000001", 0)
+
+
+@pytest.mark.parametrize(
+    ("time", "shown"),
+    [
+        (b"2026-11-15T13:45:52.5Z", True),
+        (b"2026-11-15T13:45:52.5+00:00", True),
+        (b"2026-11-15T22:45:52.5+09:00", True),
+        (b"2026-11-15T14:45:52.4+01:00", False),
+        (b"2026-11-15T08:45:52.400000000-05:00", False),
+    ],
+)
+def test_since_when_is_asked_in_one_zone_and_answered_from_logs_in_any(time: bytes, shown: bool) -> None:
+    wanted = Wanted(since=b"2026-11-15T13:45:52.500000")
+    line = (time.replace(b".5", b".500000").replace(b".4+", b".400000+")) + b" stdout F text"
+    assert wanted.render(line) == (b"text\n" if shown else b"")
 
 
 def test_times_are_kept_to_the_nanosecond() -> None:

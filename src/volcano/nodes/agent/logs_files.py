@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 
@@ -37,7 +38,7 @@ class Wanted:
             if len(parts) < 3:
                 continue  # half a line of a disk that was full
             time, stream, tag = parts[:3]
-            if (self.stream and stream != self.stream) or time.rstrip(b"Z") < self.since:
+            if (self.stream and stream != self.stream) or (self.since and in_utc(time) < self.since):
                 continue
             if self.timestamps and stream not in self._open:
                 shown += (time, b" ")
@@ -49,6 +50,19 @@ class Wanted:
                 self._open.discard(stream)
                 shown.append(LINE_END)
         return b"".join(shown)
+
+
+def in_utc(time: bytes) -> bytes:
+    """A time without its zone, as it is in UTC; podman writes the host's own zone."""
+    if time.endswith(b"Z"):
+        return time[:-1]
+    if time.endswith(b"+00:00"):
+        return time[:-6]
+    try:
+        shifted = datetime.fromisoformat(time[:19].decode() + time[-6:].decode()).astimezone(UTC)
+    except ValueError:
+        return time
+    return shifted.strftime("%Y-%m-%dT%H:%M:%S").encode() + time[19:-6]
 
 
 def is_partial(tag: bytes) -> bool:
