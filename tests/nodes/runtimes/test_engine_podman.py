@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -51,7 +51,7 @@ def image_archive() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def image() -> str:
+def image() -> Iterator[str]:
     if shutil.which("podman") is None:
         pytest.skip("there is no podman")
     changes = ['--change=ENTRYPOINT ["echo", "entry"]', '--change=CMD ["default"]', "--change=ENV OWN=image"]
@@ -60,7 +60,8 @@ def image() -> str:
     )
     if made.returncode:
         pytest.skip(f"podman cannot make an image here: {made.stderr.decode()}")
-    return IMAGE
+    yield IMAGE
+    subprocess.run(["podman", "image", "rm", "--force", IMAGE], capture_output=True, check=False)
 
 
 @pytest.fixture
@@ -72,10 +73,8 @@ async def rig(image: str, tmp_path: Path) -> AsyncIterator[Rig]:
         pytest.skip(str(failure))
     yield made
     await made.runtime.close(keep=False)
-    left = subprocess.run(
-        ["podman", "ps", "-aq", "--filter=label=volcano.sh/cluster"], capture_output=True, check=True
-    )
-    assert made.runtime._belonging.cluster not in left.stdout.decode()
+    listing = ["podman", "ps", "-aq", *made.runtime._belonging.filters()]
+    assert subprocess.run(listing, capture_output=True, check=True).stdout == b""
 
 
 def network(rig: Rig) -> None:
