@@ -12,6 +12,7 @@ import os
 import random
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import aclosing
 from typing import Any
@@ -91,6 +92,7 @@ class Load:
         self._client = client
         self._shape = shape
         self._makers: dict[int, Callable[[int], Manifest]] = {}
+        self._made: defaultdict[tuple[int, int], asyncio.Future[str]] = defaultdict(asyncio.Future)
         self.begun: dict[int, float] = {}
 
     async def submit(self) -> None:
@@ -106,8 +108,7 @@ class Load:
     async def bare(self) -> None:
         """All that has to be written for a job's pods to be bound, and one status of the job and its PodGroup."""
         await _abreast(range(self._shape.jobs), self._open)
-        members = self._shape.members
-        await _abreast(range(self._shape.pods), lambda pod: self._place(*divmod(pod, members)))
+        await _abreast(range(2 * self._shape.pods), lambda step: self._step(*_in_turn(self._shape, step)))
 
     async def _open(self, number: int) -> None:
         self.begun[number] = time.perf_counter()
@@ -126,10 +127,17 @@ class Load:
         await self._patch(path_of(JOB, NAMESPACE, job.name, "status"), {"status": render(status)})
         self._makers[number] = pod_maker(job, job.tasks[0], status, blueprint.plugins)
 
-    async def _place(self, number: int, index: int) -> None:
-        pod = self._makers[number](index)
-        name = pod["metadata"]["name"]
-        await self._post(path_of(POD, NAMESPACE), orjson.dumps(pod))
+    async def _step(self, number: int, index: int, bound: bool) -> None:
+        """Makes a pod, or binds one that was made."""
+        if bound:
+            await self._bind(number, index)
+        else:
+            pod = self._makers[number](index)
+            await self._post(path_of(POD, NAMESPACE), orjson.dumps(pod))
+            self._made[number, index].set_result(pod["metadata"]["name"])
+
+    async def _bind(self, number: int, index: int) -> None:
+        name = await self._made[number, index]
         node = f"node-{(number * self._shape.members + index) % self._shape.nodes}"
         decided = binding(Bind("/", NAMESPACE, name, "", node))
         await self._post(path_of(POD, NAMESPACE, name, "binding"), orjson.dumps(decided.manifest))
@@ -139,6 +147,12 @@ class Load:
 
     async def _patch(self, path: str, patch: Any) -> None:
         await self._client.raw("PATCH", path, orjson.dumps(patch), MERGE)
+
+
+def _in_turn(shape: Shape, step: int) -> tuple[int, int, bool]:
+    """Gang by gang, as a scheduler of gangs has to: all pods of one are made, then they are bound."""
+    turn, index = divmod(step, 2 * shape.members)
+    return turn, index % shape.members, index >= shape.members
 
 
 async def _abreast(numbers: Iterable[int], work: Callable[[int], Awaitable[None]]) -> None:
