@@ -20,7 +20,7 @@ from volcano.nodes.runtimes.engine_process import marked
 
 pytestmark = pytest.mark.slow
 
-IMAGE = "localhost/volcano-test-image:1"
+IMAGE = f"localhost/volcano-test-image:{os.getpid()}"  # one for each process that tests side by side
 APPLETS = "cat echo env false grep hostname head id ls nc ps pwd readlink seq sh sleep stty tail true tty"
 ROOT = Path(__file__).parents[3]
 
