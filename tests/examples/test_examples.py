@@ -107,8 +107,9 @@ def test_mpi_allreduce(own_network: Setting) -> None:
 
 def test_mpi_gang(own_network: Setting) -> None:
     needs("mpiexec", "sshd")
-    lines = said(run(own_network, "mpi-gang.yaml"), r"mpi-gang-mpiworker-\d")
-    assert sorted(lines) == ["mpi-gang-mpiworker-0", "mpi-gang-mpiworker-1"]
+    output = run(own_network, "mpi-gang.yaml")
+    lines = said(output, r"mpi-gang-mpiworker-\d")
+    assert sorted(lines) == ["mpi-gang-mpiworker-0", "mpi-gang-mpiworker-1"], output
 
 
 def test_parameter_server(own_network: Setting) -> None:

@@ -211,6 +211,10 @@ def test_which_start_is_meant() -> None:
     assert chosen_attempt(running, "main", [0, 1, 2], previous=True) == 1
     assert chosen_attempt(pod(waiting={"reason": "CrashLoopBackOff"}), "main", [0, 1], previous=True) == 1
     assert chosen_attempt(running, "main", [], previous=False) == 0
+    quiet = pod(running={})  # started again, and has said nothing yet
+    quiet["status"]["containerStatuses"][0]["restartCount"] = 1
+    assert chosen_attempt(quiet, "main", [0], previous=False) == 1
+    assert chosen_attempt(quiet, "main", [0], previous=True) == 0
 
 
 @pytest.mark.parametrize(

@@ -79,17 +79,17 @@ def chosen_attempt(pod: Manifest, container: str, logged: list[int], *, previous
     name = pod["metadata"]["name"]
     status = _status(pod, container)
     state = (status or {}).get("state") or {}
+    begun = int((status or {}).get("restartCount") or 0) if {"running", "terminated"} & state.keys() else -1
+    newest = max((*logged, begun))  # one that has said nothing yet has no file
     if previous:
-        ended = logged if "waiting" in state else logged[:-1]
+        ended = [attempt for attempt in logged if "waiting" in state or attempt < newest]
         if not ended:
             raise BadRequest(f'previous terminated container "{container}" in pod "{name}" not found')
         return ended[-1]
-    if logged:
-        return logged[-1]
+    if logged or "running" in state:
+        return newest
     if status is None:
         raise BadRequest(f'container "{container}" in pod "{name}" is not available')
-    if "running" in state:
-        return int(status.get("restartCount") or 0)  # it has said nothing yet
     if "terminated" in state:
         raise BadRequest(f'container "{container}" in pod "{name}" is terminated')
     if "waiting" in state:
