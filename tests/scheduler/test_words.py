@@ -4,6 +4,8 @@ from volcano.model.decisions import Decision, Nominate, SetPodCondition, SetPodG
 from volcano.model.job import Condition
 from volcano.scheduler.words import ARRIVING, LONGEST, QUIET, Words, unschedulable
 
+NO_PODS = "Not enough valid tasks for gang-scheduling, valid: 0, min: 4"
+
 
 def group(**said: object) -> SetPodGroup:
     return SetPodGroup("ns/j", "ns", "j", **said)  # type: ignore[arg-type]
@@ -53,15 +55,25 @@ def test_what_was_held_back_is_not_lost_when_more_is_said() -> None:
 
 
 def test_a_gang_is_let_in_at_once_and_what_else_is_said_of_it_waits_for_its_pods() -> None:
-    words, incomplete = Words(), (Condition("Unschedulable", "True", "NotEnoughResources", "no pods yet"),)
+    words, incomplete = Words(), (Condition("Unschedulable", "True", "NotEnoughResources", NO_PODS),)
     assert words.put(group(phase="Inqueue", conditions=incomplete), 0.0) == group(phase="Inqueue")
-    words.put(Tell("ns/j", "ns", "j", "Warning", "Unschedulable", "no pods yet"), 0.0)
+    words.put(Tell("ns/j", "ns", "j", "Warning", "Unschedulable", NO_PODS), 0.0)
     assert said(words, ARRIVING - 0.01) == []
     assert len(said(words, ARRIVING)) == 2
 
 
+def test_why_a_gang_that_was_just_let_in_finds_no_room_is_said_soon() -> None:
+    words, full = (
+        Words(),
+        (Condition("Unschedulable", "True", "NotEnoughResources", "4/4 tasks: too few cpus"),),
+    )
+    words.put(group(phase="Inqueue"), 0.0)
+    words.put(group(conditions=full), 0.2)
+    assert said(words, 0.2 + QUIET) == [group(conditions=full)]
+
+
 def test_a_gang_that_runs_soon_after_it_was_let_in_never_was_unschedulable() -> None:
-    words, incomplete = Words(), (Condition("Unschedulable", "True", "NotEnoughResources", "no pods yet"),)
+    words, incomplete = Words(), (Condition("Unschedulable", "True", "NotEnoughResources", NO_PODS),)
     words.put(group(phase="Inqueue", conditions=incomplete), 0.0)
     words.put(group(phase="Running", conditions=()), 1.0)
     assert said(words, 1.0 + QUIET) == [group(phase="Running", conditions=())]

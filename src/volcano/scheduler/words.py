@@ -16,6 +16,7 @@ from volcano.model.decisions import (
 QUIET = 0.5  # seconds without news after which something is said
 LONGEST = 3.0  # seconds that it is held back at most
 ARRIVING = 5.0  # seconds for which a gang that was let in may well be without its pods
+MISSING = "Not enough valid"  # as gang words it
 # Jobs get their pods when their PodGroups reach these: not held back at all.
 URGENT_PHASES = frozenset({"Inqueue"})
 
@@ -68,7 +69,7 @@ class Words:
             # News of a changed phase is not put off by what follows it.
             return known.due if known is not None and _moves(known.decision) else now + self._quiet
         due = min(now + self._quiet, latest)
-        if isinstance(decision, SetPodGroup | Tell):
+        if isinstance(decision, SetPodGroup | Tell) and _misses_pods(decision):
             due = max(due, self._let_in.get((decision.namespace, decision.name), due))
         return due
 
@@ -91,6 +92,13 @@ class Words:
     def drop(self, subject: Subject) -> None:
         """Takes a word back: it is no longer true."""
         self._words.pop(subject, None)
+
+
+def _misses_pods(decision: SetPodGroup | Tell) -> bool:
+    """Whether it says that a gang has too few pods: those of one that was just let in are on their way."""
+    if isinstance(decision, Tell):
+        return MISSING in decision.message
+    return decision.conditions is None or any(MISSING in each.message for each in decision.conditions)
 
 
 def subject_of(decision: Decision) -> Subject:
