@@ -137,7 +137,7 @@ NEVER_RUN = Run()
 
 def starting(run: Run) -> Run:
     """A start is under way; what was known of the one before stays until it is there."""
-    return replace(run, starting=True, waiting=None)
+    return replace(run, starting=True)
 
 
 def started(run: Run, attempt: int, moment: float, *, hook: bool) -> Run:
