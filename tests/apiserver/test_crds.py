@@ -10,6 +10,7 @@ from volcano.apiserver import crds
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.seams import Attributes, Served
 from volcano.clock import Instant
+from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import Invalid
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of
@@ -182,6 +183,22 @@ async def test_the_server_serves_a_new_kind_at_once_and_judges_its_objects() -> 
         'Widget.example.com "wrong" is invalid: '
         "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
     )
+
+
+async def test_a_patch_that_leaves_nothing_of_an_object_is_answered_not_stumbled_over() -> None:
+    server = registry()
+    await _create(
+        server, NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    )
+    await _create(server, CRD, definition())
+    served = server.kinds.find("example.com", "v1", "widgets")
+    assert served is not None
+    created = await _create(server, served.kind, custom(spec={"size": 7}))
+    key = Key(created["metadata"].get("namespace", ""), created["metadata"]["name"])
+    options = Options(patch_type=PatchType.JSON, field_validation="Warn")
+    request = Attributes("patch", served.kind, key, options=options)
+    emptied = await server.patch(request, [{"op": "add", "path": "", "value": {}}])
+    assert emptied.manifest()["metadata"]["uid"] == created["metadata"]["uid"]
 
 
 @pytest.mark.parametrize(

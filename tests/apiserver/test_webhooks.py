@@ -10,7 +10,10 @@ import pytest
 
 from tests.apiserver.registries import config_map
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.seams import SYSTEM, Attributes, Lookup
+from volcano.apiserver.kindtable import KindTable
+from volcano.apiserver.lookup import StoreLookup
+from volcano.apiserver.seams import SYSTEM, Attributes, Lookup, concerning
+from volcano.apiserver.store import Store
 from volcano.apiserver.webhooks import chain
 from volcano.kube import kinds
 from volcano.kube.manifest import Key, Manifest
@@ -342,3 +345,22 @@ async def test_admission_steps_see_what_those_before_them_made() -> None:
 
     request = Attributes("create", kinds.POD, Key("a", "b"), SYSTEM)
     assert await chain(step("a"), step("b"))(request, {"said": ""}, None, Nothing()) == {"said": "ab"}
+
+
+async def test_a_step_is_asked_only_about_kinds_that_concern_it() -> None:
+    asked: list[str] = []
+
+    @concerning(kinds.POD)
+    async def of_pods(
+        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        asked.append(request.kind.kind)
+        return new
+
+    lookup = StoreLookup(Store(), KindTable(()))
+    admit = chain(of_pods)
+    for kind in (kinds.POD, kinds.SECRET, kinds.POD):
+        assert await admit(Attributes("create", kind, Key("a", "b"), SYSTEM), {"x": 1}, None, lookup) == {
+            "x": 1
+        }
+    assert asked == ["Pod", "Pod"]

@@ -208,7 +208,7 @@ class Alarm:
     """A brain that acts at a moment, without any event."""
 
     name = "alarm"
-    watches = ()
+    watches: tuple[Watch, ...] = ()
 
     def __init__(self, due: float) -> None:
         self.due: float | None = due
@@ -235,6 +235,25 @@ async def test_a_moment_that_is_due_wakes_the_brain(world: World) -> None:
         assert brain.rang_at == []
         await world.settle(1)
         assert brain.rang_at == [10.0]
+
+
+async def test_a_moment_that_comes_to_be_earlier_is_not_slept_through(world: World) -> None:
+    class Hurried(Alarm):
+        watches = (Watch(CONFIG_MAP),)
+
+        def handle(self, event: Event) -> None:
+            self.due = {"sooner": 5.0, "later": 20.0}[event.object["metadata"]["name"]]
+
+    brain = Hurried(due=10.0)
+    async with world.running(brain):
+        await world.put("sooner")
+        await world.settle(5)
+        assert brain.rang_at == [5.0]
+        await world.put("later")
+        await world.settle(14)
+        assert brain.rang_at == [5.0]  # the alarm of old, if it rang, was for nothing
+        await world.settle(1)
+        assert brain.rang_at == [5.0, 20.0]
 
 
 async def test_ending_a_runner_ends_its_writes(world: World) -> None:

@@ -22,8 +22,11 @@ class Alike(Generic[Found]):
 
     @staticmethod
     def key(part: Any) -> bytes:
-        """What a part is remembered by."""
-        return orjson.dumps(part)
+        """What a part is remembered by; nothing for one that cannot be written as JSON and so is never remembered."""
+        try:
+            return orjson.dumps(part)
+        except TypeError:
+            return b""
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._known
@@ -32,7 +35,7 @@ class Alike(Generic[Found]):
         return self._known.get(key)
 
     def put(self, key: bytes, found: Found) -> None:
-        if len(key) > LARGEST:
+        if not key or len(key) > LARGEST:
             return
         self._known[key] = found
         if len(self._known) > self._remembered:

@@ -8,7 +8,7 @@ import orjson
 
 from volcano.apiserver.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema import CompiledSchema
-from volcano.apiserver.seams import Attributes, Column, Lookup, Served
+from volcano.apiserver.seams import Attributes, Column, Lookup, Served, concerning
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes
 from volcano.clock import Instant
 from volcano.kube import kinds
@@ -213,6 +213,7 @@ def _condition(kind: str, status: str, reason: str, message: str, moment: str) -
     }
 
 
+@concerning(kinds.CRD)
 async def admit_crd(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -187,9 +188,10 @@ def _served_subresources(kind: Kind) -> list[str]:
     return [name for name in sorted(kind.subresources) if name in SUBRESOURCES]
 
 
-def verbs_of(kind: Kind) -> list[str]:
+@lru_cache(maxsize=1024)
+def verbs_of(kind: Kind) -> tuple[str, ...]:
     """What may be done with objects of a kind over HTTP."""
-    return [verb for verb in kind.verbs if verb != NOT_SERVED.get(kind)]
+    return tuple(verb for verb in kind.verbs if verb != NOT_SERVED.get(kind))
 
 
 def _resource(kind: Kind) -> Manifest:
@@ -198,7 +200,7 @@ def _resource(kind: Kind) -> Manifest:
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": verbs_of(kind),
+        "verbs": list(verbs_of(kind)),
     }
     return described | _names(kind)
 
@@ -256,7 +258,7 @@ def _aggregated_resource(kind: Kind) -> Manifest:
         "responseKind": {"group": kind.group, "version": kind.version, "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": verbs_of(kind),
+        "verbs": list(verbs_of(kind)),
         **_names(kind),
     }
     names = _served_subresources(kind)

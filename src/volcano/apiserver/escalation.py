@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from volcano.apiserver.rbac import GROUP, MASTERS, Action, Authorizer, Rule, missing, rule_of
 from volcano.apiserver.seams import Attributes, Lookup
 from volcano.kube.errors import Forbidden, NotFound
-from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Kind
 from volcano.kube.manifest import Key, Manifest
 
 ROLES, BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
@@ -16,6 +16,9 @@ class Escalation:
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind in ROLES or kind in BINDINGS
 
     async def __call__(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup

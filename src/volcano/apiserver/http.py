@@ -256,7 +256,7 @@ def _check_route(route: Route, kind: Kind) -> None:
             raise unknown_path()
         allowed = shape.verbs
     else:
-        allowed = tuple(verbs_of(kind))
+        allowed = verbs_of(kind)
     if route.verb not in allowed or (kind.namespaced and not route.namespace and route.verb == "create"):
         raise MethodNotAllowed(NOT_ALLOWED)
     if (route.verb in ("update", "patch") and not route.name) or (

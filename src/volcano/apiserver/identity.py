@@ -84,7 +84,7 @@ def is_public(path: str) -> bool:
 
 def impersonated(request: Request, user: User, authorizer: Authorizer) -> User:
     """The user that `Impersonate-*` headers ask to act as, if the real one may; else the real one."""
-    if not any(name.startswith("impersonate-") for name in request.headers):
+    if "\nimpersonate-" not in "\n" + "\n".join(request.headers):  # asked of every request: no loop
         return user
     wanted = _asked_for(request.headers)
     if wanted is None:

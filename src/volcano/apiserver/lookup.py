@@ -2,28 +2,41 @@
 
 import orjson
 
+from volcano.apiserver.alike import Alike
 from volcano.apiserver.kindtable import KindTable, from_storage
 from volcano.apiserver.store import Store
-from volcano.kube.kinds import Kind
+from volcano.kube.kinds import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest
+
+# Every new pod is held against these: they are decoded once for each version of theirs, not for each pod.
+_DECODED_ONCE = frozenset({LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT})
 
 
 class StoreLookup:
-    """Decodes on every call: what it returns is the caller's own."""
+    """Decodes what it is asked for. Nobody may change what it returns: some of it is shared."""
 
     def __init__(self, store: Store, kinds: KindTable) -> None:
         self._store = store
         self._kinds = kinds
+        self._decoded_once: Alike[Manifest] = Alike()
 
     def find(self, kind: Kind, key: Key) -> Manifest | None:
         served = self._kinds.served(kind)
         record = self._store.get(served.storage.resource, key)
-        return self._decoded(kind, record.data) if record is not None else None
+        return self._decode(kind, record.data) if record is not None else None
 
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]:
         served = self._kinds.served(kind)
         collection = self._store.collection(served.storage.resource)
-        return [self._decoded(kind, collection.records[key].data) for key in collection.range(namespace)]
+        return [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+
+    def _decode(self, kind: Kind, data: bytes) -> Manifest:
+        if kind not in _DECODED_ONCE:
+            return self._decoded(kind, data)
+        known = self._decoded_once.get(data)
+        if known is None:
+            self._decoded_once.put(data, known := self._decoded(kind, data))
+        return known
 
     def _decoded(self, kind: Kind, data: bytes) -> Manifest:
         manifest: Manifest = orjson.loads(data)

@@ -6,7 +6,7 @@ from functools import lru_cache
 from volcano.apiserver.lifecycle import qos_class
 from volcano.apiserver.limitranges import apply_defaults, limit_complaints
 from volcano.apiserver.refusals import forbidden
-from volcano.apiserver.seams import Attributes, Lookup
+from volcano.apiserver.seams import Attributes, Lookup, concerning
 from volcano.kube import kinds
 from volcano.kube.errors import Forbidden
 from volcano.kube.manifest import Key, Manifest
@@ -20,6 +20,7 @@ _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _TO_RUN = {"NoExecute", ""}
 
 
+@concerning(kinds.POD, kinds.PRIORITY_CLASS)
 async def admit_pod(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
@@ -52,7 +53,7 @@ def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
             f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
         )
     if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
-        spec["imagePullSecrets"] = account["imagePullSecrets"]
+        spec["imagePullSecrets"] = [dict(secret) for secret in account["imagePullSecrets"]]
     wanted = spec.get("automountServiceAccountToken")
     if wanted is None:
         wanted = account.get("automountServiceAccountToken")
@@ -158,6 +159,7 @@ def _tolerate(spec: Manifest) -> None:
         spec["tolerations"] = [*present, *added]
 
 
+@concerning(kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
 async def admit_limits(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

@@ -220,6 +220,7 @@ class Registry:
                 new = self._ownership.applied(served, request, old, patch, self.clock.now())
             else:
                 new = patching.apply(served, old, patch, patch_type)
+            objectmeta.metadata_of(new)  # a patch may have left nothing of it
             warnings[:] = check_fields(served.strategy, request, new)
             return new
 
@@ -353,10 +354,11 @@ class Registry:
     ) -> Manifest:
         """The object as admission wants it, with the defaults of what admission added."""
         assert self._admit is not None
-        before = orjson.dumps(new)
+        # New objects nearly always get something added: looking whether they did would cost more than it spares.
+        before = None if old is None else orjson.dumps(new)
         admitted = await self._admit(request, new, old, self.lookup)
         assert admitted is not None, "admission must return the object to store"
-        if orjson.dumps(admitted) != before:
+        if before is None or orjson.dumps(admitted) != before:
             strategy.default(admitted, old)
             if old is not None:
                 strategy.before_update(admitted, old, request.subresource, self.clock.now())

@@ -1,6 +1,7 @@
 """Paths to meanings: which verb on which resource a request is about."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from volcano.apiserver.rbac import Action
 from volcano.kube.errors import NotFound
@@ -34,6 +35,7 @@ class Route:
         return Action(self.verb, self.group, self.resource, self.subresource, name, self.namespace)
 
 
+@lru_cache(maxsize=256)  # clients that create, list or watch ask under the same few paths again and again
 def route(method: str, path: str, *, watch: bool = False, selected: str = "") -> Route:
     """What a request is about. `selected` is the name its field selector pins down, if it does."""
     parts = [part for part in path.split("/") if part]

@@ -45,7 +45,7 @@ class Attributes:
 
 
 class Lookup(Protocol):
-    """Read access to stored objects, for admission. Returned manifests are the caller's own copies."""
+    """Read access to stored objects, for admission. What it returns may be shared: nobody may change it."""
 
     def find(self, kind: Kind, key: Key) -> Manifest | None: ...
 
@@ -56,6 +56,27 @@ class Lookup(Protocol):
 # to store, changed or not, and None on delete. Raises an ApiError to refuse. Called again from the start when an
 # optimistic update has to be retried, so it must not keep state unless it can count twice.
 Admit = Callable[[Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]]
+
+
+class Concerning:
+    """An admission step that leaves objects of other kinds as they are, and so need not be asked about them."""
+
+    def __init__(self, step: Admit, kinds: frozenset[Kind]) -> None:
+        self._step = step
+        self._kinds = kinds
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind in self._kinds
+
+    def __call__(
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Awaitable[Manifest | None]:
+        return self._step(attributes, new, old, lookup)
+
+
+def concerning(*kinds: Kind) -> Callable[[Admit], Concerning]:
+    """Marks the admission step of some kinds."""
+    return lambda step: Concerning(step, frozenset(kinds))
 
 
 class Strategy(Protocol):

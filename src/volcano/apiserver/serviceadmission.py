@@ -7,6 +7,7 @@ from volcano.apiserver.refusals import invalid
 from volcano.apiserver.seams import Attributes, Lookup
 from volcano.apiserver.validation import field
 from volcano.kube import kinds
+from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
 _EXTERNAL = ("NodePort", "LoadBalancer")
@@ -21,6 +22,9 @@ class ServiceAdmission:
     def __init__(self, addresses: str = "10.96.0.0/16", ports: tuple[int, int] = (30_000, 32_767)) -> None:
         self._network = ipaddress.ip_network(addresses)
         self._ports = ports
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind == kinds.SERVICE
 
     async def __call__(
         self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup

@@ -52,6 +52,8 @@ class Journal(Protocol):
         ...
 
 
+# Is shown every object that is written, with its JSON; whoever keeps it must not change it.
+Share = Callable[[bytes, Manifest], None]
 # Hears of every change of memory, and of the inverse when it is taken back.
 Observer = Callable[[str, Change], None]
 
@@ -155,6 +157,7 @@ class Store:
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
+        self.share: Share | None = None
         self.places: dict[str, Place] = {}  # by uid
         self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
@@ -184,7 +187,8 @@ class Store:
         return self.collection(name).at(key, self.settled)
 
     def put(self, name: str, manifest: Manifest, previous: Record | None) -> Record:
-        """Stores an object in the place of `previous` (None to create). Sets its resourceVersion.
+        """Stores an object in the place of `previous` (None to create). Sets its resourceVersion; from then on nobody
+        may change it.
 
         Raises Stale when `previous` is no longer what is there.
         """
@@ -195,6 +199,8 @@ class Store:
         version = self._last + 1
         data = encode(manifest, version)
         record = collection.describe(manifest, version, data)
+        if self.share is not None:
+            self.share(data, manifest)
         self._write(collection, Change(version, key, previous, record, data))
         return record
 

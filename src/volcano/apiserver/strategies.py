@@ -22,8 +22,8 @@ class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
     __slots__ = (
-        "_check", "_check_create", "_check_spec", "_check_update", "_default", "_fine", "_name_check", "_type",
-        "_valid_specs", "kind",
+        "_check", "_check_create", "_check_spec", "_check_update", "_default", "_fine", "_fine_specs", "_name_check",
+        "_type", "_valid_specs", "kind",
     )  # fmt: skip
 
     def __init__(self, kind: Kind) -> None:
@@ -33,18 +33,31 @@ class BuiltInStrategy:
         self._default = defaults.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
         self._check_spec = rules.OF_SPEC.get(kind)
-        self._valid_specs: Alike[None] = Alike()
+        self._fine_specs: Alike[None] = Alike()  # as they were sent
+        self._valid_specs: Alike[None] = Alike()  # as they are stored: complete and valid
         self._check_create = rules.ON_CREATE.get(kind)
         self._check_update = rules.ON_UPDATE.get(kind)
         self._name_check = name_check_for(kind)
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
-        return [] if self._fine(manifest) else facts.inspect(self._type, manifest).unknown
+        return [] if self._is_fine(manifest) else facts.inspect(self._type, manifest).unknown
+
+    def _is_fine(self, manifest: Manifest) -> bool:
+        """Whether nothing is odd about an object; of its spec, as of many before it, that may be known."""
+        if self._check_spec is None or "spec" not in manifest:
+            return self._fine(manifest)
+        key = self._fine_specs.key(manifest["spec"])
+        if key in self._fine_specs:
+            return self._fine({name: value for name, value in manifest.items() if name != "spec"})
+        fine = self._fine(manifest)
+        if fine:
+            self._fine_specs.put(key, None)
+        return fine
 
     def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
         """Drops unknown fields; raises BadRequest when a field has the wrong type, as decoding would."""
         news = manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
-        if self._fine(news):
+        if self._is_fine(news):
             return
         found = facts.inspect(self._type, manifest)
         if found.wrong:
@@ -59,8 +72,11 @@ class BuiltInStrategy:
     def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
         if self._default is None:
             return
-        if old is None or self.kind not in _DEFAULTED_IN_SPEC or manifest.get("spec") != old["spec"]:
-            self._default(manifest)
+        if self.kind in _DEFAULTED_IN_SPEC:
+            spec = manifest.get("spec")
+            if (old is not None and spec == old["spec"]) or self._valid_specs.key(spec) in self._valid_specs:
+                return  # complete: as it was stored before, or as one just like it was
+        self._default(manifest)
 
     def before_create(self, manifest: Manifest, now: Instant) -> None:
         lifecycle.born(self.kind, manifest, now)

@@ -8,7 +8,7 @@ from volcano.apiserver.seams import Attributes, Lookup
 from volcano.apiserver.tokens import BOUND_KINDS, BadToken, Identified, Tokens
 from volcano.clock import timestamp
 from volcano.kube.errors import BadRequest, Cause, Conflict, Invalid, NotFound
-from volcano.kube.kinds import NODE, SECRET, SERVICE_ACCOUNT
+from volcano.kube.kinds import NODE, SECRET, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, annotations_of, uid_of
 
 LEAST_SECONDS, MOST_SECONDS, USUAL_SECONDS = 600, 1 << 32, 3600
@@ -109,6 +109,9 @@ class TokenSecrets:
     def __init__(self, tokens: Tokens, authority: bytes = b"") -> None:
         self._tokens = tokens
         self._authority = authority
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind == SECRET
 
     async def __call__(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup

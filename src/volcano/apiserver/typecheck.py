@@ -3,6 +3,8 @@
 from volcano.apiserver.kindtable import KindTable
 from volcano.apiserver.refusals import invalid
 from volcano.apiserver.seams import Attributes, Lookup
+from volcano.kube import facts
+from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
 WRONG_TYPE = "FieldValueTypeInvalid"
@@ -19,6 +21,9 @@ class SoundCustomResources:
     def __init__(self, kinds: KindTable, *, types_only: bool) -> None:
         self._kinds = kinds
         self._types_only = types_only
+
+    def concerns(self, kind: Kind) -> bool:
+        return facts.type_of(kind) is None
 
     async def __call__(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup

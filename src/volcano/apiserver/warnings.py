@@ -1,7 +1,5 @@
 """Warnings that reach the client beside an answer, from wherever in the handling of a request they arise."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 
 MOST = 4096
@@ -9,15 +7,18 @@ MOST = 4096
 _collected: ContextVar[list[str] | None] = ContextVar("warnings", default=None)
 
 
-@contextmanager
-def collecting() -> Iterator[list[str]]:
+class collecting:  # noqa: N801 - used like a function
     """Collects what `warn` is told inside the block, by whatever task handles this request."""
-    found: list[str] = []
-    token = _collected.set(found)
-    try:
-        yield found
-    finally:
-        _collected.reset(token)
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> list[str]:
+        found: list[str] = []
+        self._token = _collected.set(found)
+        return found
+
+    def __exit__(self, *_: object) -> None:
+        _collected.reset(self._token)
 
 
 def warn(text: str) -> None:

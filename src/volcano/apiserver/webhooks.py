@@ -30,16 +30,28 @@ log = Log("webhooks")
 
 
 def chain(*admits: Admit) -> Admit:
-    """Admission step after step, each given what the one before it made of the object."""
+    """Admission step after step, each given what the one before it made of the object.
+
+    A step that has a method `concerns` is asked once for each kind; the steps of a kind are those that it concerns.
+    """
+    steps_of: dict[Kind, tuple[Admit, ...]] = {}
 
     async def admit(
         request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        for step in admits:
+        steps = steps_of.get(request.kind)
+        if steps is None:
+            steps = steps_of[request.kind] = tuple(step for step in admits if _concerned(step, request.kind))
+        for step in steps:
             new = await step(request, new, old, lookup)
         return new
 
     return admit
+
+
+def _concerned(step: Admit, kind: Kind) -> bool:
+    concerns: Callable[[Kind], bool] | None = getattr(step, "concerns", None)
+    return concerns is None or concerns(kind)
 
 
 class Webhooks:

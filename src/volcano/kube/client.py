@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+import msgspec
 import orjson
 
 from volcano.kube.kinds import Kind
@@ -32,8 +33,7 @@ class EventType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):  # made for every change by every watch, which a dataclass is slow at
     """One change of one object. `object` is what the decoder made of it; a manifest by default."""
 
     type: EventType

@@ -92,7 +92,15 @@ class SharedDecoder:
         if manifest is None:
             manifest = orjson.loads(data)
             manifest.get("metadata", {}).pop("managedFields", None)
-            self._manifests[data] = manifest
-            if len(self._manifests) > self._remembered:
-                self._manifests.popitem(last=False)
+            self._keep(data, manifest)
         return manifest
+
+    def remember(self, data: bytes, manifest: Manifest) -> None:
+        """Takes over what was just encoded as `data`, so that nobody has to decode it; it is changed no more."""
+        metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
+        self._keep(data, {**manifest, "metadata": metadata})
+
+    def _keep(self, data: bytes, manifest: Manifest) -> None:
+        self._manifests[data] = manifest
+        if len(self._manifests) > self._remembered:
+            self._manifests.popitem(last=False)

@@ -1,7 +1,7 @@
 """What a reconciler has seen: the newest version of each object, found by key, owner or label."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
@@ -11,7 +11,6 @@ from volcano.kube.manifest import Key, Manifest, controller_of, key_of, uid_of, 
 Facet = Callable[[Manifest], Iterable[Hashable]]
 # Late events are late by seconds: older departures need not be remembered.
 GONE_REMEMBERED = 10_000
-_NO_FACETS: Mapping[str, tuple[Facet, dict[Hashable, dict[Key, None]]]] = {}
 
 
 class Index:
@@ -39,9 +38,16 @@ class Index:
         """Takes one event in; False when it says nothing new."""
         if event.type is EventType.BOOKMARK:
             return False
+        key = key_of(event.object)
+        return self.take(event, key, self._objects[event.kind].get(key))
+
+    def take(self, event: Event, key: Key, known: Manifest | None) -> bool:
+        """`apply` for who has found out already what is known under the key of the event's object."""
         manifest: Manifest = event.object
-        kind, key = event.kind, key_of(manifest)
-        known = self._objects[kind].get(key)
+        kind = event.kind
+        if known is None and not self._gone and event.type is not EventType.DELETED:
+            self._put(kind, key, None, manifest)  # most events by far tell of something new
+            return True
         if known is manifest and event.type is not EventType.DELETED:
             return False  # the watch tells of what the answer to our own write has told already
         uid, version = uid_of(manifest), version_of(manifest)
@@ -95,7 +101,9 @@ class Index:
             self._objects[kind][key] = manifest
         elif known is not None:
             del self._objects[kind][key]
-        for values, buckets in self._facets.get(kind, _NO_FACETS).values():
+        if kind not in self._facets:
+            return
+        for values, buckets in self._facets[kind].values():
             before = tuple(values(known)) if known is not None else ()
             after = tuple(values(manifest)) if manifest is not None else ()
             if before == after:

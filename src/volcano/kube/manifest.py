@@ -51,7 +51,10 @@ def owners_of(manifest: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
 
 def controller_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The owner reference that manages this object, if one does."""
-    return next((owner for owner in owners_of(manifest) if owner.get("controller")), None)
+    for owner in owners_of(manifest):
+        if owner.get("controller"):
+            return owner
+    return None
 
 
 def is_deleting(manifest: Mapping[str, Any]) -> bool:

@@ -169,12 +169,15 @@ class Reconciler(ABC):
     def handle(self, event: Event) -> None:
         if event.type is EventType.BOOKMARK or not self.wants(event):
             return
-        known = self.index.get(event.kind, key_of(event.object))
-        if not self.index.apply(event):
+        place = key_of(event.object)
+        known = self.index.get(event.kind, place)
+        if not self.index.take(event, place, known):
             return
-        # Whom the object concerned before hears of it too: it may have moved away.
-        before = self.keys(Event(event.type, event.kind, known)) if known is not None else ()
-        for key in {*before, *self.keys(event)}:
+        if known is None:
+            concerned = self.keys(event)
+        else:  # whom the object concerned before hears of it too: it may have moved away
+            concerned = {*self.keys(Event(event.type, event.kind, known)), *self.keys(event)}
+        for key in concerned:
             self._queue.add(key)
 
     def enqueue(self, key: Hashable) -> None:

@@ -45,6 +45,9 @@ class Runner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
         self._failed = False
+        self._alarm: tuple[float, asyncio.Task[None]] | None = (
+            None  # when it goes off, and what waits for that
+        )
         self._hub = hub or Hub(client, clock)
 
     async def run(self) -> None:
@@ -64,6 +67,7 @@ class Runner:
                 try:
                     await self._drive()
                 finally:
+                    self._disarm()
                     await self._abandon()
 
     async def _abandon(self) -> None:
@@ -105,16 +109,22 @@ class Runner:
             return []
 
     async def _wait(self, due: float | None) -> None:
-        if due is None:
-            await self._wake.wait()
-            return
-        waiter = asyncio.create_task(self._wake.wait())
-        sleeper = asyncio.create_task(self._clock.sleep(due - self._clock.now().monotonic))
-        try:
-            await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiter.cancel()
-            sleeper.cancel()
+        """Until something happens or the moment has come. An alarm that goes off too early does no harm: most waits
+        end by an event long before, and setting it anew each time would cost more than looking once in vain."""
+        if due is not None and (self._alarm is None or due < self._alarm[0]):
+            self._disarm()
+            self._alarm = (due, asyncio.create_task(self._ring_at(due)))
+        await self._wake.wait()
+
+    async def _ring_at(self, due: float) -> None:
+        await self._clock.sleep(due - self._clock.now().monotonic)
+        self._alarm = None
+        self._wake.set()
+
+    def _disarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm[1].cancel()
+            self._alarm = None
 
     async def _do(self, work: Work) -> None:
         results: list[Manifest] = []

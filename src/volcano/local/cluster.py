@@ -122,6 +122,7 @@ class LocalCluster:
         table.follow(self.registry.store, served_by_crd)
         self.client = DirectClient(self.registry)
         self._hub = Hub(self.client, self.clock)
+        self.registry.store.share = self._hub.decode.remember
         self._inner = DirectClient(self.registry, decode=self._hub.decode, abreast=WRITES_ABREAST)
         self.host = self._this_host()
         credentials = self._credentials()
