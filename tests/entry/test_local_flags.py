@@ -1,0 +1,101 @@
+"""The options of `volcano` about the nodes of this host, and what it says when they make no sense."""
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.entry.test_volcano import Shown, say, write_job
+from volcano.entry import commands
+from volcano.entry.local import _parser
+from volcano.local.cluster import Settings
+from volcano.local.host import HostSettings
+
+__all__ = ["say"]
+
+
+def settings_of(*arguments: str) -> Settings:
+    parsed: argparse.Namespace = _parser().parse_args(arguments)
+    return commands._settings(parsed, default_duration=1.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        pytest.param((), HostSettings(1, "auto", 0), id="one node unless told otherwise"),
+        pytest.param(("--local-nodes", "3"), HostSettings(3, "auto", 0), id="several"),
+        pytest.param(("--no-local-node",), HostSettings(0, "auto", 0), id="none"),
+        pytest.param(
+            ("--runtime", "plain", "--fake-gpus", "8"), HostSettings(1, "plain", 8), id="how, and with GPUs"
+        ),
+    ],
+)
+def test_the_nodes_of_this_host_are_as_asked_for(arguments: tuple[str, ...], expected: HostSettings) -> None:
+    assert settings_of("up", *arguments).local == expected
+
+
+def test_a_run_without_real_nodes_has_simulated_ones() -> None:
+    assert sum(pool.count for pool in settings_of("run", "--no-local-node", "x.yaml").pools) == 4
+    assert settings_of("run", "x.yaml").pools == []
+    assert settings_of("up", "--no-local-node").pools == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        pytest.param(
+            ("up", "--local-nodes", "0"), "--local-nodes: at least 1; --no-local-node", id="no nodes"
+        ),
+        pytest.param(("up", "--local-nodes", "-2"), "--local-nodes: at least 1", id="less than none"),
+        pytest.param(("up", "--local-nodes", "two"), "invalid int value: 'two'", id="no number"),
+        pytest.param(
+            ("up", "--local-nodes", "2", "--no-local-node"), "not allowed with argument", id="some and none"
+        ),
+        pytest.param(("up", "--runtime", "magic"), "invalid choice: 'magic'", id="no such runtime"),
+        pytest.param(
+            ("up", "--fake-gpus", "-1"), "--fake-gpus: a number of GPUs cannot be", id="negative GPUs"
+        ),
+        pytest.param(("down", "--keep-pods", "yes"), "unrecognized arguments: yes", id="a flag with a value"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    arguments: tuple[str, ...], text: str, say: Callable[..., Shown]
+) -> None:
+    shown = say(*arguments)
+    assert shown.code == 2
+    assert text in shown.err
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="to root, namespaces may be possible")
+def test_a_runtime_that_is_not_possible_is_refused_with_the_reason(
+    tmp_path: Path, say: Callable[..., Shown]
+) -> None:
+    shown = say("run", "--runtime", "netns", write_job(tmp_path))
+    assert shown.code == 1
+    assert "netns" in shown.err
+    assert "root" in shown.err
+
+
+def test_an_engine_that_is_not_there_is_refused_with_the_reason(
+    tmp_path: Path, say: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    shown = say("run", "--runtime", "podman", write_job(tmp_path))
+    assert shown.code == 1
+    assert "there is no program podman on PATH" in shown.err
+
+
+def test_a_wrong_file_leaves_no_directory_behind(
+    tmp_path: Path, say: Callable[..., Shown], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert say("run", "missing.yaml").code == 1
+    assert say("run", "--fake-gpus", "-1", write_job(tmp_path)).code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["train.yaml"]
+
+
+def test_nothing_to_take_down_is_said_also_where_pods_were_to_be_kept(say: Callable[..., Shown]) -> None:
+    shown = say("down", "--keep-pods")
+    assert (shown.code, "no cluster runs" in shown.err) == (4, True)
