@@ -114,7 +114,7 @@ class EngineRuntime:
         self._throw_away = lifeline
         cluster = commands.cluster_of(str(self._directory))
         self._belonging = commands.Belonging(cluster, os.getpid() if lifeline else 0)
-        self._engine = calls.Engine(name, name)
+        self._engine = calls.Engine(name, name, self._directory)
         self._sandboxes = Sandboxes(self._engine, self._flavour, self._belonging)
         self._images = Images(self._engine, self._clock)
         self._tell: Callable[[ContainerState], None] = lambda state: None

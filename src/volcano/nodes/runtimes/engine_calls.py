@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from volcano.nodes.keeper.specs import Failure
@@ -40,9 +41,11 @@ class Answer:
 class Engine:
     """The program of a container engine."""
 
-    def __init__(self, name: str, program: str) -> None:
+    def __init__(self, name: str, program: str, directory: Path) -> None:
+        """`directory` is where it runs: some engines leave files where they stand."""
         self.name = name
         self.program = program
+        self._directory = directory
         self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
     async def call(
@@ -93,6 +96,7 @@ class Engine:
                 stdout=pipe,
                 stderr=pipe,
                 env={**os.environ, **(environment or {})},
+                cwd=self._directory if self._directory.is_dir() else None,
                 start_new_session=True,
             )
         except OSError as error:

@@ -4,11 +4,12 @@
 whose other end only that process has, so the kernel closes it in any case.
 """
 
+import asyncio
 import shutil
 import sys
-import time
 from pathlib import Path
 
+from volcano.clock import Clock, SystemClock
 from volcano.nodes.runtimes import engine_commands as commands
 from volcano.nodes.runtimes.engine_sweeping import remove_everything
 
@@ -19,16 +20,19 @@ _MOST_LOOKS = 60
 
 
 def main(engine: str, program: str, cluster: str, holder: str, memory: str) -> None:
-    if sys.stdin.buffer.read() == DONE:
-        return
+    if sys.stdin.buffer.read() != DONE:
+        asyncio.run(_end(engine, program, cluster, holder, SystemClock()))
+        shutil.rmtree(Path(memory), ignore_errors=True)
+
+
+async def _end(engine: str, program: str, cluster: str, holder: str, clock: Clock) -> None:
     quiet = 0
     for _ in range(_MOST_LOOKS):
         only = f"{commands.HOLDER}={holder}"
         quiet = 0 if remove_everything(program, commands.FLAVOURS[engine], cluster, only) else quiet + 1
         if quiet == _QUIET:
-            break
-        time.sleep(_PAUSE)
-    shutil.rmtree(Path(memory), ignore_errors=True)
+            return
+        await clock.sleep(_PAUSE)
 
 
 if __name__ == "__main__":
