@@ -237,6 +237,28 @@ async def test_a_moment_that_is_due_wakes_the_brain(world: World) -> None:
         assert brain.rang_at == [10.0]
 
 
+async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: World) -> None:
+    class Counting(Doubler):
+        steps = 0
+
+        def wants(self, event: Event) -> bool:
+            return not event.object["metadata"]["name"].startswith("foreign")
+
+        def step(self, now: Instant) -> list[Work]:
+            self.steps += 1
+            return super().step(now)
+
+    brain = Counting()
+    async with world.running(brain):
+        before = brain.steps
+        await world.put("foreign", number="1")
+        await world.settle()
+        assert brain.steps == before
+        await world.put("own", number="2")
+        await world.settle()
+        assert brain.steps > before
+
+
 async def test_a_moment_that_comes_to_be_earlier_is_not_slept_through(world: World) -> None:
     class Hurried(Alarm):
         watches = (Watch(CONFIG_MAP),)

@@ -11,7 +11,7 @@ from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.hub import Hub
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
-from volcano.kube.reconciler import Brain, Done, Work
+from volcano.kube.reconciler import Brain, Done, Reconciler, Work
 from volcano.log import Log
 
 log = Log("runner")
@@ -82,7 +82,16 @@ class Runner:
             self._brain.handle(event)
         except Exception as error:  # one object a brain cannot take must not keep it from the others
             log.error("event not taken", brain=self._brain.name, kind=event.kind, error=error)
-        self._wake.set()
+        if not self._can_sleep_on():
+            self._wake.set()
+
+    def _can_sleep_on(self) -> bool:
+        """Whether an event has left nothing to do before the alarm rings: most concern few of those who hear of them.
+        Reconcilers work off keys and know when there are none; other brains may want a look at any event."""
+        if not isinstance(self._brain, Reconciler):
+            return False
+        due = self._brain.next_due()
+        return due is None or (self._alarm is not None and self._alarm[0] <= due)
 
     async def _drive(self) -> None:
         while True:
