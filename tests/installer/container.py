@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 CONFIG = "/run/config"
+SCRATCH = "/var/tmp"  # not /tmp, where the programs themselves may be
 # What is handed over lies in folder $1: `account` and `config`. Then come variables and the command.
 SCRIPT = f"""
 set -e
@@ -19,10 +20,10 @@ mkdir -p /run/secrets/kubernetes.io {CONFIG}
 cp -r "$1/account" /run/secrets/kubernetes.io/serviceaccount
 cp -r "$1/config/." {CONFIG}
 mount -o remount,ro /run
-mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs {SCRATCH}
 mount -o remount,bind,ro /
 shift
-cd /tmp
+cd {SCRATCH}
 exec setpriv --no-new-privs --inh-caps=-all --ambient-caps=-all --bounding-set=-all env -i "$@"
 """
 UNSHARE = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--mount", "--keep-caps", "sh", "-c")
@@ -33,7 +34,9 @@ def possible() -> bool:
     if not all(map(shutil.which, ("unshare", "setpriv"))):
         return False
     return (
-        subprocess.run([*UNSHARE, "mount -t tmpfs tmpfs /tmp"], capture_output=True, check=False).returncode
+        subprocess.run(
+            [*UNSHARE, f"mount -t tmpfs tmpfs {SCRATCH}"], capture_output=True, check=False
+        ).returncode
         == 0
     )
 
@@ -44,7 +47,8 @@ def command(folder: Path, server: str, program: str, flags: Sequence[str]) -> li
     host = urlsplit(server)
     variables = {
         "PATH": f"{binaries}:/usr/bin:/bin",
-        "HOME": "/tmp",
+        "HOME": SCRATCH,
+        "TMPDIR": SCRATCH,
         "PYTHONDONTWRITEBYTECODE": "1",
         "KUBERNETES_SERVICE_HOST": str(host.hostname),
         "KUBERNETES_SERVICE_PORT": str(host.port),

@@ -73,7 +73,9 @@ def make(kind: str, name: str) -> Object:
             policies = [{"event": "PodFailed", "action": "RestartJob"}]
             return job(name, 2, seconds=0.5, exit_code=1, policies=policies, maxRetry=2)
         case "leader":
-            leading = task("lead", 1, policies=[{"event": "TaskCompleted", "action": "CompleteJob"}])
+            # Long enough for bindings that are refused now and then: afterwards nobody follows any more.
+            completing = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+            leading = task("lead", 1, seconds=5, policies=completing)
             manifest = job(name, 3)
             manifest["spec"]["tasks"] = [leading, task("follow", 2, seconds=600)]
             return manifest

@@ -6,14 +6,21 @@ import pytest
 
 from tests.cli import conftest as commands
 from tests.cli.conftest import Vcctl
-from tests.k8s import test_programs as harness
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.programs import Programs
-from tests.k8s.test_programs import NAMESPACE, until
+from tests.k8s.test_programs import until
 
 pytestmark = pytest.mark.k8s
 
-programs, run_command = harness.programs, commands.run_command  # the fixtures
+NAMESPACE = "vcctl"
+
+run_command = commands.run_command  # the fixture
+
+
+@pytest.fixture
+def programs(installed: Programs) -> Programs:
+    installed.api.create_persistently("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    return installed
 
 
 @pytest.fixture
