@@ -13,7 +13,7 @@ test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 -m "not slow and not k8s"
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m "slow and not k8s" --timeout 900
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow and not k8s" --timeout 900
 
 test-k8s: $(STAMP)
 	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m k8s --timeout 900 tests || \
