@@ -10,8 +10,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +23,7 @@ from volcano import __version__, log
 from volcano.apiserver.datadir import DataDirectoryError
 from volcano.clock import SystemClock, timestamp
 from volcano.kube.duration import parse as parse_duration
+from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.local import state
 from volcano.local.cluster import LocalCluster, Settings
@@ -240,10 +243,12 @@ async def _run(
         kinds = {(s.kind.api_version, s.kind.kind): s.kind for s in cluster.registry.kinds}
         targets = followed(applied, kinds)
         console.print(f"applied {len(applied)} objects, following {len(targets)}", highlight=False)
-        tail = Tail(cluster.log_source, console)
-        follower = Follower(cluster.client, SystemClock(), targets, see=lambda pod: _hear(cluster, tail, pod))
+        tail = _tail(cluster, console)
+        see = tail.see if tail is not None else _unseen
+        follower = Follower(cluster.client, SystemClock(), targets, see=lambda pod: _hear(cluster, see, pod))
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
-        await tail.end()
+        if tail is not None:
+            await tail.end()
     except (FileError, DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
         raise CommandError(str(error)) from None
     finally:
@@ -251,10 +256,21 @@ async def _run(
     return _conclude(rows, output, console, timeout)
 
 
-def _hear(cluster: LocalCluster, tail: Tail, pod: Manifest) -> None:
+def _tail(cluster: LocalCluster, console: Console) -> Tail | None:
+    if cluster.host is None:
+        return None
+    find = partial(cluster.registry.lookup.find, POD)
+    return Tail(cluster.host.pods, find, cluster.clock, console)
+
+
+def _unseen(pod: Manifest) -> None:
+    """Simulated pods have nothing to say."""
+
+
+def _hear(cluster: LocalCluster, see: Callable[[Manifest], None], pod: Manifest) -> None:
     """Pods that really run have something to say."""
     if cluster.host is not None and cluster.host.is_real(pod):
-        tail.see(pod)
+        see(pod)
 
 
 def _console(*, stderr: bool = False) -> Console:
@@ -345,7 +361,7 @@ def _local(arguments: argparse.Namespace) -> HostSettings:
     if arguments.fake_gpus < 0:
         raise CommandError("--fake-gpus: a number of GPUs cannot be negative", code=2)
     nodes = 0 if arguments.no_local_node else arguments.local_nodes
-    return HostSettings(nodes, arguments.runtime, arguments.fake_gpus)
+    return HostSettings(nodes, arguments.runtime, arguments.fake_gpus, keep_logs=arguments.command == "run")
 
 
 def _pools(arguments: argparse.Namespace) -> list[Pool]:

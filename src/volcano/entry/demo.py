@@ -39,7 +39,7 @@ def settings(directory: Path) -> Settings:
         durable=False,
         pools=parse_pools([4], [SIMULATED]),
         sim_duration=SIM_DURATION,
-        local=HostSettings(NODES),
+        local=HostSettings(NODES, keep_logs=True),
     )
 
 

@@ -44,6 +44,7 @@ class HostSettings:
     nodes: int = 0
     runtime: str = AUTO
     fake_gpus: int = 0
+    keep_logs: bool = False  # of pods that are gone, for as long as the cluster runs
 
 
 class Host:
@@ -69,7 +70,11 @@ class Host:
         self._adoptable = adoptable
         self._directory = directory
         self._agent_settings = AgentSettings(
-            directory, nodes=settings.nodes, fake_gpus=settings.fake_gpus, dns=DNS_ADDRESS
+            directory,
+            nodes=settings.nodes,
+            fake_gpus=settings.fake_gpus,
+            dns=DNS_ADDRESS,
+            keep_logs=settings.keep_logs,
         )
         self._agent: NodeAgent | None = None
         self._server: Server | None = None

@@ -1,35 +1,47 @@
 """What the pods of a run say, line by line as they say it, each with the pod's name before it."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from volcano.apiserver.logs import LogOptions, LogSource
-from volcano.kube.errors import ApiError
-from volcano.kube.manifest import Manifest, uid_of
+from volcano.clock import Clock
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.nodes.agent.logs import is_over
+from volcano.nodes.agent.logs_files import Wanted
+from volcano.nodes.agent.logs_follow import LogFile, follow
 
 PATIENCE = 3.0  # seconds for the last lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-STATUSES = ("initContainerStatuses", "containerStatuses")
+ENDED = ("Succeeded", "Failed")
 
 
 class Tail:
-    """Follows the log of every container that has started, once per start."""
+    """Follows the log files of every pod it is shown, start after start of each container.
 
-    def __init__(self, source: LogSource, console: Console) -> None:
-        self._source = source
+    `pods` is where pods have their directories, which must outlive them: a pod may be gone before its last words are
+    read. `find` gives a pod as it is now.
+    """
+
+    def __init__(
+        self, pods: Path, find: Callable[[Key], Manifest | None], clock: Clock, console: Console
+    ) -> None:
+        self._pods = pods
+        self._find = find
+        self._clock = clock
         self._console = console
-        self._tasks: dict[tuple[str, str, int], asyncio.Task[None]] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._colours: dict[str, str] = {}
 
     def see(self, pod: Manifest) -> None:
-        """Looks at a pod: a container that has started since has its log followed."""
-        for container, restarts in _started(pod):
-            key = (uid_of(pod), container, restarts)
+        """Begins to follow a pod, unless that is done already."""
+        spec = pod["spec"]
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+            key = (uid_of(pod), container["name"])
             if key not in self._tasks:
-                self._tasks[key] = asyncio.create_task(self._follow(pod, container))
+                self._tasks[key] = asyncio.create_task(self._follow(pod, container["name"]))
 
     async def end(self) -> None:
         """Waits for the last lines, but not for ever."""
@@ -41,32 +53,49 @@ class Tail:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow(self, pod: Manifest, container: str) -> None:
-        name = pod["metadata"]["name"]
-        several = len(pod["spec"].get("containers") or ()) + len(pod["spec"].get("initContainers") or ()) > 1
-        label = f"{name}/{container}" if several else name
-        colour = self._colours.setdefault(name, COLOURS[len(self._colours) % len(COLOURS)])
-        unfinished = b""
-        try:
-            chunks = await self._source.open_log(pod, LogOptions(container, follow=True))
-            async for chunk in chunks:
-                *lines, unfinished = (unfinished + chunk).split(b"\n")
-                for line in lines:
-                    self._say(label, colour, line)
-        except ApiError:
-            return  # gone before it was asked
-        if unfinished:
-            self._say(label, colour, unfinished)
+        directory = self._pods / uid_of(pod) / "containers" / container
+        attempt = 0
+        while True:
+            await self._follow_start(pod, container, directory, attempt)
+            present = self._present(pod)
+            there_is_more = (directory / f"{attempt + 1}.log").exists()
+            if not there_is_more and (present is None or (present.get("status") or {}).get("phase") in ENDED):
+                return
+            attempt += 1
 
-    def _say(self, label: str, colour: str, line: bytes) -> None:
+    async def _follow_start(self, pod: Manifest, container: str, directory: Path, attempt: int) -> None:
+        """One start of a container, from its first word to its last."""
+
+        def over() -> bool:
+            present = self._present(pod)
+            if present is None or (present.get("status") or {}).get("phase") in ENDED:
+                return True
+            return is_over(present, container, attempt) or (directory / f"{attempt + 1}.log").exists()
+
+        log = LogFile(directory / f"{attempt}.log", Wanted())
+        log.begin(None, None)
+        label = _label(pod, container)
+        unfinished = b""
+        async for chunk in follow(log, over=over, clock=self._clock):
+            *lines, unfinished = (unfinished + chunk).split(b"\n")
+            for line in lines:
+                self._say(label, line)
+        if unfinished:
+            self._say(label, unfinished)
+
+    def _present(self, pod: Manifest) -> Manifest | None:
+        found = self._find(key_of(pod))
+        return found if found is not None and uid_of(found) == uid_of(pod) else None
+
+    def _say(self, label: str, line: bytes) -> None:
+        colour = self._colours.setdefault(label, COLOURS[len(self._colours) % len(COLOURS)])
         text = Text(f"{label} | ", style=colour)
         text.append(line.decode("utf-8", "replace"), style="default")
         self._console.print(text, soft_wrap=True)
 
 
-def _started(pod: Manifest) -> Iterator[tuple[str, int]]:
-    status = pod.get("status") or {}
-    for name in STATUSES:
-        for each in status.get(name) or ():
-            state = each.get("state") or {}
-            if "running" in state or "terminated" in state:
-                yield each["name"], each.get("restartCount", 0)
+def _label(pod: Manifest, container: str) -> str:
+    spec = pod["spec"]
+    several = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ()) > 1
+    name = pod["metadata"]["name"]
+    return f"{name}/{container}" if several else str(name)

@@ -26,6 +26,7 @@ class AgentSettings:
     report_delay: float = 0.2
     log_bytes: int = 10 * 1024 * 1024  # of one file of a container's log
     log_files: int = 5
+    keep_logs: bool = False  # of pods that are gone, until the agent is closed
 
     @property
     def node_names(self) -> tuple[str, ...]:

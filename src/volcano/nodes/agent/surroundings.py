@@ -80,4 +80,5 @@ class Surroundings:
         await self.volumes.remove(uid, self.settings.pod_directory(uid))
         self.devices.release(node, uid)
         self.saved.pop(uid, None)
-        await asyncio.to_thread(remove_tree, self.settings.pod_directory(uid))
+        if not self.settings.keep_logs:
+            await asyncio.to_thread(remove_tree, self.settings.pod_directory(uid))
