@@ -33,7 +33,9 @@ class EventType(StrEnum):
     BOOKMARK = "BOOKMARK"
 
 
-class Event(msgspec.Struct, frozen=True):  # made for every change by every watch, which a dataclass is slow at
+class Event(
+    msgspec.Struct, frozen=True
+):  # made for every change by every watch, which a dataclass is slow at
     """One change of one object. `object` is what the decoder made of it; a manifest by default."""
 
     type: EventType

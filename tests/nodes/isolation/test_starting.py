@@ -18,6 +18,9 @@ IMPOSSIBLE = {  # command: why it cannot start
     ("/etc",): 'exec: "/etc": permission denied',
 }
 
+# Signals 32 and 33 are its own: nobody can ask for them, but whoever was started by make ignores them.
+OF_THE_C_LIBRARY = 0b11 << 31
+
 
 def test_a_program_that_cannot_start_is_a_start_error(setting: Setting) -> None:
     def scene(keeper: Keeper) -> list[tuple[str, str, int]]:
@@ -107,7 +110,7 @@ def test_signals_that_the_keeper_ignores_are_not_ignored_in_a_container(setting:
     def scene(keeper: Keeper) -> list[str]:
         return keeper.run(keeper.pod(), command=("grep", "-E", "Sig(Ign|Blk)", "/proc/self/status")).lines
 
-    assert {line.split()[1] for line in play(setting, scene)} == {"0000000000000000"}
+    assert {int(line.split()[1], 16) & ~OF_THE_C_LIBRARY for line in play(setting, scene)} == {0}
 
 
 def test_what_a_container_started_ends_with_it_even_daemons(setting: Setting) -> None:

@@ -54,7 +54,8 @@ async def test_nothing_of_the_keeper_reaches_a_program(rig: Rig) -> None:
     *descriptors, blocked, ignored, ids, pid = rig.output()
     assert descriptors == ["0", "1", "2", "3"]  # the fourth is what `ls` has open itself
     assert int(blocked.split()[1], 16) == 0
-    assert int(ignored.split()[1], 16) == 0
+    # Signals 32 and 33 are the C library's own: whoever was started by make ignores them.
+    assert int(ignored.split()[1], 16) & ~(0b11 << 31) == 0
     assert ids.split()[1:] == [pid, pid]  # process group and session
 
 

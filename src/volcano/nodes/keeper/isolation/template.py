@@ -75,7 +75,7 @@ def _programs(place: str, root: str, shown: Exposed, hidden: str) -> tuple[tuple
         _hide(hidden, directory, view)
         syscalls.restrict(view, syscalls.MS_RDONLY | syscalls.MS_NODEV)
         for parent in _parents(directory):
-            _make(os.path.join(root, parent), _PASSABLE if parent == "root" else 0o755)
+            _make(os.path.join(root, parent), _PASSABLE if parent == "root" else _SKELETON.get(parent, 0o755))
         _make(root + directory, 0o755)
         views.append((view, directory.lstrip("/")))
     return tuple(views)
