@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.clients import api_server, real
-from tests.contracts.test_client import Room
+from tests.contracts.rooms import Room
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.durable import Durable
