@@ -4,13 +4,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-import pytest
-
-from volcano.apiserver.logs import LogOptions, Unsupported
+from volcano.apiserver.logs import LogOptions
 from volcano.clock import SystemClock
 from volcano.kube.manifest import Key, Manifest
-from volcano.local.logs import ComponentLogs, LocalLogSource, LocalStreamSource, component
-from volcano.net.messages import Answer, Request, Response
+from volcano.local.logs import ComponentLogs, LocalLogSource, component
 
 
 def pod(*, ended: bool) -> Manifest:
@@ -67,9 +64,6 @@ class Real:
 
         return said()
 
-    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        return Response(200, {}, subresource.encode())
-
 
 def on(node: str, **labels: str) -> Manifest:
     made = pod(ended=True)
@@ -91,15 +85,6 @@ async def test_pods_that_really_run_are_asked_of_whoever_runs_them() -> None:
     ours = on("local-0", app="volcano-scheduler")
     ours["metadata"]["namespace"] = "volcano-system"
     assert await read(source, ours, LogOptions("c")) == ""
-
-
-async def test_only_pods_that_really_run_can_be_connected_with() -> None:
-    streams = LocalStreamSource(Real(), is_real)
-    answer = await streams.connect("exec", on("local-0"), Request("GET", "/"))
-    assert isinstance(answer, Response)
-    assert answer.body == b"exec"
-    with pytest.raises(Unsupported, match='exec is not possible on pod "p": it runs on a simulated node'):
-        await streams.connect("exec", on("sim-0"), Request("GET", "/"))
 
 
 def test_each_component_has_its_own_lines() -> None:

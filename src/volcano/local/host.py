@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volcano.apiserver.logs import connect_answer
+from volcano.apiserver.logs import no_process
 from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.hub import Hub
@@ -106,7 +106,7 @@ class Host:
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
         """Answers exec, attach and port-forward; on a simulated pod there is nothing to connect to."""
         if self._streams is None or not self.is_real(pod):
-            return await connect_answer(None, subresource, pod, request)
+            raise no_process(subresource, pod)
         return await self._streams.connect(subresource, pod, request)
 
     async def run(self, on_ready: Callable[[], None]) -> None:

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from volcano.apiserver.logs import LogOptions, LogSource, StreamSource, no_process
+from volcano.apiserver.logs import LogOptions, LogSource
 from volcano.clock import Clock, micro_timestamp, parse_timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.net.messages import Answer, Request
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000
@@ -146,19 +145,6 @@ class LocalLogSource:
                 return
             told, lines = len(lines), _story(present, options.container)
             yield _render(lines[told:], options)
-
-
-class LocalStreamSource:
-    """Lets clients into pods that really run (`is_real`); the others have no process to talk to."""
-
-    def __init__(self, pods: StreamSource, is_real: Callable[[Manifest], bool]) -> None:
-        self._pods = pods
-        self._is_real = is_real
-
-    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        if not self._is_real(pod):
-            raise no_process(subresource, pod)
-        return await self._pods.connect(subresource, pod, request)
 
 
 def _story(pod: Manifest, container: str) -> list[Line]:
