@@ -116,8 +116,8 @@ class _Session:
         for descriptor in {process.stdin, process.stdout, process.stderr} - {None}:
             os.set_blocking(descriptor, False)  # type: ignore[arg-type]
         gone = [self._begin(self._client.run()), self._begin(self._beat())]
+        self._begin(self._resize())  # before the input: a size that came first is set first
         self._begin(self._feed())
-        self._begin(self._resize())
         outputs = [
             self._begin(self._pump(Channel.STDOUT, process.stdout, wanted=wish.stdout)),
             self._begin(self._pump(Channel.STDERR, process.stderr, wanted=wish.stderr)),
