@@ -112,6 +112,18 @@ async def test_going_back_to_an_old_template_reuses_its_replica_set() -> None:
         assert annotations["deployment.kubernetes.io/revision"] == "3"
 
 
+async def test_a_replica_set_follows_the_annotations_of_its_deployment() -> None:
+    async with SmallCluster(DeploymentController(), ReplicaSetController()) as cluster:
+        await cluster.create(DEPLOYMENT, "web", spec=workload(3))
+        minimum = {"scheduling.volcano.sh/group-min-member": "5"}
+        await cluster.patch(DEPLOYMENT, "web", {"metadata": {"annotations": minimum}, "spec": {"replicas": 5}})
+        (replica_set,) = await cluster.all(REPLICA_SET)
+        annotations = replica_set["metadata"]["annotations"]
+        assert annotations.items() >= minimum.items()
+        assert annotations["deployment.kubernetes.io/desired-replicas"] == "5"
+        assert annotations["deployment.kubernetes.io/revision"] == "1"
+
+
 async def test_recreate_ends_the_old_pods_before_the_new_ones_start() -> None:
     controllers = (DeploymentController(), ReplicaSetController(), simulated())
     slow = template()

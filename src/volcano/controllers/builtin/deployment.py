@@ -117,13 +117,17 @@ class DeploymentController(Reconciler):
         }
 
     def _revise(self, deployment: Manifest, newest: Manifest, sets: list[Manifest]) -> Iterable[Operation]:
-        """Gives the newest set the highest revision (it may be an old one rolled back to), and the Deployment too."""
+        """Gives the newest set the highest revision (it may be an old one rolled back to), and the Deployment too.
+
+        The set follows its Deployment's annotations: a gang's minimum is read from there.
+        """
         others = [s for s in sets if s is not newest]
-        revision = _revision(newest)
-        if revision <= _newest_revision(others):
-            revision = _newest_revision(others) + 1
-            annotations = _annotations(deployment, str(revision))
-            yield Patch(REPLICA_SET, key_of(newest), {"metadata": {"annotations": annotations}})
+        revision = max(_revision(newest), _newest_revision(others) + 1)
+        known = annotations_of(newest)
+        wanted = _annotations(deployment, str(revision))
+        changed = {name: value for name, value in wanted.items() if known.get(name) != value}
+        if changed:
+            yield Patch(REPLICA_SET, key_of(newest), {"metadata": {"annotations": changed}})
         if annotations_of(deployment).get(REVISION) != str(revision):
             patch = {"metadata": {"annotations": {REVISION: str(revision)}}}
             yield Patch(DEPLOYMENT, key_of(deployment), patch)
