@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check format bench bench-k8s test-slow test-k8s chart installer clean
+.PHONY: demo test check format bench bench-k8s test-slow test-k8s failed chart installer clean
 
 demo: $(STAMP)
 	@$(BIN)/python -m volcano.entry.local demo
@@ -18,6 +18,10 @@ test-slow: $(STAMP)
 test-k8s: $(STAMP)
 	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m k8s --timeout 900 tests || \
 		{ code=$$?; [ $$code -eq 77 ] && echo "test-k8s: skipped, Go is not installed" || exit $$code; }
+
+# What failed in the last run of a suite, one test at a time: broken, or only slow company?
+failed: $(STAMP)
+	$(BIN)/python -m pytest -v --last-failed --last-failed-no-failures none --timeout 900
 
 check: $(STAMP)
 	$(BIN)/ruff format --check .
