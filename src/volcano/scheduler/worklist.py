@@ -8,9 +8,13 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.explain import refused
+from volcano.scheduler.plugin import Refusal
 
 if TYPE_CHECKING:
     from volcano.scheduler.session import Session
+
+BEHIND = "queue {} serves jobs in their order (dequeueStrategy: fifo), and the one at its head waits"
 
 
 class Heap:
@@ -117,6 +121,13 @@ class Worklist:
     def drop(self, queue: str) -> None:
         """Nothing more for this queue in this action."""
         self._jobs[queue] = Heap(lambda uid: uid)
+
+    def hold(self, queue: str, stage: str) -> None:
+        """Nothing more for a queue whose head waits; those behind are told so, once, whoever is at the head."""
+        refusal = Refusal(BEHIND.format(queue), "QueueHead")
+        for job in self.waiting(queue):
+            self._session.judge(refused(job, stage, refusal))
+        self.drop(queue)
 
     def waiting(self, queue: str) -> list[str]:
         """The jobs of a queue whose turn has not come."""

@@ -8,6 +8,7 @@ from volcano.model.status import Status
 from volcano.scheduler.actions.backfill import candidates
 from volcano.scheduler.config import Config
 from volcano.scheduler.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.worklist import BEHIND
 
 CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
 PLUGINS = ["gang", "priority", "predicates", "conformance"]
@@ -134,6 +135,18 @@ def test_fifo_waits_behind_a_head_that_cannot_be_placed() -> None:
     assert len(schedule(nodes=nodes, jobs=jobs, queues=[queue("default")]).bound()) == 1
     waiting = schedule(nodes=nodes, jobs=jobs, queues=[queue("default", dequeue_strategy="fifo")])
     assert waiting.bound() == {}
+    assert BEHIND.format("default") in waiting.condition("small")
+
+
+def test_fifo_tells_those_who_wait_for_admission_behind_its_head() -> None:
+    jobs = [
+        job("large", 3, age=60, phase="Pending", min_resources={"cpu": "3"}),
+        job("small", 1, phase="Pending", min_resources={"cpu": "1"}),
+    ]
+    first_in = queue("default", dequeue_strategy="fifo", capability={"cpu": "2"})
+    result = schedule(nodes=[node("n1", cpu=2)], jobs=jobs, queues=[first_in])
+    assert [result.phase(name) for name in ("large", "small")] == ["Pending", "Pending"]
+    assert result.condition("small") == BEHIND.format("default")
 
 
 def test_at_equal_terms_the_oldest_job_goes_first() -> None:

@@ -38,7 +38,7 @@ def allocate(session: Session) -> None:
             if ready and sheet:
                 work.again(sheet)
             elif not ready and queue.dequeue_strategy == "fifo":
-                work.drop(queue.name)
+                work.hold(queue.name, "queue")
     if FEATURE in session.config.features:
         lift_gates(session)
 

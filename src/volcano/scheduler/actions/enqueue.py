@@ -29,4 +29,4 @@ def enqueue(session: Session) -> None:
             session.judge(refused(job.uid, "enqueue", refusal))
             session.tell(Tell(job.uid, job.namespace, job.name, "Normal", "Unschedulable", refusal.message))
             if queue.dequeue_strategy == "fifo":
-                work.drop(queue.name)
+                work.hold(queue.name, "enqueue")
