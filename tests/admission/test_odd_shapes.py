@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.admission.test_rules import Objects, job, queue, task
+from tests.admission.reviews import Objects, job, queue, task
 from volcano.admission.review import Request, Settings
 from volcano.admission.rules import SERVICES, Service, complaints, complete
 from volcano.admission.webhook import Webhook

@@ -6,7 +6,7 @@ import orjson
 import pytest
 import yaml
 
-from tests.admission.test_rules import review
+from tests.admission.reviews import review
 from volcano.admission.resourcegroups import GroupsFile, read_groups
 from volcano.admission.review import Settings
 from volcano.admission.rules import complete

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.test_rules import found, job, queue, review, task
+from tests.admission.reviews import found, job, queue, review, task
 from volcano.admission.plugins import NUMBERS, SWITCHES
 from volcano.admission.review import Settings
 from volcano.admission.rules import complete

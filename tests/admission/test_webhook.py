@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.admission.test_rules import Objects, job, task
+from tests.admission.reviews import Objects, job, task
 from volcano.admission.registration import configurations
 from volcano.admission.review import Settings
 from volcano.admission.rules import BY_PATH

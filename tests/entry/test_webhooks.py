@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.admission.test_rules import job, task
+from tests.admission.reviews import job, task
 from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
 from volcano.clock import SystemClock, VirtualClock

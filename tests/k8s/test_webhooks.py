@@ -11,6 +11,7 @@ from tests.k8s.control_plane.cluster import RealCluster
 from tests.k8s.load import job, task
 from tests.k8s.plain import JOBS, PODS, QUEUES, Object, Refused, until
 from tests.k8s.programs import Programs, programs_on
+from tests.kubectl.edited import WAYS, check_edits
 from volcano.net.tls import create_authority, expires_at, issue
 
 pytestmark = pytest.mark.k8s
@@ -86,6 +87,15 @@ def test_certificates_that_run_out_are_replaced_while_it_runs(programs: Programs
     until(lambda: expires_at(shown(programs)) > time.time() and admits(programs), 60.0, programs.logs)
     assert trusted(programs) == base64.b64decode(programs.api.get(SECRET)["data"]["ca.crt"])
     assert programs.pid("webhooks") == before
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_edited_job_is_handed_in_again(programs: Programs, way: tuple[str, ...]) -> None:
+    def run(arguments: tuple[str, ...], stdin: str) -> str:
+        done = programs.kubectl("-n", "hooked", *arguments, stdin=stdin)
+        return done.stdout + done.stderr
+
+    check_edits(run, way, "edited-" + "-".join(word.strip("-") for word in way))
 
 
 def test_a_configuration_that_was_deleted_comes_back(programs: Programs) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.k8s.control_plane.build import program
+from tests.kubectl.edited import WAYS, check_edits
 
 pytestmark = pytest.mark.slow
 
@@ -128,3 +129,9 @@ def test_editing_the_config_map_reconfigures_the_scheduler(kubectl: Kubectl) -> 
 
 def test_metrics_are_refused_clearly(kubectl: Kubectl) -> None:
     assert "Metrics API not available" in kubectl("top", "nodes", check=False)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_edited_job_is_handed_in_again(kubectl: Kubectl, way: tuple[str, ...]) -> None:
+    name = "edited-" + "-".join(word.strip("-") for word in way)
+    check_edits(lambda arguments, stdin: kubectl(*arguments, stdin=stdin, check=False), way, name)

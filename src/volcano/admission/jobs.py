@@ -1,6 +1,5 @@
-"""Jobs: defaults that complete them, and rules about tasks, plugins, volumes, queues and updates."""
+"""Rules about jobs: their tasks, plugins, volumes, queues and what waits for what."""
 
-import copy
 import re
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -9,79 +8,21 @@ from typing import Any
 from volcano.admission.plugins import check_plugins
 from volcano.admission.policies import check_policies
 from volcano.admission.review import Complaint, Request
+from volcano.kube.extended import containers_of
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.quantity import parse
 
-DEFAULT_MAX_RETRY = 3
-NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 NOT_A_DAG = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
-
-
-def default_job(request: Request) -> Manifest:
-    """The job as submitted, with everything filled in that the user left open."""
-    assert request.new is not None
-    job = copy.deepcopy(request.new)
-    spec = job["spec"] = job.get("spec") or {}
-    spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
-    spec["schedulerName"] = spec.get("schedulerName") or request.settings.scheduler_names[0]
-    spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
-    tasks = [task for task in spec.get("tasks") or () if task is not None]
-    for index, task in enumerate(tasks):
-        _default_task(task, index)
-    if not spec.get("minAvailable"):
-        spec["minAvailable"] = sum(task.get("minAvailable") or 0 for task in tasks)
-    plugins = spec.get("plugins")
-    if plugins:
-        needed = [
-            *(["svc"] if any(name in plugins for name in NEED_SVC) else []),
-            *(["ssh"] if "mpi" in plugins else []),
-        ]
-        for name in needed:
-            plugins[name] = plugins.get(name) or []
-    return job
-
-
-def _default_task(task: Manifest, index: int) -> None:
-    task["name"] = task.get("name") or f"default{index}"
-    task["maxRetry"] = task.get("maxRetry") or DEFAULT_MAX_RETRY
-    if task.get("minAvailable") is None:
-        partition = task.get("partitionPolicy") or {}
-        partitions, size = partition.get("minPartitions") or 0, partition.get("partitionSize") or 0
-        task["minAvailable"] = partitions * size if partitions > 0 else task.get("replicas") or 0
-    pod = (task.get("template") or {}).get("spec") or {}
-    if pod.get("hostNetwork") and not pod.get("dnsPolicy"):
-        pod["dnsPolicy"] = "ClusterFirstWithHostNet"
-    for container in containers_of(pod):
-        complete_extended_limits(container)
-
-
-def complete_extended_limits(container: Manifest) -> None:
-    """An extended resource asked for without a limit gets its request as limit: Kubernetes wants both equal."""
-    resources = container.get("resources") or {}
-    for name, amount in (resources.get("requests") or {}).items():
-        if is_extended(name) and (resources.get("limits") or {}).get(name) is None:
-            resources["limits"] = {**(resources.get("limits") or {}), name: amount}
-
-
-def is_extended(resource: str) -> bool:
-    """Whether a resource is of a device plugin, such as `nvidia.com/gpu`: counted in whole numbers."""
-    return "/" in resource and not resource.startswith(("kubernetes.io/", "requests.kubernetes.io/"))
-
-
-def containers_of(pod: Mapping[str, Any]) -> list[Manifest]:
-    """Init and main containers of a pod's spec."""
-    both = [*(pod.get("initContainers") or ()), *(pod.get("containers") or ())]
-    return [container for container in both if container is not None]
 
 
 def check_new_job(request: Request) -> Iterable[Complaint]:
     """Everything wrong with a job about to be created."""
     assert request.new is not None
     job, spec = request.new, request.new.get("spec") or {}
-    tasks = _tasks(spec)
+    tasks = tasks_of(spec)
     if not tasks:
         yield Complaint("spec.tasks", "No task specified in job spec; give at least one")
         return
@@ -96,7 +37,7 @@ def check_new_job(request: Request) -> Iterable[Complaint]:
         yield from _check_pod_name(job, task, index, path)
         yield from _check_template(task, path, request)
     yield from _check_name(job)
-    yield from _check_total(spec, tasks, "should not be greater than total replicas in tasks")
+    yield from check_total(spec, tasks, "should not be greater than total replicas in tasks")
     yield from check_policies(spec.get("policies") or (), "spec.policies")
     yield from check_plugins(spec, tasks, request.settings.job_plugins)
     yield from _check_volumes(spec.get("volumes") or ())
@@ -104,28 +45,7 @@ def check_new_job(request: Request) -> Iterable[Complaint]:
     yield from _check_dependencies(tasks)
 
 
-def check_job_update(request: Request) -> Iterable[Complaint]:
-    """Everything wrong with a change of a job: sizes may change, the rest may not."""
-    assert request.new is not None
-    assert request.old is not None
-    new, old = request.new.get("spec") or {}, request.old.get("spec") or {}
-    tasks, before = _tasks(new), _tasks(old)
-    for index, task in enumerate(tasks):
-        yield from _check_sizes(task, f"spec.tasks[{index}]")
-        yield from _check_partition(task, f"spec.tasks[{index}]")
-    yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
-    yield from _check_total(new, tasks, "must not be greater than total replicas")
-    if len(tasks) != len(before):
-        yield Complaint("spec.tasks", "job updates may not add or remove tasks")
-    elif _fixed(new) != _fixed(old):
-        yield Complaint(
-            "spec",
-            "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
-            f"and `tasks[*].minAvailable`; changed: {', '.join(_changed(_fixed(old), _fixed(new)))}",
-        )
-
-
-def _tasks(spec: Mapping[str, Any]) -> list[Manifest]:
+def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:
     return [task or {} for task in spec.get("tasks") or ()]
 
 
@@ -137,13 +57,13 @@ def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Co
 
 
 def _check_task(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
-    yield from _check_sizes(task, path)
+    yield from check_sizes(task, path)
     yield from check_policies(task.get("policies") or (), f"{path}.policies")
     yield from _check_numa(task, path)
-    yield from _check_partition(task, path)
+    yield from check_partition(task, path)
 
 
-def _check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+def check_sizes(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
     replicas, minimum = task.get("replicas") or 0, task.get("minAvailable") or 0
     if replicas < 0:
         yield Complaint(f"{path}.replicas", f"'replicas' {replicas} must be >= 0")
@@ -169,7 +89,7 @@ def _check_numa(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
             yield Complaint(f"{path}.template", text)
 
 
-def _check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
+def check_partition(task: Mapping[str, Any], path: str) -> Iterable[Complaint]:
     policy = task.get("partitionPolicy")
     if not policy:
         return
@@ -213,7 +133,7 @@ def _check_template(task: Mapping[str, Any], path: str, request: Request) -> Ite
         yield Complaint(f"{path}.template.{cause.field}", cause.message)
 
 
-def _check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Complaint]:
+def check_total(spec: Mapping[str, Any], tasks: list[Manifest], text: str) -> Iterable[Complaint]:
     total, minimum = sum(task.get("replicas") or 0 for task in tasks), spec.get("minAvailable") or 0
     if minimum < 0:
         yield Complaint("spec.minAvailable", f"job 'minAvailable' must be >= 0, not {minimum}")
@@ -278,26 +198,6 @@ def find_cycle(graph: Mapping[str, list[str]]) -> list[str]:
     except CycleError as error:
         return [str(name) for name in reversed(error.args[1])]
     return []
-
-
-def _fixed(spec: Mapping[str, Any]) -> Manifest:
-    """What of a job's spec may not change."""
-    kept = {
-        k: v for k, v in spec.items() if k not in ("minAvailable", "priorityClassName", "tasks", "volumes")
-    }
-    kept["tasks"] = [
-        {k: v for k, v in task.items() if k not in ("replicas", "minAvailable")} for task in _tasks(spec)
-    ]
-    kept["volumes"] = [
-        {k: v for k, v in (volume or {}).items() if k != "volumeClaimName" or not volume.get("volumeClaim")}
-        for volume in spec.get("volumes") or ()
-    ]
-    return kept
-
-
-def _changed(before: Manifest, after: Manifest) -> list[str]:
-    names = dict.fromkeys([*before, *after])
-    return [name for name in names if before.get(name) != after.get(name)]
 
 
 def _number(value: Any) -> float | None:

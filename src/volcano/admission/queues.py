@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from volcano.admission.jobs import is_extended
 from volcano.admission.review import Complaint, Request, notes_of
+from volcano.kube.extended import is_extended
 from volcano.kube.kinds import POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from volcano.admission.jobs import check_job_update, check_new_job, default_job
+from volcano.admission.jobdefaults import default_job
+from volcano.admission.jobs import check_new_job
+from volcano.admission.jobupdates import check_job_update
 from volcano.admission.others import (
     check_cron_job,
     check_hyper_node,
@@ -36,7 +38,7 @@ class Service:
 
 
 SERVICES: tuple[Service, ...] = (
-    Service("/jobs/mutate", "mutatejob.volcano.sh", JOB, ("CREATE",), default_job),
+    Service("/jobs/mutate", "mutatejob.volcano.sh", JOB, ("CREATE", "UPDATE"), default_job),
     Service(
         "/jobs/validate",
         "validatejob.volcano.sh",

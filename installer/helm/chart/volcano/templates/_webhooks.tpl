@@ -1,6 +1,6 @@
 {{/* Every path: the entry's name, and what it is asked about. */}}
 {{- define "volcano.webhooks" -}}
-/jobs/mutate: {name: mutatejob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE]}
+/jobs/mutate: {name: mutatejob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE, UPDATE]}
 /jobs/validate: {name: validatejob.volcano.sh, group: batch.volcano.sh, version: v1alpha1, resource: jobs, operations: [CREATE, UPDATE]}
 /pods/mutate: {name: mutatepod.volcano.sh, group: "", version: v1, resource: pods, operations: [CREATE]}
 /pods/validate: {name: validatepod.volcano.sh, group: "", version: v1, resource: pods, operations: [CREATE]}

@@ -1,0 +1,84 @@
+"""What may change of a job: sizes and priority. The rest is compared by what it means, not by how it is written."""
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from volcano.admission.jobdefaults import complete_spec, default_job
+from volcano.admission.jobs import check_partition, check_sizes, check_topology, check_total, tasks_of
+from volcano.admission.review import Complaint, Request
+from volcano.kube.manifest import Manifest
+from volcano.kube.quantity import parse
+
+# What holds amounts, which may be written in more than one way.
+AMOUNTS = ("limits", "requests")
+# What says nothing when it is empty. Elsewhere `{}` may be a choice: an `emptyDir`, a selector of everything.
+SILENT_WHEN_EMPTY = frozenset(
+    (*AMOUNTS, "resources", "metadata", "labels", "annotations", "nodeSelector", "plugins")
+)
+
+
+def check_job_update(request: Request) -> Iterable[Complaint]:
+    """Everything wrong with a change of a job: sizes may change, the rest may not."""
+    assert request.old is not None
+    # Completed here as well: an API server may not have been told yet to have changes completed.
+    new, old = default_job(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
+    old.setdefault("schedulerName", new["schedulerName"])
+    complete_spec(old)
+    tasks, before = tasks_of(new), tasks_of(old)
+    for index, task in enumerate(tasks):
+        yield from check_sizes(task, f"spec.tasks[{index}]")
+        yield from check_partition(task, f"spec.tasks[{index}]")
+    yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
+    yield from check_total(new, tasks, "must not be greater than total replicas")
+    if len(tasks) != len(before):
+        yield Complaint("spec.tasks", "job updates may not add or remove tasks")
+        return
+    changed = _changed(_fixed(old), _fixed(new))
+    if changed:
+        yield Complaint(
+            "spec",
+            "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
+            f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",
+        )
+
+
+def _fixed(spec: Mapping[str, Any]) -> Manifest:
+    """What of a job's spec may not change."""
+    kept = {
+        k: v for k, v in spec.items() if k not in ("minAvailable", "priorityClassName", "tasks", "volumes")
+    }
+    kept["tasks"] = [
+        {k: v for k, v in task.items() if k not in ("replicas", "minAvailable")} for task in tasks_of(spec)
+    ]
+    kept["volumes"] = [
+        {k: v for k, v in (volume or {}).items() if k != "volumeClaimName" or not volume.get("volumeClaim")}
+        for volume in spec.get("volumes") or ()
+    ]
+    return kept
+
+
+def _changed(before: Manifest, after: Manifest) -> list[str]:
+    """The fields that mean something else."""
+    was, is_now = _meaning(before), _meaning(after)
+    return [name for name in dict.fromkeys([*was, *is_now]) if was.get(name) != is_now.get(name)]
+
+
+def _meaning(value: Any, name: str = "") -> Any:
+    """A value without what says nothing, and with amounts as numbers: as clients that know the types write it back."""
+    if isinstance(value, Mapping):
+        inner = "amount" if name in AMOUNTS else ""
+        told = {key: _meaning(each, inner or key) for key, each in value.items()}
+        return {key: each for key, each in told.items() if not _says_nothing(key, each)}
+    if isinstance(value, list):
+        return [_meaning(each) for each in value]
+    if name == "amount":
+        try:
+            return parse(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _says_nothing(name: str, value: Any) -> bool:
+    return value is None or value == [] or (value == {} and name in SILENT_WHEN_EMPTY)
