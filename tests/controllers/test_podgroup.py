@@ -3,9 +3,11 @@
 from typing import Any
 
 from tests.cluster import SmallCluster
+from volcano.apiserver.seams import Attributes, Lookup
 from volcano.controllers.builtin.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
-from volcano.kube.kinds import POD, POD_GROUP, REPLICA_SET
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import EVENT, POD, POD_GROUP, REPLICA_SET
 from volcano.kube.manifest import Manifest, annotations_of, controller_of, uid_of
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -115,3 +117,25 @@ async def test_a_users_change_of_a_lone_pods_group_stays() -> None:
         await cluster.patch(POD, "p", {"metadata": {"labels": {"touched": "yes"}}})
         group = await cluster.get(POD_GROUP, name)
         assert (group["spec"]["queue"], group["spec"]["minMember"]) == ("other", 2)
+
+
+async def test_a_pod_whose_group_is_refused_says_why_and_gets_it_when_it_is_not() -> None:
+    shut = True
+
+    async def admit(
+        attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        if shut and attributes.kind == POD_GROUP:
+            raise Forbidden("can only submit PodGroup to queue with state `Open`; 'research' is Closed")
+        return new
+
+    async with SmallCluster(PodGroupController(), admit=admit) as cluster:
+        made = await cluster.create(POD, "p", spec=pod())
+        await cluster.pass_time(5)
+        (event,) = await cluster.all(EVENT)
+        assert (event["type"], event["reason"]) == ("Warning", "FailedCreate")
+        assert event["involvedObject"]["name"] == "p"
+        assert event["message"].endswith("'research' is Closed")
+        shut = False
+        await cluster.pass_time(31)
+        assert await cluster.names(POD_GROUP) == [f"podgroup-{uid_of(made)}"]

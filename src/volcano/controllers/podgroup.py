@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from volcano.clock import Instant
 from volcano.controllers.job.resources import usage
+from volcano.controllers.notes import Notebook
 from volcano.kube import names
 from volcano.kube.client import Event, Options
 from volcano.kube.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
@@ -23,7 +24,7 @@ from volcano.kube.manifest import (
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.quantity import Quantity
-from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.reconciler import NOTHING, Done, Plan, Reconciler, Watch
 
 WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 INHERITED = "volcano.sh/"
@@ -55,6 +56,8 @@ class PodGroupController(Reconciler):
         )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
+        self._notes = Notebook(self.name)
+        self._refusals: dict[Hashable, str] = {}  # groups that were refused, and why
         self.index.facet(POD, "group", self._group_of)
 
     def _group_of(self, pod: Manifest) -> Iterable[Hashable]:
@@ -80,12 +83,17 @@ class PodGroupController(Reconciler):
         pods = [p for p in self.index.find(POD, "group", key) if not is_deleting(p)]
         group = self.index.get(POD_GROUP, key)
         if not pods:
+            self._refusals.pop(key, None)
             return Plan(list(self._abandoned(key, group)))
         operations: list[Operation] = []
         if group is None:
             if all((p.get("status") or {}).get("phase") in ("Succeeded", "Failed") for p in pods):
                 return NOTHING
-            operations.append(Create(POD_GROUP, self._build(key, self._model(pods)), if_absent=True))
+            model = self._model(pods)
+            if key in self._refusals:  # its pods would wait without a word
+                text = f"PodGroup {key.name} could not be created: {self._refusals[key]}"
+                operations.extend(self._notes.once(model, POD, "FailedCreate", text, now, warning=True))
+            operations.append(Create(POD_GROUP, self._build(key, model), if_absent=True))
         elif not is_deleting(group) and self._workload(group) is not None:
             # Pods of an operator may differ from each other: their group stays as the first of them asked.
             change = _change(group, self._build(key, self._model(pods)))
@@ -97,6 +105,12 @@ class PodGroupController(Reconciler):
             notes = {"annotations": {names.GROUP_NAME: key.name}, "uid": uid_of(pod)}
             operations.append(Patch(POD, key_of(pod), {"metadata": notes}, if_present=True))
         return Plan(operations)
+
+    def settle(self, done: Done, now: Instant) -> None:
+        self._refusals.pop(done.work.key, None)
+        if done.error is not None and done.work.operations[len(done.results)].kind == POD_GROUP:
+            self._refusals[done.work.key] = done.error.message
+        super().settle(done, now)
 
     def _model(self, pods: list[Manifest]) -> Manifest:
         """The pod that stands for all: the oldest of those made from their owner's newest template."""
