@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Embedded, Vcctl
-from tests.cli.test_top import queue
+from tests.cli.top.pictures import queue
 from volcano.cli.top.shares import queue_shares
 from volcano.cli.tree import drawn, nested
 from volcano.kube.kinds import QUEUE

@@ -9,6 +9,8 @@ import pytest
 import volcano
 
 ROOT = Path(volcano.__file__).parent
+TESTS = Path(__file__).parents[1]
+LONGEST = 500
 LAYERS: list[set[str]] = [
     {"entry"},
     {"cli", "dashboard", "simulator"},
@@ -72,9 +74,10 @@ def test_every_package_has_a_layer() -> None:
     assert {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in modules()} <= LEVEL.keys()
 
 
-def test_modules_are_short() -> None:
-    long = [str(p.relative_to(ROOT)) for p in modules() if len(p.read_text().splitlines()) > 500]
-    assert long == []
+@pytest.mark.parametrize("folder", [ROOT, TESTS], ids=["modules", "their tests"])
+def test_modules_are_short(folder: Path) -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in folder.rglob("*.py")}
+    assert [str(path.relative_to(folder)) for path, lines in lengths.items() if lines > LONGEST] == []
 
 
 def test_every_module_says_what_it_is() -> None:

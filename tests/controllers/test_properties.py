@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.cluster import SmallCluster
-from tests.controllers.worlds import WORLDS, CutClient, World, take
+from tests.controllers.world import CutClient, World, take
+from tests.controllers.worlds import WORLDS
 from volcano.clock import Instant
 from volcano.kube.client import Event
 from volcano.kube.kinds import EVENT, Kind

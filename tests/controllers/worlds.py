@@ -1,9 +1,6 @@
-"""Small worlds for property tests: controllers, what may befall them, and what of the outcome matters."""
+"""The small worlds: controllers, what may befall them, and what of the outcome matters."""
 
-import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -14,119 +11,31 @@ from tests.controllers.test_cronjob import finish
 from tests.controllers.test_cronjob import spec as cron_spec
 from tests.controllers.test_jobflow import SPEC
 from tests.controllers.test_podgroup import GROUP, pod
-from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry import Registry
-from volcano.controllers.builtin.daemonset import DaemonSetController
-from volcano.controllers.builtin.deployment import DeploymentController
-from volcano.controllers.builtin.endpoints import EndpointsController
-from volcano.controllers.builtin.job import JobController as BatchJobController
-from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
+from tests.controllers.workloads import WORKLOADS
+from tests.controllers.world import World, pod_gone
 from volcano.controllers.builtin.replicaset import ReplicaSetController
-from volcano.controllers.builtin.statefulset import StatefulSetController
-from volcano.controllers.builtin.volumes import VolumeController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import CLOSED_BY_PARENT, QueueController
-from volcano.kube.client import DEFAULTS, Options
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import (
-    BATCH_JOB,
     COMMAND,
     CONFIG_MAP,
     CRON_JOB,
-    DAEMON_SET,
-    DEPLOYMENT,
-    ENDPOINT_SLICE,
     HYPER_NODE,
     JOB,
     JOB_FLOW,
     JOB_TEMPLATE,
     NAMESPACE,
     NODE,
-    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_GROUP,
     QUEUE,
     REPLICA_SET,
-    SERVICE,
-    STATEFUL_SET,
-    Kind,
 )
-from volcano.kube.manifest import Key, Manifest, annotations_of, controller_of, key_of, labels_of, uid_of
-from volcano.kube.reconciler import Brain
-from volcano.nodes.pools import nodes_of, parse_pools
-from volcano.nodes.simulated import SimulatedNodes
-
-Step = Callable[[SmallCluster, int], Awaitable[Any]]
-
-
-@dataclass(frozen=True)
-class World:
-    """What runs, what happens (each with a number to choose by), and what is looked at in the end."""
-
-    name: str
-    brains: Callable[[], Sequence[Brain]]
-    steps: Sequence[Step]
-    view: Callable[[SmallCluster], Awaitable[Any]]
-    beside: Callable[[], Sequence[Brain]] = tuple  # parts that do not end: simulated nodes
-    seconds: float = 0.0  # that pass after each step
-    first: Sequence[tuple[int, int]] = ()  # what happens before anything else
-    tale: Sequence[tuple[int, int]] = ()  # what happens next, in a story that touches everything
-
-
-class CutClient(DirectClient):
-    """Writes down what is written; after so many writes it answers nobody any more, as if its user had ended."""
-
-    def __init__(self, registry: Registry, writes: int | None = None) -> None:
-        super().__init__(registry)
-        self._left = writes
-        self.written: list[tuple[Kind, Key]] = []
-
-    @property
-    def cut(self) -> bool:
-        return self._left is not None and self._left <= 0
-
-    async def create(
-        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
-    ) -> Manifest:
-        work = super().create(kind, manifest, subresource=subresource, options=options)
-        return await self._counted(kind, key_of(manifest), work)
-
-    async def patch(
-        self, kind: Kind, key: Key, patch: Any, *, subresource: str = "", options: Options = DEFAULTS
-    ) -> Manifest:
-        work = super().patch(kind, key, patch, subresource=subresource, options=options)
-        return await self._counted(kind, key, work)
-
-    async def update(
-        self, kind: Kind, manifest: Manifest, *, subresource: str = "", options: Options = DEFAULTS
-    ) -> Manifest:
-        work = super().update(kind, manifest, subresource=subresource, options=options)
-        return await self._counted(kind, key_of(manifest), work)
-
-    async def delete(self, kind: Kind, key: Key, *, options: Options = DEFAULTS) -> Manifest:
-        return await self._counted(kind, key, super().delete(kind, key, options=options))
-
-    async def _counted(self, kind: Kind, key: Key, work: Any) -> Manifest:
-        if self.cut:
-            work.close()
-            await asyncio.Event().wait()
-        if self._left is not None:
-            self._left -= 1
-        answer: Manifest = await work
-        self.written.append((kind, key))
-        if self.cut:
-            await asyncio.Event().wait()
-        return answer
-
-
-async def take(cluster: SmallCluster, world: World, step: int, number: int) -> None:
-    """One thing happens; what cannot happen now does not."""
-    with contextlib.suppress(ApiError):
-        await world.steps[step % len(world.steps)](cluster, number)
-
+from volcano.kube.manifest import Manifest, annotations_of, controller_of, labels_of, uid_of
 
 # Queues: three of them, one below another.
 
@@ -196,12 +105,6 @@ async def _scale(cluster: SmallCluster, n: int) -> None:
 async def _size(cluster: SmallCluster, n: int) -> None:
     notes = {"scheduling.volcano.sh/group-min-member": str(n), "volcano.sh/zone": str(n)}
     await cluster.patch(REPLICA_SET, f"w{n % 2}", {"metadata": {"annotations": notes}})
-
-
-async def _pod_gone(cluster: SmallCluster, n: int) -> None:
-    names = await cluster.names(POD)
-    if names:
-        await cluster.delete(POD, names[n % len(names)], grace=0)
 
 
 async def _groups_seen(cluster: SmallCluster) -> Any:
@@ -347,97 +250,6 @@ async def _hyper_nodes_seen(cluster: SmallCluster) -> Any:
     return sorted(seen, key=repr)
 
 
-# Kubernetes' own workloads, on simulated nodes.
-
-LABELS = {"app": "web"}
-
-
-def _workload(n: int, **fields: Any) -> Manifest:
-    container = {"name": "web", "image": f"web:{n % 2}"}
-    template = {"metadata": {"labels": LABELS}, "spec": {"nodeName": "node-0", "containers": [container]}}
-    return {"selector": {"matchLabels": LABELS}, "template": template, **fields}
-
-
-async def _deployment(cluster: SmallCluster, n: int) -> None:
-    await cluster.create(DEPLOYMENT, "web", spec=_workload(n, replicas=n % 4))
-
-
-async def _rollout(cluster: SmallCluster, n: int) -> None:
-    changed = {"replicas": n % 4, "template": _workload(n)["template"]}
-    await cluster.patch(DEPLOYMENT, "web", {"spec": changed})
-
-
-async def _stateful_set(cluster: SmallCluster, n: int) -> None:
-    labels = {"app": "db"}
-    wanted = _workload(n, replicas=n % 3, serviceName="db", selector={"matchLabels": labels})
-    wanted["template"]["metadata"]["labels"] = labels
-    await cluster.create(STATEFUL_SET, "db", spec=wanted)
-
-
-async def _daemon_set(cluster: SmallCluster, n: int) -> None:
-    labels = {"app": "agent"}
-    wanted = _workload(n, selector={"matchLabels": labels})
-    wanted["template"]["metadata"]["labels"] = labels
-    del wanted["template"]["spec"]["nodeName"]
-    await cluster.create(DAEMON_SET, "agent", spec=wanted)
-
-
-async def _batch_job(cluster: SmallCluster, n: int) -> None:
-    spec = {
-        "restartPolicy": "Never",
-        "nodeName": "node-0",
-        "containers": [{"name": "c", "image": "i", "command": ["sleep", "3"]}],
-    }
-    wanted = {"completions": 1 + n % 3, "parallelism": 1 + n % 2, "template": {"spec": spec}}
-    await cluster.create(BATCH_JOB, f"j{n % 2}", spec=wanted)
-
-
-async def _service(cluster: SmallCluster, n: int) -> None:
-    await cluster.create(SERVICE, "web", spec={"selector": LABELS, "ports": [{"port": 80}]})
-
-
-async def _claim(cluster: SmallCluster, n: int) -> None:
-    size = {"requests": {"storage": f"{1 + n % 2}Gi"}}
-    wanted = {"accessModes": ["ReadWriteOnce"], "resources": size, "storageClassName": ""}
-    await cluster.create(PERSISTENT_VOLUME_CLAIM, f"data{n % 2}", spec=wanted)
-
-
-async def _tainted(cluster: SmallCluster, n: int) -> None:
-    await cluster.patch(NODE, f"node-{n % 2}", {"spec": {"unschedulable": n % 3 == 0}})
-
-
-async def _workloads_seen(cluster: SmallCluster) -> Any:
-    def counts(manifest: Manifest) -> Any:
-        status = manifest.get("status") or {}
-        return {k: v for k, v in status.items() if isinstance(v, int) and k != "observedGeneration"}
-
-    kinds = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
-    workloads = [[(key_of(m), counts(m)) for m in await cluster.all(kind)] for kind in kinds]
-    slices = [len(s.get("endpoints") or ()) for s in await cluster.all(ENDPOINT_SLICE)]
-    pods: dict[str, int] = {}
-    for made in await cluster.all(POD):
-        owner = controller_of(made)
-        place = (
-            f"{owner and owner['kind']} {made['status']['phase']} {made['spec']['containers'][0]['image']}"
-        )
-        pods[place] = pods.get(place, 0) + 1
-    claims = [
-        (c["metadata"]["name"], c["status"].get("phase")) for c in await cluster.all(PERSISTENT_VOLUME_CLAIM)
-    ]
-    nodes = [(n["metadata"]["name"], n["spec"].get("taints")) for n in await cluster.all(NODE)]
-    return (
-        workloads,
-        slices,
-        pods,
-        claims,
-        [(name, [t["key"] for t in taints or ()]) for name, taints in nodes],
-    )
-
-
-def simulated() -> Sequence[Brain]:
-    return (SimulatedNodes(nodes_of(parse_pools([2], []))),)
-
-
 WORLDS = [
     World(
         "queues",
@@ -450,7 +262,7 @@ WORLDS = [
     World(
         "pod groups",
         lambda: (PodGroupController(), ReplicaSetController()),
-        (_bare_pod, _replica_set, _scale, _size, _pod_gone),
+        (_bare_pod, _replica_set, _scale, _size, pod_gone),
         _groups_seen,
         tale=((0, 0), (1, 5), (3, 5), (2, 3), (4, 0), (2, 7), (3, 3)),
     ),
@@ -478,32 +290,5 @@ WORLDS = [
         tale=((5, 4), (2, 2), (3, 1), (0, 6), (4, 0), (0, 1), (4, 1)),
         first=((0, 0), (0, 1), (0, 2), (4, 1)),
     ),
-    World(
-        "workloads",
-        lambda: (
-            DeploymentController(),
-            ReplicaSetController(),
-            StatefulSetController(),
-            DaemonSetController(),
-            BatchJobController(),
-            EndpointsController(),
-            VolumeController(),
-            NodeLifecycleController(),
-        ),
-        (
-            _deployment,
-            _rollout,
-            _stateful_set,
-            _daemon_set,
-            _batch_job,
-            _service,
-            _pod_gone,
-            _claim,
-            _tainted,
-        ),
-        _workloads_seen,
-        tale=((5, 0), (0, 3), (6, 1), (1, 2), (4, 1), (2, 2), (6, 0), (7, 1), (3, 0), (8, 3), (8, 1)),
-        beside=simulated,
-        seconds=2,
-    ),
+    WORKLOADS,
 ]

@@ -12,6 +12,8 @@ import pytest
 from volcano.net.messages import Handler, Request, Response
 from volcano.net.server import Server
 
+GET = b"GET /a%20b?x=1&x=2&empty= HTTP/1.1\r\nHost: h\r\n\r\n"
+
 
 class Wire:
     """One client connection, spoken to in plain bytes."""

@@ -1,108 +1,25 @@
-"""exec, attach and port-forward between a client's protocol and real processes, without a network in between."""
+"""exec and attach between a client's protocol and real processes, without a network in between."""
 
 import asyncio
 import base64
 import json
-import os
-import socket
-from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from tests.nodes.streams.stage import PYTHON, Stage
-from tests.nodes.streams.wire import Pipe, SpdyPeer, pipes
+from tests.nodes.streams.callers import TEXT, V4, V5, Caller, asked, by_spdy, until
+from tests.nodes.streams.stage import Stage
+from tests.nodes.streams.wire import Pipe, SpdyPeer
 from volcano.clock import SystemClock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.manifest import Manifest
-from volcano.net.messages import Answer, Request, Response, Upgrade
-from volcano.net.websocket import WebSocket
-from volcano.nodes.agent.portforward import ports_of
-from volcano.nodes.agent.spdy_frames import Reset
+from volcano.net.messages import Request, Response, Upgrade
 from volcano.nodes.agent.streams import PodStreams
 from volcano.nodes.agent.streams_inbox import Inbox
 
-WEBSOCKET = {"upgrade": "websocket", "sec-websocket-key": "k", "sec-websocket-version": "13"}
-V5, V4, TEXT = "v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io"
-ECHO = """
-import socket
-server = socket.create_server(("127.0.0.1", 0))
-print(server.getsockname()[1], flush=True)
-while True:
-    connection, _ = server.accept()
-    while data := connection.recv(65536):
-        connection.sendall(data)
-    connection.sendall(b"bye")
-    connection.close()
-"""
-
-
 # One keeper for all of them: they share a loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stage]:
-    stage = Stage(tmp_path_factory.mktemp("cluster"))
-    await stage.open()
-    yield stage
-    await stage.close()
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shell(stage: Stage) -> Manifest:
-    return await stage.run("shell", "sleep", "600")
-
-
-def asked(protocol: str, *command: str, **query: str) -> Request:
-    given = {name: [value] for name, value in query.items()}
-    return Request(
-        "GET", "/", {**given, "command": list(command)}, {**WEBSOCKET, "sec-websocket-protocol": protocol}
-    )
-
-
-def by_spdy(*protocols: str, **query: str) -> Request:
-    given = {name: [value] for name, value in query.items() if name != "command"}
-    command = query.get("command", "").split()
-    headers = {"upgrade": "SPDY/3.1", "x-stream-protocol-version": ", ".join(protocols)}
-    return Request("POST", "/", {**given, "command": command}, headers)
-
-
-class Caller:
-    """A client at the other end of an upgraded connection."""
-
-    def __init__(self, answer: Answer) -> None:
-        assert isinstance(answer, Upgrade), answer
-        self.headers = answer.headers
-        near, self.pipe = pipes()
-        self.running = asyncio.ensure_future(_served(answer, near))
-
-    def websocket(self) -> WebSocket:
-        return WebSocket(self.pipe, client=True)
-
-    async def everything(self, *said: bytes) -> dict[int, bytes]:
-        """What comes on each channel until the server says good-bye, after having said some messages."""
-        socket = self.websocket()
-        for each in said:
-            await socket.send(each)
-        heard: dict[int, bytes] = {}
-        async with asyncio.timeout(20):
-            async for message in socket:
-                channel = message.data[0]
-                heard[channel] = heard.get(channel, b"") + message.data[1:]
-            await socket.close()
-            await self.running
-        return heard
-
-
-async def _served(answer: Upgrade, near: Pipe) -> None:
-    try:
-        await answer.run(near)
-    finally:
-        await near.close()
 
 
 # exec
@@ -358,111 +275,6 @@ async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
     assert stage.status(pod)["state"]["terminated"]["exitCode"] == 5
 
 
-# port-forward
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def echo(stage: Stage) -> tuple[Manifest, int]:
-    pod = await stage.run("echo", PYTHON, "-c", ECHO)
-    path = stage.directory / "pods" / pod["metadata"]["uid"] / "containers" / "main" / "0.log"
-    async with asyncio.timeout(20):
-        while not path.exists() or not path.read_bytes():
-            await asyncio.sleep(0.02)
-    return pod, int(path.read_text().split()[-1])
-
-
-async def pair(peer: SpdyPeer, port: int, request: str = "") -> tuple[int, int]:
-    more = {"requestid": request} if request else {}
-    error = await peer.open(streamtype="error", port=str(port), **more)
-    return error, await peer.open(streamtype="data", port=str(port), **more)
-
-
-async def test_ports_are_forwarded_over_spdy(stage: Stage, echo: tuple[Manifest, int]) -> None:
-    pod, port = echo
-    caller = Caller(await stage.streams.connect("portforward", pod, by_spdy("portforward.k8s.io")))
-    peer = SpdyPeer(caller.pipe)
-    for request in ("7", ""):  # older clients number nothing
-        error, data = await pair(peer, port, request)
-        await peer.say(error, b"", fin=True)
-        bulk = os.urandom(300_000)
-        await peer.say(data, bulk[:150_000])
-        await peer.say(data, bulk[150_000:], fin=True)
-        await peer.until(partial(_both_finished, peer, error, data))
-        assert peer.heard[data] == bulk + b"bye"
-        assert peer.heard[error] == b""
-    bad = await peer.open(streamtype="data", port="99999")
-    await peer.until(lambda: bad in peer.reset)
-    await peer.close()
-    await asyncio.wait_for(caller.running, 10)
-
-
-async def test_a_connection_that_the_client_resets_is_closed(
-    stage: Stage, echo: tuple[Manifest, int]
-) -> None:
-    pod, port = echo
-    caller = Caller(await stage.streams.connect("portforward", pod, by_spdy("portforward.k8s.io")))
-    peer = SpdyPeer(caller.pipe)
-    error, data = await pair(peer, port, "1")
-    await peer.say(data, b"hello")
-    await peer.until(lambda: peer.heard.get(data) == b"hello")
-    await peer.send(Reset(data, 5))
-    await peer.until(lambda: error in peer.finished)
-    await peer.close()
-    await asyncio.wait_for(caller.running, 10)
-
-
-async def test_a_port_where_nobody_listens(stage: Stage, shell: Manifest) -> None:
-    caller = Caller(await stage.streams.connect("portforward", shell, by_spdy("portforward.k8s.io")))
-    peer = SpdyPeer(caller.pipe)
-    error, data = await pair(peer, unused_port(), "1")
-    await peer.until(lambda: {error, data} <= peer.finished)
-    uid = shell["metadata"]["uid"]
-    assert peer.heard[error].startswith(b"error forwarding port ")
-    assert f"to pod shell_default, uid {uid}: ".encode() in peer.heard[error]
-    assert peer.heard[error].endswith(b"connection refused")
-    await peer.close()
-    await asyncio.wait_for(caller.running, 10)
-
-
-async def test_ports_are_forwarded_over_channels(stage: Stage, echo: tuple[Manifest, int]) -> None:
-    pod, port = echo
-    nobody = unused_port()
-    request = asked(V4, ports=f"{port},{nobody}")
-    caller = Caller(await stage.streams.connect("portforward", pod, request))
-    socket = caller.websocket()
-    heard: dict[int, bytes] = {}
-    await socket.send(b"\x00hello")
-    async for message in socket:
-        channel = message.data[0]
-        heard[channel] = heard.get(channel, b"") + message.data[1:]
-        if len(heard.get(0, b"")) == 7 and len(heard.get(3, b"")) > 2:
-            break
-    assert heard[0] == port.to_bytes(2, "little") + b"hello"
-    assert heard[1] == port.to_bytes(2, "little")
-    assert heard[2] == nobody.to_bytes(2, "little")
-    assert heard[3].endswith(b"connection refused")
-    await caller.pipe.close()
-    await asyncio.wait_for(caller.running, 10)
-
-
-async def test_only_a_running_pod_has_ports(stage: Stage) -> None:
-    pod = await stage.run("short", "true")
-    await stage.ended(pod)
-    pod["status"]["phase"] = "Succeeded"
-    with pytest.raises(InternalError, match=r"pod is not running\. Current status=Succeeded"):
-        await stage.streams.connect("portforward", pod, by_spdy("portforward.k8s.io"))
-
-
-@pytest.mark.parametrize("values", [[], ["0"], ["80,x"], ["65536"], ["80"] * 101])
-async def test_ports_must_be_ports(values: list[str]) -> None:
-    with pytest.raises(BadRequest, match='query parameter "ports"'):
-        ports_of(values)
-
-
-async def test_ports_are_repeated_or_separated() -> None:
-    assert ports_of(["80,443", "8080"]) == [80, 443, 8080]
-
-
 # Inboxes
 
 
@@ -479,13 +291,6 @@ async def test_an_inbox_stops_whoever_feeds_it_too_much() -> None:
     assert [await inbox.read(), await inbox.read()] == [b"y", b""]
 
 
-async def until(question: Callable[[], bool]) -> None:
-    """Waits for something that nobody tells of."""
-    async with asyncio.timeout(20):
-        while not question():
-            await asyncio.sleep(0.01)
-
-
 def _runs(argument: str) -> bool:
     """Whether a sleep with this argument runs anywhere."""
     wanted = f"sleep\0{argument}\0".encode()
@@ -494,14 +299,3 @@ def _runs(argument: str) -> bool:
             if path.read_bytes() == wanted:
                 return True
     return False
-
-
-def _both_finished(peer: SpdyPeer, *streams: int) -> bool:
-    return set(streams) <= peer.finished
-
-
-def unused_port() -> int:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port: int = unused.getsockname()[1]
-        return port

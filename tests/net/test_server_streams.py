@@ -1,0 +1,147 @@
+"""Answers that go on: streams, and connections that were upgraded."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.net.conftest import GET, Serve, echo, within
+from volcano.net.messages import Answer, Connection, Request, Stream, Upgrade
+
+
+async def test_a_stream_arrives_as_it_is_made_and_ends_cleanly(serve: Serve) -> None:
+    go = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"one"
+        await go.wait()
+        yield b"two"
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks(), headers={"Content-Type": "text/plain"})
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET + GET)
+    assert (await wire.head())[1]["transfer-encoding"] == "chunked"
+    assert await wire.chunk() == b"one"
+    go.set()
+    assert await wire.chunk() == b"two"
+    assert await wire.chunk() == b""
+    assert (await wire.answer())[2] == b"onetwo"  # the next request on the same connection
+
+
+async def test_small_chunks_made_together_travel_together(serve: Serve) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(1000):
+            yield b"x" * 10
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    await wire.head()
+    assert await wire.chunk() == b"x" * 10_000
+
+
+async def test_an_old_client_gets_a_stream_without_chunks(serve: Serve) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"abc"
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(b"GET / HTTP/1.0\r\n\r\n")
+    assert (await wire.rest()).endswith(b"\r\n\r\nabc")
+
+
+async def test_a_slow_reader_slows_the_stream_down_and_its_going_ends_it(serve: Serve) -> None:
+    made = 0
+    ended = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal made
+        try:
+            while True:
+                made += 1
+                yield b"x" * 65536
+        finally:
+            ended.set()
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect(limit=1024)
+    await wire.send(GET)
+    await asyncio.sleep(0.3)
+    stood_at = made
+    await asyncio.sleep(0.1)
+    assert made == stood_at
+    assert made < 1000  # tens of megabytes of socket buffers at the very most
+    wire.writer.transport.abort()
+    async with within(5):
+        await ended.wait()
+
+
+async def test_a_client_that_leaves_an_idle_stream_ends_it(serve: Serve) -> None:
+    ended = asyncio.Event()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        try:
+            yield b"first"
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    await wire.head()
+    wire.writer.close()
+    async with within(5):
+        await ended.wait()
+
+
+async def test_a_stream_that_breaks_is_not_mistaken_for_a_whole_one(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b"part"
+        await asyncio.sleep(0)
+        raise RuntimeError("source broke")
+
+    async def handler(request: Request) -> Answer:
+        return Stream(chunks())
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(GET)
+    assert b"0\r\n\r\n" not in await wire.rest()
+    assert "answer broken off" in caplog.text
+
+
+async def test_an_upgraded_connection_belongs_to_the_handler(serve: Serve) -> None:
+    async def shout(connection: Connection) -> None:
+        while data := await connection.read():
+            await connection.write(data.upper())
+
+    async def handler(request: Request) -> Answer:
+        return Upgrade(shout, {"Upgrade": "shout"})
+
+    wire = await (await serve(handler)).connect()
+    await wire.send(b"GET / HTTP/1.1\r\nHost: h\r\nUpgrade: shout\r\nConnection: Upgrade\r\n\r\nhel")
+    status, headers = await wire.head()
+    assert (status, headers["upgrade"], headers["connection"]) == (101, "shout", "Upgrade")
+    await wire.send(b"lo")
+    assert await wire.reader.readexactly(5) == b"HELLO"
+    wire.writer.write_eof()
+    assert await wire.rest() == b""
+
+
+async def test_a_declined_upgrade_is_an_ordinary_request(serve: Serve) -> None:
+    wire = await (await serve(echo)).connect()
+    await wire.send(b"GET /1 HTTP/1.1\r\nHost: h\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n" + GET)
+    assert (await wire.answer())[1]["x-path"] == "/1"
+    assert (await wire.answer())[1]["x-path"] == "/a b"
