@@ -250,6 +250,17 @@ async def test_a_watch_cuts_events_out_of_any_pieces(client: HttpClient, script:
         ]
 
 
+async def test_what_came_before_a_refusal_in_the_same_piece_is_told_first(
+    client: HttpClient, script: Script
+) -> None:
+    gone = orjson.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})
+    script.answers = [stream(event("ADDED", "a") + event("ADDED", "b") + gone + b"\n")]
+    watching = client.watch_groups(POD)
+    assert [e.object["metadata"]["name"] for e in await anext(watching)] == ["a", "b"]
+    with pytest.raises(Gone):
+        await anext(watching)
+
+
 async def test_a_watch_event_may_be_spelt_in_any_way(client: HttpClient, script: Script) -> None:
     script.answers = [stream(b'{ "object": {"metadata": {"name": "a"}}, "type": "ADDED" }\n')]
     events = await watched(client)

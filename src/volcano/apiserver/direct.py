@@ -1,7 +1,7 @@
 """A client straight onto the registry, in process: no HTTP, the same answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, nullcontext
 from typing import Any
 
@@ -76,13 +76,24 @@ class DirectClient:
     async def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
+        async with aclosing(self.watch_groups(kind, query, decode=decode)) as groups:
+            async for group in groups:
+                for event in group:
+                    yield event
+
+    async def watch_groups(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """As `watch`, in groups of what was committed together."""
         batches = self._registry.batches(kind, query)
         async with aclosing(batches):
             async for pieces in batches:
-                for count, (type_, data) in enumerate(pieces, start=1):
-                    yield Event(type_, kind, decode(data))
-                    if count % IN_A_ROW == 0:
+                for start in range(0, len(pieces), IN_A_ROW):
+                    if start:
                         await asyncio.sleep(0)
+                    yield [
+                        Event(type_, kind, decode(data)) for type_, data in pieces[start : start + IN_A_ROW]
+                    ]
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
         return Attributes(verb, kind, key, self._user, subresource, options)

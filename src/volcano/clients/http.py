@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from volcano.clients.credentials import ANONYMOUS, CredentialError, Credentials
-from volcano.clients.replies import LineCutter, decode_list, lines_to_events, refusal, retry_after
+from volcano.clients.replies import LineCutter, decode_list, lines_to_group, refusal, retry_after
 from volcano.clients.requests import (
     delete_body,
     list_parameters,
@@ -129,13 +129,25 @@ class HttpClient:
     async def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
+        async with aclosing(self.watch_groups(kind, query, decode=decode)) as groups:
+            async for group in groups:
+                for event in group:
+                    yield event
+
+    async def watch_groups(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """As `watch`, in groups of what came in one read."""
         seconds = query.timeout_seconds or int(WATCH_SECONDS * (1 + self._chance()))
         target = with_query(path_of(kind, query.namespace), watch_parameters(query, seconds))
         silence = self._silence if query.bookmarks else None
         async with aclosing(self.lines(target, silence=silence)) as blocks:
             async for lines in blocks:
-                for event in lines_to_events(lines, kind, decode):
-                    yield event
+                group, error = lines_to_group(lines, kind, decode)
+                if group:
+                    yield group
+                if error is not None:
+                    raise error
 
     # beyond the protocol
 

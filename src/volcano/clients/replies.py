@@ -1,6 +1,6 @@
 """What an API server answers, cut into objects without parsing anything twice."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import orjson
@@ -133,7 +133,12 @@ def _manifest(body: bytes) -> Manifest:
     return value if isinstance(value, dict) else {}
 
 
-def lines_to_events(lines: Iterable[bytes], kind: Kind, decode: Decode) -> Iterator[Event]:
-    """The events of some lines of a watch."""
-    for line in lines:
-        yield decode_event(line, kind, decode)
+def lines_to_group(lines: Iterable[bytes], kind: Kind, decode: Decode) -> tuple[list[Event], ApiError | None]:
+    """The events of some lines of a watch, up to the refusal among them, if there is one."""
+    group: list[Event] = []
+    try:
+        for line in lines:
+            group.append(decode_event(line, kind, decode))
+    except ApiError as error:
+        return group, error
+    return group, None

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import orjson
@@ -10,10 +10,11 @@ import orjson
 from volcano.clock import Clock
 from volcano.kube.client import Client, Decode, Event, EventType
 from volcano.kube.manifest import Manifest
-from volcano.kube.mirror import Mirror
+from volcano.kube.mirror import GroupMirror, one_by_one
 from volcano.kube.reconciler import Watch
 
 Sink = Callable[[Event], None]
+GroupSink = Callable[[Sequence[Event]], None]
 
 # Watchers of one process hear of a change within a few turns of the loop; more need not be remembered.
 REMEMBERED = 2048
@@ -34,11 +35,17 @@ class Hub:
         self.decode = SharedDecoder()
 
     @contextmanager
-    def subscription(self, watch: Watch, sink: Sink) -> Iterator[Mirror]:
+    def subscription(self, watch: Watch, sink: Sink) -> Iterator[GroupMirror]:
         """Tells `sink` of every change for as long as the block lasts; the mirror says when it has listed once.
 
         The block must also await `following(watch)`, which raises what ends the mirror, should anything do so.
         """
+        with self.group_subscription(watch, one_by_one(sink)) as mirror:
+            yield mirror
+
+    @contextmanager
+    def group_subscription(self, watch: Watch, sink: GroupSink) -> Iterator[GroupMirror]:
+        """As `subscription`, for a sink that takes changes in the groups in which they come."""
         shared = self._shared.get(watch)
         if shared is None or shared.task.done():
             shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self.decode)
@@ -61,19 +68,20 @@ class _Shared:
     """A mirror at work and whom it tells."""
 
     def __init__(self, client: Client, watch: Watch, clock: Clock, decode: Decode) -> None:
-        self.sinks: list[Sink] = []
+        self.sinks: list[GroupSink] = []
         self._watch = watch
-        self.mirror = Mirror(client, watch, self._tell, clock, decode=decode)
+        self.mirror = GroupMirror(client, watch, self._tell, clock, decode=decode)
         self.task = asyncio.create_task(self.mirror.run(), name=f"mirror of {watch.kind}")
 
-    def add(self, sink: Sink) -> None:
-        for item in self.mirror.objects():
-            sink(Event(EventType.ADDED, self._watch.kind, item))
+    def add(self, sink: GroupSink) -> None:
+        present = [Event(EventType.ADDED, self._watch.kind, item) for item in self.mirror.objects()]
+        if present:
+            sink(present)
         self.sinks.append(sink)
 
-    def _tell(self, event: Event) -> None:
+    def _tell(self, group: Sequence[Event]) -> None:
         for sink in list(self.sinks):
-            sink(event)
+            sink(group)
 
 
 class SharedDecoder:

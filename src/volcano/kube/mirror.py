@@ -1,7 +1,8 @@
 """Keeping a brain informed: list, then watch, and list again when history is gone or the server was away."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ import orjson
 from volcano.clock import Clock
 from volcano.kube.client import Client, Decode, Event, EventType, Query
 from volcano.kube.errors import ApiError, BadRequest, Gone, Invalid, TooManyRequests, Unavailable
+from volcano.kube.groups import groups
 from volcano.kube.manifest import Manifest, annotations_of, key_of
 from volcano.kube.reconciler import Watch
 from volcano.log import Log
@@ -21,8 +23,8 @@ LONGEST_PAUSE = 5.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-class Mirror:
-    """Feeds every change of some objects to a sink, for as long as `run` runs.
+class GroupMirror:
+    """Feeds every change of some objects to a sink, a group at a time, for as long as `run` runs.
 
     After a gap (410, a restarted server) it lists afresh and tells the sink of everything that is new, changed or
     gone, and of nothing else: `identify` says under which key. A DELETED event after a gap carries the object as it
@@ -33,7 +35,7 @@ class Mirror:
         self,
         client: Client,
         watch: Watch,
-        sink: Callable[[Event], None],
+        sink: Callable[[Sequence[Event]], None],
         clock: Clock,
         *,
         decode: Decode = orjson.loads,
@@ -78,8 +80,7 @@ class Mirror:
     async def _relist(self) -> str:
         listing = await self._client.list(self._watch.kind, self._query(), decode=self._decode)
         self._drop_all_but({self._identify(item) for item in listing.items})
-        for item in listing.items:
-            self._take(item)
+        self._tell([event for item in listing.items for event in self._news_of(item)])
         self._announce()
         return listing.resource_version
 
@@ -89,18 +90,10 @@ class Mirror:
         version = ""
         query = self._query(send_initial_events=True, resource_version_match="NotOlderThan")
         try:
-            async for event in self._client.watch(self._watch.kind, query, decode=self._decode):
-                version = _version(event.object) or version
-                if event.type is EventType.BOOKMARK:
-                    if present is not None and _ends_initial_events(event.object):
-                        self._drop_all_but(present)
-                        present = None
-                        self._announce()
-                elif present is not None and event.type is EventType.ADDED:
-                    present.add(self._identify(event.object))
-                    self._take(event.object)
-                else:
-                    self._emit(event)
+            async with aclosing(self._groups(query)) as told:
+                async for group in told:
+                    version = _reached(group) or version
+                    present = self._begin(group, present)
         except Unavailable:
             if present is not None:
                 raise
@@ -108,22 +101,42 @@ class Mirror:
             raise Unavailable("the stream ended before it had told everything")
         return version
 
+    def _begin(self, group: Sequence[Event], present: set[object] | None) -> set[object] | None:
+        """Hears of a group that may be about what is present; None once all of that has been told."""
+        for position, event in enumerate(group):
+            if present is None:
+                self._hear(group[position:])
+                break
+            if event.type is EventType.BOOKMARK:
+                if _ends_initial_events(event.object):
+                    self._drop_all_but(present)
+                    present = None
+                    self._announce()
+            elif event.type is EventType.ADDED:
+                present.add(self._identify(event.object))
+                self._tell(self._news_of(event.object))
+            else:
+                self._hear((event,))
+        return present
+
     async def _follow(self, version: str) -> None:
         """Watches from `version`, resuming after each end, until the server refuses."""
         pause = FIRST_PAUSE
         while True:
             try:
-                query = self._query(resource_version=version)
-                async for event in self._client.watch(self._watch.kind, query, decode=self._decode):
-                    version = _version(event.object) or version
-                    pause = FIRST_PAUSE
-                    self._progress = True
-                    if event.type is not EventType.BOOKMARK:
-                        self._emit(event)
+                async with aclosing(self._groups(self._query(resource_version=version))) as told:
+                    async for group in told:
+                        version = _reached(group) or version
+                        pause = FIRST_PAUSE
+                        self._progress = True
+                        self._hear(group)
             except (Unavailable, TooManyRequests) as error:
                 log.info("watch interrupted", kind=self._watch.kind, reason=error.message)
             await self._clock.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _groups(self, query: Query) -> AsyncGenerator[Sequence[Event], None]:
+        return groups(self._client, self._watch.kind, query, decode=self._decode)
 
     def _query(self, **more: Any) -> Query:
         watch = self._watch
@@ -136,27 +149,60 @@ class Mirror:
                 self._on_synced()
 
     def _drop_all_but(self, present: set[object]) -> None:
-        for identity in [identity for identity in self._known if identity not in present]:
-            self._emit(Event(EventType.DELETED, self._watch.kind, self._known[identity]))
+        gone = [item for identity, item in self._known.items() if identity not in present]
+        self._tell([Event(EventType.DELETED, self._watch.kind, item) for item in gone])
 
-    def _take(self, item: Any) -> None:
-        """Tells of a listed object what the sink does not know yet."""
+    def _news_of(self, item: Any) -> list[Event]:
+        """What there is to tell of a listed object that the sink does not know yet."""
         kind, known = self._watch.kind, self._known.get(self._identify(item))
         if known is None:
-            self._emit(Event(EventType.ADDED, kind, item))
-        elif _uid(known) != _uid(item):  # a namesake took its place while we were not looking
-            self._emit(Event(EventType.DELETED, kind, known))
-            self._emit(Event(EventType.ADDED, kind, item))
-        elif not _version(item) or _version(known) != _version(item):
-            self._emit(Event(EventType.MODIFIED, kind, item))
+            return [Event(EventType.ADDED, kind, item)]
+        if _uid(known) != _uid(item):  # a namesake took its place while we were not looking
+            return [Event(EventType.DELETED, kind, known), Event(EventType.ADDED, kind, item)]
+        if not _version(item) or _version(known) != _version(item):
+            return [Event(EventType.MODIFIED, kind, item)]
+        return []
 
-    def _emit(self, event: Event) -> None:
-        identity = self._identify(event.object)
-        if event.type is EventType.DELETED:
-            self._known.pop(identity, None)
-        else:
-            self._known[identity] = event.object
-        self._sink(event)
+    def _hear(self, group: Sequence[Event]) -> None:
+        """Passes on what a watch told, but for how far it has come."""
+        if any(event.type is EventType.BOOKMARK for event in group):
+            group = [event for event in group if event.type is not EventType.BOOKMARK]
+        self._tell(group)
+
+    def _tell(self, group: Sequence[Event]) -> None:
+        if not group:
+            return
+        known, identify = self._known, self._identify
+        for event in group:
+            if event.type is EventType.DELETED:
+                known.pop(identify(event.object), None)
+            else:
+                known[identify(event.object)] = event.object
+        self._sink(group)
+
+
+class Mirror(GroupMirror):
+    """A mirror that feeds its sink one change at a time."""
+
+    def __init__(
+        self, client: Client, watch: Watch, sink: Callable[[Event], None], clock: Clock, **options: Any
+    ) -> None:
+        super().__init__(client, watch, one_by_one(sink), clock, **options)
+
+
+def one_by_one(sink: Callable[[Event], None]) -> Callable[[Sequence[Event]], None]:
+    """A sink of groups for one who wants to be told of each change by itself."""
+
+    def each(group: Sequence[Event]) -> None:
+        for event in group:
+            sink(event)
+
+    return each
+
+
+def _reached(group: Sequence[Event]) -> str:
+    """The version up to which a group has told everything."""
+    return next((version for event in reversed(group) if (version := _version(event.object))), "")
 
 
 def _version(item: Any) -> str:

@@ -36,6 +36,7 @@ class Runner:
     ) -> None:
         """Runners side by side in one process share a `hub`, so that each object is watched and decoded once."""
         self._brain = brain
+        self._knows_its_keys = isinstance(brain, Reconciler)
         self._client = client
         self._clock = clock
         self._slots = asyncio.Semaphore(concurrency)
@@ -54,7 +55,7 @@ class Runner:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
         with ExitStack() as subscriptions:
             mirrors = [
-                subscriptions.enter_context(self._hub.subscription(watch, self._handle))
+                subscriptions.enter_context(self._hub.group_subscription(watch, self._handle))
                 for watch in self._brain.watches
             ]
             async with asyncio.TaskGroup() as group:
@@ -77,18 +78,20 @@ class Runner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _handle(self, event: Event) -> None:
-        try:
-            self._brain.handle(event)
-        except Exception as error:  # one object a brain cannot take must not keep it from the others
-            log.error("event not taken", brain=self._brain.name, kind=event.kind, error=error)
+    def _handle(self, group: Sequence[Event]) -> None:
+        handle = self._brain.handle
+        for event in group:
+            try:
+                handle(event)
+            except Exception as error:  # one object a brain cannot take must not keep it from the others
+                log.error("event not taken", brain=self._brain.name, kind=event.kind, error=error)
         if not self._can_sleep_on():
             self._wake.set()
 
     def _can_sleep_on(self) -> bool:
-        """Whether an event has left nothing to do before the alarm rings: most concern few of those who hear of them.
+        """Whether events have left nothing to do before the alarm rings: most concern few of those who hear of them.
         Reconcilers work off keys and know when there are none; other brains may want a look at any event."""
-        if not isinstance(self._brain, Reconciler):
+        if not self._knows_its_keys:
             return False
         due = self._brain.next_due()
         return due is None or (self._alarm is not None and self._alarm[0] <= due)

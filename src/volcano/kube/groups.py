@@ -1,0 +1,43 @@
+"""Changes in the groups in which a client hears of them, so that whoever is told is told once a group."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Protocol, cast
+
+from volcano.kube.client import Client, Decode, Event, Query
+from volcano.kube.kinds import Kind
+
+
+class GroupWatcher(Protocol):
+    """A client whose watches also come in groups: what one commit or one read from the network brought."""
+
+    def watch_groups(
+        self, kind: Kind, query: Query, *, decode: Decode
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        """As `watch`, several events at a time; no group is empty."""
+        ...
+
+
+async def groups(
+    client: Client, kind: Kind, query: Query, *, decode: Decode
+) -> AsyncGenerator[Sequence[Event], None]:
+    """What `client.watch` tells, in the client's own groups if it has any, else one by one."""
+    if not _has_groups(client):
+        events: AsyncIterator[Event] = client.watch(kind, query, decode=decode)
+        async for event in events:
+            yield (event,)
+        return
+    watching = cast(GroupWatcher, client).watch_groups(kind, query, decode=decode)
+    async with aclosing(watching):
+        async for group in watching:
+            yield group
+
+
+def _has_groups(client: Client) -> bool:
+    """Whoever makes a client of another and changes `watch` alone wants to be asked for every event."""
+    for cls in type(client).__mro__:
+        if "watch_groups" in vars(cls):
+            return True
+        if "watch" in vars(cls):
+            return False
+    return False
