@@ -128,6 +128,18 @@ def test_up_detach_status_and_down(tmp_path: Path) -> None:
         pytest.param(
             ("up", "--nodes", "1", "--node", "cpu=lots"), 2, "no quantity", id="a node that is none"
         ),
+        pytest.param(("up", "--node", "cpu=-4"), 2, "less than nothing", id="a node that owes"),
+        pytest.param(("up", "--node", "label:=x"), 2, "not a label key", id="a label without a key"),
+        pytest.param(
+            ("up", "--node", "taint:a b:NoExecute"), 2, "not a label key", id="a taint with a wrong key"
+        ),
+        pytest.param(("up", "--node", "=4"), 2, "is no resource", id="nothing of which there is some"),
+        pytest.param(("up", "--node", "name=My_Node"), 2, "lower-case", id="a name no node may have"),
+        pytest.param(
+            ("up", "--node", "name=a", "--node", "name=a"), 2, "two pools", id="two pools of one name"
+        ),
+        pytest.param(("up", "--port", "99999"), 2, "--port 99999", id="a port that is too high"),
+        pytest.param(("run", "--port", "-1", "/dev/null"), 2, "--port -1", id="a port that is too low"),
         pytest.param(("run", "--timeout", "soon", "x.yaml"), 2, "--timeout", id="a time that is none"),
         pytest.param(("up", "--sim-duration", "soon"), 2, "--sim-duration", id="a duration that is none"),
         pytest.param(("down",), 4, "no cluster runs", id="nothing to stop"),
@@ -161,6 +173,26 @@ def test_a_wrong_file_is_refused_before_anything_starts(
     assert shown.code == 1
     assert text in shown.err
     assert str(path) in shown.err
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        pytest.param(b'actions: "dance"\n', "scheduler.conf:1: ", id="an action that is none"),
+        pytest.param(b"\xff\xfe", "not a text file", id="no text"),
+        pytest.param(None, "No such file", id="no such file"),
+    ],
+)
+def test_a_cluster_does_not_start_with_a_configuration_that_its_scheduler_would_refuse(
+    content: bytes | None, text: str, tmp_path: Path, say: Callable[..., Shown]
+) -> None:
+    path = tmp_path / "scheduler.conf"
+    if content is not None:
+        path.write_bytes(content)
+    shown = say("up", "--data-dir", str(tmp_path / "data"), "--scheduler-conf", str(path))
+    assert shown.code == 1
+    assert text in shown.err
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_configuration_is_checked_offline(tmp_path: Path, say: Callable[..., Shown]) -> None:

@@ -243,6 +243,17 @@ async def test_a_foreign_directory_is_refused_and_left_as_it_was(tmp_path: Path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.txt"]
 
 
+async def test_the_configuration_asked_for_at_a_start_replaces_the_one_of_the_start_before(
+    tmp_path: Path,
+) -> None:
+    key = Key("volcano-system", "volcano-scheduler-configmap")
+    preempting = shipped("volcano-scheduler-preempt.conf")
+    for asked, expected in ((None, shipped()), (preempting, preempting), (None, preempting)):
+        async with cluster(tmp_path, durable=True, scheduler_conf=asked) as running:
+            held = await running.client.get(CONFIG_MAP, key)
+            assert held["data"] == {"volcano-scheduler.conf": expected}
+
+
 async def test_a_bad_configuration_at_start_schedules_nothing_until_it_is_mended(tmp_path: Path) -> None:
     async with cluster(tmp_path, scheduler_conf='actions: "dance"\n') as running:
         await running.client.create(JOB, gang("wait", 1))

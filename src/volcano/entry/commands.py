@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from rich.table import Table
 from volcano import __version__, log
 from volcano.apiserver.datadir import DataDirectoryError
 from volcano.clock import SystemClock, timestamp
+from volcano.entry.configuration import checked
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
@@ -34,6 +36,7 @@ from volcano.local.tail import Tail
 from volcano.local.throwaway import throw_away_directory
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import NotPossible
+from volcano.scheduler.config import ConfigError
 
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0
@@ -77,7 +80,7 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
         await cluster.start()
     except (DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
         await cluster.stop(keep_pods=True)
-        raise CommandError(str(error)) from None
+        raise CommandError(_reason(error, settings)) from None
     try:
         await cluster.apply(documents)
         running = _announce(cluster)
@@ -93,6 +96,13 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
             state.retract(settings.directory)
             shutil.rmtree(settings.directory / state.VOLUMES, ignore_errors=True)
     return 0
+
+
+def _reason(error: Exception, settings: Settings) -> str:
+    """Why a cluster did not start; that a name is unknown does not say whose."""
+    if isinstance(error, socket.gaierror):
+        return f"--host {settings.host}: no address of this machine: {error.strerror}"
+    return str(error)
 
 
 def _announce(cluster: LocalCluster) -> state.Running:
@@ -250,7 +260,7 @@ async def _run(
         if tail is not None:
             await tail.end()
     except (FileError, DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
-        raise CommandError(str(error)) from None
+        raise CommandError(_reason(error, settings)) from None
     finally:
         await cluster.stop()
     return _conclude(rows, output, console, timeout)
@@ -337,6 +347,10 @@ def _settings(
 ) -> Settings:
     """The cluster that was asked for; `once_in` is where one lives that is thrown away."""
     pools = _pools(arguments)
+    if not 0 <= arguments.port <= 65535:
+        raise CommandError(
+            f"--port {arguments.port}: a port is a number from 1 to 65535, or 0 for a free one", code=2
+        )
     usual = state.memory_directory() if arguments.in_memory else state.default_directory()
     directory = once_in or arguments.data_dir or usual
     return Settings(
@@ -348,7 +362,7 @@ def _settings(
         pools=pools
         or (parse_pools([4], []) if arguments.command == "run" and arguments.no_local_node else []),
         sim_duration=_duration(arguments.sim_duration, default_duration),
-        scheduler_conf=_text(arguments.scheduler_conf),
+        scheduler_conf=_scheduler_conf(arguments.scheduler_conf),
         audit_log=arguments.audit_log,
         local=_local(arguments),
     )
@@ -382,8 +396,8 @@ def _duration(text: str | None, default: float) -> float:
         raise CommandError(f"--sim-duration: {error}; such as 5s, 2m or forever", code=2) from None
 
 
-def _text(path: Path | None) -> str | None:
+def _scheduler_conf(path: Path | None) -> str | None:
     try:
-        return path.read_text() if path else None
-    except OSError as error:
-        raise CommandError(f"--scheduler-conf {path}: {error.strerror}") from None
+        return checked(path) if path else None
+    except ConfigError as error:
+        raise CommandError(f"--scheduler-conf: {error}") from None

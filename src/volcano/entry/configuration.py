@@ -10,14 +10,9 @@ from volcano.scheduler.config import ConfigError, parse
 
 
 def validate(path: Path) -> int:
-    """Prints what is wrong with a file, or that nothing is; a ConfigMap that holds the configuration will do too."""
+    """Prints what is wrong with a file, or that nothing is."""
     try:
-        text = path.read_text()
-    except OSError as error:
-        print(f"volcano: {path}: {error.strerror}", file=sys.stderr)
-        return 1
-    try:
-        config = parse(_embedded(text) or text, str(path))
+        config = parse(read(path), str(path))
     except ConfigError as error:
         print(f"volcano: {error}", file=sys.stderr)
         return 1
@@ -26,6 +21,24 @@ def validate(path: Path) -> int:
     plugins = ", ".join(plugin.name for tier in config.tiers for plugin in tier)
     print(f"{path}: valid\n  actions  {', '.join(config.actions)}\n  plugins  {plugins}")
     return 0
+
+
+def read(path: Path) -> str:
+    """The configuration in a file, or in the ConfigMap that a file holds; ConfigError says what keeps it unread."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ConfigError(str(path), 0, error.strerror or str(error)) from None
+    except UnicodeDecodeError:
+        raise ConfigError(str(path), 0, "not a text file") from None
+    return _embedded(text) or text
+
+
+def checked(path: Path) -> str:
+    """The configuration in a file that the scheduler would take; ConfigError says what it would not."""
+    text = read(path)
+    parse(text, str(path))
+    return text
 
 
 def _embedded(text: str) -> str | None:

@@ -132,6 +132,7 @@ class LocalCluster:
         await self._install(parts.priority_classes())
         await self._install(parts.crds())
         await self._install(system_manifests(self.settings.scheduler_conf or shipped()))
+        await parts.put_in_force(self.client, self.settings.scheduler_conf)
         await self._listen(server, credentials)
         self._start_parts(credentials.authority.cert_pem.decode())
         await self._until_ready()

@@ -36,14 +36,16 @@ from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.kube import crds as our_crds
+from volcano.kube import names
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import Cause
-from volcano.kube.kinds import CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
+from volcano.kube.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reconciler import Brain
 from volcano.local.admission import completing, judging
 from volcano.local.configmap import ConfigMapSource
 from volcano.local.state import STATE_FILE, VOLUMES
+from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
@@ -120,6 +122,14 @@ async def refresh_crd(client: Client, manifest: Manifest) -> None:
     """Brings a CRD of an older version of this program up to date."""
     options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
     await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
+
+
+async def put_in_force(client: Client, scheduler_conf: str | None) -> None:
+    """The configuration that a start asks for replaces the one that an earlier start has left."""
+    if scheduler_conf is not None:
+        key = Key(names.SYSTEM_NAMESPACE, CONFIG_NAME)
+        options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
+        await client.patch(CONFIG_MAP, key, {"data": {CONFIG_KEY: scheduler_conf}}, options=options)
 
 
 def admission() -> tuple[list[Admit], list[Admit]]:

@@ -1,5 +1,6 @@
 """Pools of simulated nodes: `cpu=32,memory=128Gi,nvidia.com/gpu=8` on the command line becomes Node objects."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
@@ -7,6 +8,7 @@ from ipaddress import IPv4Address
 from volcano.kube import names
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import canonical
+from volcano.kube.selectors import check_label_key, check_label_value
 
 DEFAULT_RESOURCES: Mapping[str, str] = {
     "cpu": "8",
@@ -14,6 +16,8 @@ DEFAULT_RESOURCES: Mapping[str, str] = {
     "ephemeral-storage": "100Gi",
     "pods": "110",
 }
+NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LONGEST_NAME = 53  # with a dash and the node's number it stays a label value, as which it is used too
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 FIRST_NODE_ADDRESS = IPv4Address("172.16.0.1")
 POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0: each node has the /24 of its number
@@ -68,13 +72,13 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
         if not separator and not key.startswith("taint:"):
             raise PoolError(f"node specification {text!r}: {part!r} is not of the form resource=quantity")
         if key.startswith("label:"):
-            labels[key.removeprefix("label:")] = value
+            labels[_label(key.removeprefix("label:"), value, text)] = value
         elif key.startswith("taint:"):
             taints.append(_taint(part.removeprefix("taint:"), text))
         elif key == "count":
             count = _count(value, text)
         elif key == "name":
-            name = value
+            name = _name(value, text)
         else:
             resources[key] = _quantity(key, value, text)
     return Pool(name or "node", 1 if count is None else count, resources, labels, tuple(taints))
@@ -90,6 +94,12 @@ def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Po
         text = specifications[place] if place < len(specifications) else ""
         several = max(len(counts), len(specifications)) > 1
         pools.append(parse_pool(text, count=count, name=f"pool{place + 1}" if several else ""))
+    names_taken = [pool.name for pool in pools]
+    for name in names_taken:
+        if names_taken.count(name) > 1:
+            raise PoolError(
+                f"node specification: two pools have name={name}; their nodes would have the same names"
+            )
     return pools
 
 
@@ -196,11 +206,41 @@ def node_conditions(
 
 def _quantity(name: str, value: str, text: str) -> str:
     try:
-        return canonical(value)
+        check_label_key(name)
+    except ValueError:
+        raise PoolError(
+            f"node specification {text!r}: {name!r} is no resource such as cpu, memory or nvidia.com/gpu"
+        ) from None
+    try:
+        quantity = canonical(value)
     except ValueError:
         raise PoolError(
             f"node specification {text!r}: {name}={value!r} is no quantity such as 4, 500m or 16Gi"
         ) from None
+    if quantity.startswith("-"):
+        raise PoolError(
+            f"node specification {text!r}: {name}={value!r}: a node cannot have less than nothing"
+        )
+    return quantity
+
+
+def _label(key: str, value: str, text: str) -> str:
+    """The key of a label that a node may have."""
+    try:
+        check_label_key(key)
+        check_label_value(value)
+    except ValueError as error:
+        raise PoolError(f"node specification {text!r}: {error}") from None
+    return key
+
+
+def _name(value: str, text: str) -> str:
+    if not NODE_NAME.fullmatch(value) or len(value) > LONGEST_NAME:
+        raise PoolError(
+            f"node specification {text!r}: name={value!r} cannot begin the names of nodes; write at most "
+            f"{LONGEST_NAME} lower-case letters, digits or '-', with a letter or digit at both ends"
+        )
+    return value
 
 
 def _count(value: str, text: str) -> int:
@@ -217,4 +257,4 @@ def _taint(part: str, text: str) -> Taint:
             f"node specification {text!r}: taint {part!r} is not of the form key[=value]:effect with one of "
             f"{', '.join(EFFECTS)}"
         )
-    return Taint(key, value, effect)
+    return Taint(_label(key, value, text), value, effect)
