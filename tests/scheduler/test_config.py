@@ -96,6 +96,18 @@ def test_the_default_is_the_seeds_and_the_other_one_preempts() -> None:
         pytest.param(
             f"actions: {__name__}:GOOD", 1, "is not a function of a session", id="an action that is none"
         ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: this.is.Nothing", 4, "cannot be loaded", id="dots"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers: []\nactions: enqueue", 3, "'actions' is there twice", id="a name twice"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: true, name: drf}",
+            4,
+            "'name' is there twice",
+            id="a plugin's name twice",
+        ),
     ],
 )
 def test_what_is_wrong_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
@@ -117,10 +129,31 @@ def test_what_volcano_ignores_is_warned_of() -> None:
     )
 
 
-def test_plugins_and_actions_from_elsewhere() -> None:
-    config = parse(f"actions: {__name__}:outside\ntiers:\n- plugins:\n  - name: {__name__}:Outside")
+@pytest.mark.parametrize("dot", [":", "."])
+def test_plugins_and_actions_from_elsewhere(dot: str) -> None:
+    config = parse(
+        f"actions: {__name__}{dot}outside\ntiers:\n- plugins:\n  - name: {__name__}{dot}Outside\n"
+        f"configurations:\n- name: {__name__}{dot}outside\n  arguments: {{most: 3}}"
+    )
+    assert config.warnings == ()
+    assert config.arguments(f"{__name__}{dot}outside").integer("most", 1) == 3
     assert config.steps == (outside,)
     assert config.tiers[0][0].plugin is Outside
+
+
+def test_a_plugin_whose_code_fails_when_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_plugin.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="broken_plugin:Mine' cannot be loaded: division by zero"):
+        parse("actions: allocate\ntiers:\n- plugins:\n  - name: broken_plugin:Mine")
+
+
+def test_plugins_that_are_not_available_are_not_offered() -> None:
+    with pytest.raises(ConfigError, match="unknown plugin 'gnag'; choose from binpack, .*gang") as raised:
+        parse("actions: allocate\ntiers:\n- plugins:\n  - name: gnag")
+    assert "usage" not in str(raised.value)
 
 
 def test_the_last_good_configuration_stays_in_force() -> None:

@@ -30,7 +30,7 @@ def check_plugins(
     plugins = spec.get("plugins") or {}
     for name, given in plugins.items():
         words = [str(argument) for argument in given or ()]
-        if name not in known and "." not in name:
+        if name not in known and "." not in name and ":" not in name:
             text = f"unable to find job plugin: {name}; choose from {', '.join(sorted(known))}"
             yield Complaint(f"spec.plugins[{name}]", text)
         for flag in NUMBERS.get(name, ()):

@@ -110,14 +110,23 @@ def load_plugin(name: str) -> type[Plugin]:
         return outside
     if name not in PLUGINS:
         raise LookupError(
-            f"unknown plugin {name!r}; choose from {', '.join(sorted(PLUGINS))}, or name another as module:Class"
+            f"unknown plugin {name!r}; choose from {', '.join(sorted(filter(_available, PLUGINS)))}, "
+            "or name another as module:Class"
         )
-    module = f"volcano.scheduler.plugins.{name.replace('-', '_')}"
-    if importlib.util.find_spec(module) is None:
+    module = _module_of(name)
+    if not _available(name):
         raise LookupError(f"plugin {name!r} is not available yet; leave it out")
     found = vars(importlib.import_module(module)).values()
     classes: list[type[Plugin]] = [c for c in found if _is_plugin(c) and c.__module__.startswith(module)]
     return classes[-1]
+
+
+def _module_of(plugin: str) -> str:
+    return f"volcano.scheduler.plugins.{plugin.replace('-', '_')}"
+
+
+def _available(plugin: str) -> bool:
+    return importlib.util.find_spec(_module_of(plugin)) is not None
 
 
 def _is_plugin(found: Any) -> bool:
@@ -138,12 +147,12 @@ def load_action(name: str) -> Action:
 
 
 def _outside(name: str, wanted: Callable[[Any], bool], what: str) -> Any:
-    module, _, attribute = name.partition(":")
-    if not attribute:
+    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    if not module or not attribute:
         raise LookupError(f"{name!r} should name a module and {what} in it, as module:Name")
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # whatever its code does when it is read
         raise LookupError(f"{name!r} cannot be loaded: {error}") from error
     if not wanted(found):
         raise LookupError(f"{name!r} is not {what}")
@@ -207,6 +216,10 @@ class Document:
         self._lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
+                if (*path, key.value) in self._lines:
+                    raise ConfigError(
+                        self.file, key.start_mark.line + 1, f"{key.value!r} is there twice; leave one of them out"
+                    )
                 self._lines[(*path, key.value)] = key.start_mark.line + 1
                 self._note((*path, key.value), value)
         elif isinstance(node, yaml.SequenceNode):
@@ -286,7 +299,7 @@ def _configurations(document: Document, top: Mapping[str, Any]) -> Iterator[tupl
         given = document.mapping(path, item)
         name = str(given.get("name", ""))
         values = document.mapping((*path, "arguments"), given.get("arguments") or {})
-        if name not in ACTIONS and ":" not in name:
+        if name not in ACTIONS and ":" not in name and "." not in name:
             document.warn(path, f"{name!r} is no action; its arguments have no effect")
         if name in ACTIONS:
             _check_arguments(document, (*path, "arguments"), name, values, ACTION_ARGUMENTS.get(name, ()))

@@ -381,8 +381,9 @@ def test_g13_a_job_with_an_unknown_plugin_waits_and_says_why_while_others_run() 
     assert due > cluster.now().monotonic
 
 
-def test_a_plugin_from_outside_is_loaded_by_its_dotted_name() -> None:
-    name = "tests.controllers.job.plugins.outside:Greet"
+@pytest.mark.parametrize("dot", [":", "."])
+def test_a_plugin_from_outside_is_loaded_by_its_dotted_name(dot: str) -> None:
+    name = f"tests.controllers.job.plugins.outside{dot}Greet"
     made = pod(job(plugins={name: ["--word=hey"]}), "main", 1)
     assert annotations_of(made)["greeting"] == "hey 1"
 
@@ -391,6 +392,7 @@ def test_a_plugin_from_outside_is_loaded_by_its_dotted_name() -> None:
     ("name", "words"),
     [
         ("nowhere.at_all:X", "cannot be loaded"),
+        ("nowhere.at_all.X", "cannot be loaded"),
         ("tests.controllers.job.plugins.outside:Missing", "has no plugin class Missing"),
         ("tests.controllers.job.plugins.outside:NotAPlugin", "has no plugin class NotAPlugin"),
     ],

@@ -75,17 +75,20 @@ def load_plugins(plugins: Mapping[str, Sequence[str]], keys: KeySource) -> tuple
 
 
 def plugin_class(name: str) -> type[Plugin]:
-    """The class of a built-in plugin, or of one from elsewhere: `package.module:Class`. Raises PluginError."""
+    """The class of a built-in plugin, or of one from elsewhere: `package.module:Class` or `package.module.Class`.
+
+    Raises PluginError.
+    """
     path = BUILT_IN.get(name, name)
-    module_name, colon, class_name = path.partition(":")
-    if not colon:
+    module_name, _, class_name = path.partition(":") if ":" in path else path.rpartition(".")
+    if not module_name or not class_name:
         raise PluginError(
             f"there is no job plugin {name!r}; choose from {', '.join(BUILT_IN)}, "
             "or name one from elsewhere as package.module:Class"
         )
     try:
         found = getattr(import_module(module_name), class_name, None)
-    except ImportError as error:
+    except Exception as error:  # whatever its code does when it is read
         raise PluginError(f"job plugin {name!r} cannot be loaded: {error}") from None
     if not (isinstance(found, type) and issubclass(found, Plugin)):
         raise PluginError(f"job plugin {name!r}: {module_name} has no plugin class {class_name}")
