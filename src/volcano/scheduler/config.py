@@ -218,7 +218,9 @@ class Document:
             for key, value in node.value:
                 if (*path, key.value) in self._lines:
                     raise ConfigError(
-                        self.file, key.start_mark.line + 1, f"{key.value!r} is there twice; leave one of them out"
+                        self.file,
+                        key.start_mark.line + 1,
+                        f"{key.value!r} is there twice; leave one of them out",
                     )
                 self._lines[(*path, key.value)] = key.start_mark.line + 1
                 self._note((*path, key.value), value)
