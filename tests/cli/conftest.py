@@ -70,6 +70,9 @@ class Embedded:
             self.client.create(kind, {"apiVersion": kind.api_version, "kind": kind.kind, **manifest})
         )
 
+    def delete(self, kind: Kind, key: Key) -> None:
+        self.run(self.client.delete(kind, key))
+
     def until(self, kind: Kind, key: Key, true: Callable[[Manifest], bool]) -> Manifest:
         """Waits until an object is as it should be."""
 

@@ -74,6 +74,32 @@ async def test_a_list_of_objects_that_stays_prints_objects(
     assert lines == ["job.batch.volcano.sh/one", "job.batch.volcano.sh/two"]
 
 
+async def test_what_is_deleted_is_told_once_more(
+    embedded: Embedded, kubeconfig: Path, namespace: str
+) -> None:
+    async with watching(kubeconfig, "job", "list", "-o", "name") as out:
+        await asyncio.to_thread(embedded.create, JOB, job(namespace, "one"))
+        await lines_until(out, "/one")
+        await asyncio.to_thread(embedded.delete, JOB, Key(namespace, "one"))
+        async with asyncio.timeout(WITHIN):
+            while len(out.getvalue().splitlines()) < 2:
+                await asyncio.sleep(0.02)
+        await asyncio.to_thread(embedded.create, JOB, job(namespace, "other"))
+        lines = await lines_until(out, "/other")
+    assert lines == ["job.batch.volcano.sh/one", "job.batch.volcano.sh/one", "job.batch.volcano.sh/other"]
+
+
+async def test_deletions_that_a_filter_hides_are_not_told(
+    embedded: Embedded, kubeconfig: Path, namespace: str
+) -> None:
+    async with watching(kubeconfig, "job", "list", "--selector", "seen", "-o", "name") as out:
+        await asyncio.to_thread(embedded.create, JOB, job(namespace, "hidden"))
+        await asyncio.to_thread(embedded.delete, JOB, Key(namespace, "hidden"))
+        await asyncio.to_thread(embedded.create, JOB, job(namespace, "seen"))
+        lines = await lines_until(out, "/seen")
+    assert lines == ["job.batch.volcano.sh/seen"]
+
+
 async def test_json_objects_follow_one_another(embedded: Embedded, kubeconfig: Path, namespace: str) -> None:
     async with watching(kubeconfig, "job", "list", "-o", "json") as out:
         await asyncio.to_thread(embedded.create, JOB, job(namespace, "one"))

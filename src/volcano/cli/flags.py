@@ -57,7 +57,7 @@ def add_list_alone(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort-by", default="", metavar="FIELD", help="a column, or a path such as .metadata.name"
     )
-    parser.add_argument("-w", "--watch", action="store_true", help="stay, and print what changes")
+    parser.add_argument("-w", "--watch", action="store_true", help="stay, and print what changes or goes")
     parser.add_argument("--no-headers", action="store_true", help="leave out the line of column names")
     add_output(parser)
 

@@ -42,7 +42,7 @@ class Listing:
 
 
 async def show(listing: Listing, arguments: argparse.Namespace, session: Session) -> int:
-    """Prints the list; with `--watch`, stays and prints what changes."""
+    """Prints the list; with `--watch`, stays and prints what changes or goes."""
     view = _View(listing, arguments, session)
     await view.fetch()
     view.print_all()
@@ -86,6 +86,7 @@ class _View:
         self._versions: dict[Kind, str] = {}
         self._layout: Layout | None = None
         self._printed: dict[Key, str] = {}
+        self._gone: list[Manifest] = []  # as they were last, and not told yet
 
     async def fetch(self) -> None:
         """Lists every kind that matters."""
@@ -94,7 +95,10 @@ class _View:
 
     async def _list(self, kind: Kind) -> None:
         found = await self._session.client.list(kind, self._queries[kind])
-        self._held[kind] = {key_of(item): item for item in found.items}
+        held = {key_of(item): item for item in found.items}
+        for key in self._held.get(kind, {}).keys() - held.keys():
+            self._lose(kind, self._held[kind][key])
+        self._held[kind] = held
         self._versions[kind] = found.resource_version
 
     def print_all(self) -> None:
@@ -169,12 +173,25 @@ class _View:
             changed.clear()
             if self._layout is not None:
                 self._layout.renew(self._columns())
+            self._print_gone()
             items = self._items()
             for item in items:
                 self._print_one(item)
             there = {key_of(item) for item in items}
             self._printed = {key: text for key, text in self._printed.items() if key in there}
             self._session.stdout.flush()
+
+    def _print_gone(self) -> None:
+        """What is gone is told once more, as it was last: so does kubectl."""
+        gone, self._gone = self._gone, []
+        for item in gone:
+            self._printed.pop(key_of(item), None)
+            self._print_one(item)
+            del self._printed[key_of(item)]
+
+    def _lose(self, kind: Kind, item: Manifest) -> None:
+        if kind == self._listing.kind and self._listing.keep(item):
+            self._gone.append(item)
 
     async def _watch(self, kind: Kind, changed: asyncio.Event) -> None:
         while True:
@@ -186,6 +203,7 @@ class _View:
                         continue
                     if event.type is EventType.DELETED:
                         self._held[kind].pop(key_of(event.object), None)
+                        self._lose(kind, event.object)
                     else:
                         self._held[kind][key_of(event.object)] = event.object
                     changed.set()

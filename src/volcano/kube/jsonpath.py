@@ -1,4 +1,4 @@
-"""The part of kubectl's JSONPath that printer columns use, compiled once."""
+"""kubectl's JSONPath, but for its templates: names, subscripts, slices, filters and descent, compiled once."""
 
 import json
 import re
@@ -56,6 +56,9 @@ def _compile(text: str) -> Iterator[Step]:
 
 
 def _next_step(path: str, position: int) -> tuple[Step, int]:
+    if path.startswith("..", position) and not path.startswith("...", position):
+        after = path[position + 2 : position + 3]
+        return _descent, position + (2 if after in ("", "[") else 1)
     if path.startswith(".*", position):
         return _children, position + 2
     if found := _NAME.match(path, position):
@@ -76,7 +79,7 @@ def _next_step(path: str, position: int) -> tuple[Step, int]:
         return _filter(JsonPath(found.group(1)), found.group(2), found.group(3)), found.end()
     raise ValueError(
         f"JSONPath {path!r} is not understood from {path[position:]!r} on; "
-        "write steps such as .name, ['name'], [0], [*] or [?(@.type==\"Ready\")]"
+        "write steps such as .name, ..name, ['name'], [0], [*] or [?(@.type==\"Ready\")]"
     )
 
 
@@ -109,6 +112,16 @@ def _children(value: Any) -> Iterator[Any]:
         yield from value.values()
     elif isinstance(value, list):
         yield from value
+
+
+def _descent(value: Any) -> Iterator[Any]:
+    """A value and everything below it, from the top; numbers, switches and what is empty are not descended to."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if value and isinstance(value, (dict, list, str)):
+            yield value
+            waiting += reversed(list(_children(value)))
 
 
 def _literal(text: str) -> Any:
