@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import orjson
 
 from volcano.apiserver.yamlbody import YamlError, load_yaml
@@ -74,8 +75,7 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     return [(media_type, parameters) for quality, media_type, parameters in clauses if quality > 0]
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """A decoded request body and what strict decoding has to say about its form."""
 
     value: Any
@@ -87,7 +87,7 @@ def decode(body: bytes, content_type: str, *, strict: bool = False) -> Body:
 
     Duplicate fields are always looked for when `strict`; otherwise only where they are cheap to suspect.
     """
-    media_type = content_type.partition(";")[0].strip().lower()
+    media_type = JSON if content_type == JSON else content_type.partition(";")[0].strip().lower()
     if media_type == PROTOBUF:
         return Body(_protobuf(body))
     if media_type == YAML:

@@ -53,6 +53,9 @@ class Authenticator:
         return self.tokens.identify(token, self.clock.now().wall, self.lookup, audiences)
 
     def _by_token(self, token: str) -> User:
+        known = self._known(token)
+        if known is not None:
+            return known
         try:
             return self.identify(token).user
         except BadToken:
@@ -84,7 +87,7 @@ def is_public(path: str) -> bool:
 
 def impersonated(request: Request, user: User, authorizer: Authorizer) -> User:
     """The user that `Impersonate-*` headers ask to act as, if the real one may; else the real one."""
-    if "\nimpersonate-" not in "\n" + "\n".join(request.headers):  # asked of every request: no loop
+    if "impersonate-" not in "\n".join(request.headers):  # asked of every request: no loop
         return user
     wanted = _asked_for(request.headers)
     if wanted is None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from volcano.kube.client import Options, PatchType, Query
@@ -55,6 +56,8 @@ def query_of(request: Request, namespace: str, *, watch: bool) -> Query:
 
 def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
     """What a create, update or patch asks for beyond its object; `kind` names the options in complaints."""
+    if not request.query:
+        return _unspoken(user_agent)
     validation = request.parameter("fieldValidation")
     if validation and validation not in FIELD_VALIDATION:
         raise _unsupported(kind, "fieldValidation", f'"{validation}"', ("", *FIELD_VALIDATION))
@@ -68,6 +71,12 @@ def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
         dry_run=_dry_run(request.query.get("dryRun", []), kind),
         field_validation=validation or "Warn",
     )
+
+
+@lru_cache(maxsize=128)
+def _unspoken(user_agent: str) -> Options:
+    """The options of a request that says nothing about them."""
+    return Options(field_manager=default_manager(user_agent), field_validation="Warn")
 
 
 def default_manager(user_agent: str) -> str:

@@ -175,7 +175,7 @@ class Registry:
         namespaces.check_creation(self.store, served.kind, request.key)
         manifest = await self._prepared(request, served, manifest)
         reply = await self._insert(request, served, manifest, retries=NAME_ATTEMPTS if generated else 0)
-        return replace(reply, warnings=warnings) if warnings else reply
+        return reply.warning(warnings)
 
     @vouched
     async def update(self, request: Attributes, manifest: Manifest) -> Reply:
@@ -196,7 +196,7 @@ class Registry:
             pristine = orjson.dumps(manifest)
             build = lambda old: orjson.loads(pristine)  # noqa: E731
         reply = await self.rewrite(request, served, build)
-        return replace(reply, warnings=warnings) if warnings else reply
+        return reply.warning(warnings)
 
     @vouched
     async def patch(self, request: Attributes, patch: Any) -> Reply:
@@ -225,7 +225,7 @@ class Registry:
             return new
 
         reply = await self.rewrite(request, served, build)
-        return replace(reply, warnings=tuple(warnings)) if warnings else reply
+        return reply.warning(tuple(warnings))
 
     @vouched
     async def delete(self, request: Attributes, *, wait: bool = True) -> Reply:

@@ -8,7 +8,7 @@ import asyncio
 import sys
 from bisect import bisect_left, insort
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -23,6 +23,10 @@ log = Log("store")
 
 HISTORY = 10_000
 LARGEST = 3 * 1024 * 1024  # bytes of one object
+KEPT_FRESH, LARGEST_FRESH = (
+    2048,
+    16 * 1024,
+)  # how many objects, of how many bytes each, stay decoded after a write
 
 
 class Stale(Exception):
@@ -73,20 +77,23 @@ class Collection:
             field: (fields.index(field), {}) for field in INDEXED.get(name, ())
         }
 
-    def describe(self, manifest: Manifest, version: int, data: bytes) -> Record:
-        """The record of an object that is stored as `data`."""
+    def describe(
+        self, manifest: Manifest, version: int, data: bytes, previous: Record | None = None
+    ) -> Record:
+        """The record of an object that is stored as `data`. It shares with that of its previous version what it can."""
         metadata = manifest["metadata"]
-        labels = metadata.get("labels")
+        labels: Mapping[str, str] = metadata.get("labels") or EMPTY
         owners = metadata.get("ownerReferences")
-        return Record(
-            Key(metadata.get("namespace", ""), metadata["name"]),
-            version,
-            metadata.get("uid", ""),
-            data,
-            dict(labels) if labels else EMPTY,
-            tuple([owner["uid"] for owner in owners]) if owners else (),
-            tuple([sys.intern(value) for value in self.read_fields(manifest)]),
-        )
+        fields = self.read_fields(manifest)
+        if previous is None:
+            key = Key(metadata.get("namespace", ""), metadata["name"])
+            labels, fields = dict(labels) if labels else EMPTY, tuple(map(sys.intern, fields))
+        else:
+            key = previous.key
+            labels = previous.labels if labels == previous.labels else dict(labels)
+            fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
+        uids = tuple([owner["uid"] for owner in owners]) if owners else ()
+        return Record(key, version, metadata.get("uid", ""), data, labels, uids, fields)
 
     def replace(self, old: Record | None, new: Record | None) -> None:
         """Puts `new` in the place of `old`; either may be absent."""
@@ -146,6 +153,29 @@ def encode(manifest: Manifest, version: int) -> bytes:
     return data
 
 
+class Fresh:
+    """What was written last, as it was before it was encoded: most of it is soon written again, or looked at."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self) -> None:
+        # Every version has its place, which it leaves to the one that comes a whole round later.
+        self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT_FRESH
+
+    def keep(self, record: Record, manifest: Manifest) -> None:
+        """Takes over an object, which nobody may change any more."""
+        if len(record.data) <= LARGEST_FRESH:
+            self._places[record.version % KEPT_FRESH] = record.version, manifest
+
+    def manifest(self, record: Record) -> Manifest:
+        """The object of a record, decoded unless it is known. It is shared: nobody may change it."""
+        version, known = self._places[record.version % KEPT_FRESH]
+        if version == record.version:
+            return known
+        decoded: Manifest = orjson.loads(record.data)
+        return decoded
+
+
 class Store:
     """All objects. Synchronous but for `durable`; everything happens on one thread."""
 
@@ -158,6 +188,7 @@ class Store:
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
         self.share: Share | None = None
+        self._fresh = Fresh()
         self.places: dict[str, Place] = {}  # by uid
         self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
@@ -198,7 +229,8 @@ class Store:
             raise Stale(name, key)
         version = self._last + 1
         data = encode(manifest, version)
-        record = collection.describe(manifest, version, data)
+        record = collection.describe(manifest, version, data, previous)
+        self._fresh.keep(record, manifest)
         if self.share is not None:
             self.share(data, manifest)
         self._write(collection, Change(version, key, previous, record, data))
@@ -213,6 +245,10 @@ class Store:
         data = encode(manifest, version)
         self._write(collection, Change(version, previous.key, previous, None, data))
         return data
+
+    def manifest(self, record: Record) -> Manifest:
+        """The object of a record. It is shared: nobody may change it."""
+        return self._fresh.manifest(record)
 
     async def durable(self, version: int) -> None:
         """Returns once `version` cannot be lost any more; at once without a journal. Raises Unavailable when it

@@ -1,16 +1,14 @@
-"""Subresources: binding, scale and the parts of a pod or namespace that have a path of their own."""
+"""Subresources: posts to them, scale and the parts of a pod or namespace that have a path of their own."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from volcano.apiserver import eviction
-from volcano.apiserver.refusals import conflict, invalid, not_allowed, not_found
-from volcano.apiserver.reply import Reply, success
+from volcano.apiserver import binding, eviction
+from volcano.apiserver.refusals import conflict, invalid, not_allowed
+from volcano.apiserver.reply import Reply
 from volcano.apiserver.seams import Attributes, Lookup, Served
-from volcano.apiserver.store import Stale
-from volcano.clock import Instant
 from volcano.kube.errors import BadRequest, Cause
 from volcano.kube.kinds import CRD, Kind
 from volcano.kube.manifest import Key, Manifest
@@ -18,7 +16,6 @@ from volcano.kube.manifest import Key, Manifest
 if TYPE_CHECKING:
     from volcano.apiserver.registry import Registry
 
-BINDING = Kind("", "v1", "Binding", "bindings")
 EVICTION = Kind("policy", "v1", "Eviction", "evictions")
 SCALE = Kind("autoscaling", "v1", "Scale", "scales")
 
@@ -27,103 +24,12 @@ async def post(registry: "Registry", request: Attributes, served: Served, manife
     """A POST to a subresource of a pod, or for a token of a ServiceAccount."""
     match (served.storage.resource, request.subresource):
         case ("pods", "binding"):
-            return await _bind(registry, request, served, manifest)
+            return await binding.bind(registry, request, served, manifest)
         case ("pods", "eviction"):
             return await eviction.evict(registry, request, served, manifest)
         case ("serviceaccounts", "token") if registry.issue_token is not None:
             return Reply(orjson.dumps(registry.issue_token(request.key, manifest)), created=True)
     raise not_allowed(served.kind, "create", request.subresource)
-
-
-async def _bind(registry: "Registry", request: Attributes, served: Served, binding: Manifest) -> Reply:
-    key, target = request.key, _checked_target(request, binding)
-    store, name = registry.store, served.storage.resource
-    while True:
-        record = store.get(name, key)
-        if record is None:
-            raise not_found(served.kind, key.name)
-        admitted = await registry.admit(request, binding, None)
-        pod = orjson.loads(record.data)
-        why = unbindable(pod, key.name)
-        if why:
-            raise conflict(served.kind, key.name, why, subresource="binding")
-        _check_binding_preconditions(served.kind, key.name, binding["metadata"], pod["metadata"])
-        assign(pod, target, admitted["metadata"], registry.clock.now())
-        if request.options.dry_run:
-            return success(created=True)
-        try:
-            written = store.put(name, pod, record)
-        except Stale:
-            continue
-        await store.durable(written.version)
-        return success(created=True)
-
-
-def unbindable(pod: Manifest, name: str) -> str:
-    """Why a pod cannot be bound to a node; empty when it can."""
-    spec = pod["spec"]
-    if pod["metadata"].get("deletionTimestamp"):
-        return f"pod {name} is being deleted, cannot be assigned to a host"
-    if spec.get("nodeName"):
-        return f'pod {name} is already assigned to node "{spec["nodeName"]}"'
-    if spec.get("schedulingGates"):
-        return f"pod {name} has non-empty .spec.schedulingGates"
-    return ""
-
-
-def assign(pod: Manifest, node: str, metadata: Mapping[str, Any], now: Instant) -> None:
-    """Binds a pod to a node, in place."""
-    pod["spec"]["nodeName"] = node
-    status = pod.setdefault("status", {})
-    status.pop("nominatedNodeName", None)
-    for field in ("annotations", "labels"):
-        if metadata.get(field):
-            pod["metadata"].setdefault(field, {}).update(metadata[field])
-    conditions = status.setdefault("conditions", [])
-    scheduled = next((c for c in conditions if c.get("type") == "PodScheduled"), None)
-    if scheduled is None:
-        scheduled = {"type": "PodScheduled", "status": ""}
-        conditions.append(scheduled)
-    if scheduled["status"] != "True":
-        scheduled.update(status="True", lastProbeTime=None, lastTransitionTime=now.timestamp())
-    scheduled.pop("reason", None)
-    scheduled.pop("message", None)
-
-
-def _checked_target(request: Attributes, binding: Any) -> str:
-    metadata = binding.get("metadata") if isinstance(binding, dict) else None
-    target = binding.get("target") if isinstance(binding, dict) else None
-    if not isinstance(metadata, dict) or not isinstance(target, dict | None):
-        raise BadRequest("not a Binding object: metadata and target must be objects")
-    if metadata.setdefault("name", request.key.name) != request.key.name:
-        raise BadRequest("name in URL does not match name in Binding object")
-    for field in ("annotations", "labels"):
-        if not _is_text_map(metadata.get(field) or {}):
-            raise BadRequest(f"not a Binding object: metadata.{field} must map text to text")
-    target = target or {}
-    causes = []
-    if target.get("kind") not in (None, "", "Node"):
-        message = f'Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
-        causes.append(Cause("FieldValueNotSupported", message, "target.kind"))
-    node = target.get("name")
-    if not node or not isinstance(node, str):
-        causes.append(Cause("FieldValueRequired", "Required value", "target.name"))
-    if causes:
-        raise invalid(BINDING, request.key.name, causes)
-    return str(node)
-
-
-def _is_text_map(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
-
-
-def _check_binding_preconditions(
-    kind: Kind, name: str, asked: Mapping[str, Any], pod: Mapping[str, Any]
-) -> None:
-    for field, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
-        if asked.get(field) and asked[field] != pod[field]:
-            why = f"Precondition failed: {word} in precondition: {asked[field]}, {word} in object meta: {pod[field]}"
-            raise conflict(kind, name, why)
 
 
 def restrict(subresource: str, new: Manifest, old: Manifest) -> None:

@@ -192,10 +192,10 @@ class Exchange(asyncio.Protocol):
         self._send(response, keep_alive=keep_alive, head_only=incoming.request.method == "HEAD")
 
     def _send(self, response: Response, *, keep_alive: bool, head_only: bool) -> None:
-        body = response.body
-        framing = "" if response.status in BODILESS else f"Content-Length: {len(body)}\r\n"
+        body, bodiless = response.body, response.status in BODILESS
+        framing = "" if bodiless else f"Content-Length: {len(body)}\r\n"
         head = response_head(response.status, response.headers, framing + self._connection(keep_alive))
-        if head_only or response.status in BODILESS:
+        if head_only or bodiless:
             body = b""
         if len(body) <= COLLECT:
             self._transport.write(head + body)

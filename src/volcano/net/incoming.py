@@ -1,12 +1,16 @@
 """Bytes from a client into requests: framing, limits, and what makes them malformed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import httptools
 
 from volcano.net.messages import Peer, Request
 from volcano.net.wire import Malformed, split_target
+
+_LENGTH = b"content-length"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,31 @@ class Incoming:
     upgrade: bool
 
 
+class Head(NamedTuple):
+    """The header lines of a request but its length, and what they say about its framing."""
+
+    headers: Mapping[str, str]
+    in_chunks: bool
+    expects_continue: bool
+
+
+@lru_cache(maxsize=1024)  # a client sends the same lines with every request
+def read_head(lines: tuple[bytes, ...]) -> Head:
+    """The head that these names and values, by turns, make; raises `Malformed`. It is shared: nobody may change it."""
+    headers: dict[str, str] = {}
+    for name, value in zip(lines[::2], lines[1::2], strict=True):
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        known = headers.get(key)
+        if known is None:
+            headers[key] = text
+        elif key == "host":
+            raise Malformed(f"more than one {key} header")
+        else:
+            headers[key] = f"{known}{'; ' if key == 'cookie' else ', '}{text}"
+    expects = headers.get("expect", "").lower() == "100-continue"
+    return Head(headers, "transfer-encoding" in headers, expects)
+
+
 class RequestParser:
     """Collects httptools' callbacks into `Incoming` requests, handed to `deliver` as they are complete.
 
@@ -60,7 +89,10 @@ class RequestParser:
 
     def _reset(self) -> None:
         self._target = b""
-        self._headers: dict[str, str] = {}
+        self._headers: Mapping[str, str] = {}
+        self._lines: list[bytes] = []  # names and values, but for the length
+        self._length: str | None = None
+        self._version = ""
         self._body: list[bytes] = []
         self._body_size = 0
         self._head_size = 0
@@ -104,36 +136,41 @@ class RequestParser:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_size += len(name) + len(value) + 4
-        if self._head_size > self._limits.head or len(self._headers) >= self._limits.headers:
-            raise Malformed(
-                f"the request head is longer than {self._limits.head} bytes or has too many lines", 431
-            )
+        if self._head_size > self._limits.head:
+            raise self._head_too_long()
         if not self._in_head:
             return  # a trailer
-        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-        known = self._headers.get(key)
-        if known is None:
-            self._headers[key] = text
-        elif key in ("host", "content-length"):
-            raise Malformed(f"more than one {key} header")
+        if len(name) == len(_LENGTH) and name.lower() == _LENGTH:
+            if self._length is not None:
+                raise Malformed("more than one content-length header")
+            self._length = value.decode("latin-1")
         else:
-            self._headers[key] = f"{known}{'; ' if key == 'cookie' else ', '}{text}"
+            self._lines += (name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        headers, version = self._headers, self._parser.get_http_version()
+        version, length = self._parser.get_http_version(), self._length
         if version not in ("1.1", "1.0"):
             raise Malformed(f"HTTP/{version} is not spoken here; use HTTP/1.1", 505)
+        head = read_head(tuple(self._lines))
+        headers = head.headers if length is None else {**head.headers, "content-length": length}
+        if len(headers) > self._limits.headers:
+            raise self._head_too_long()
         if version == "1.1" and "host" not in headers:
             raise Malformed("an HTTP/1.1 request must have a host header")
-        length = headers.get("content-length", "0")
-        has_body = length != "0" or "transfer-encoding" in headers
-        if length.isdigit() and int(length) > self._limits.body:
+        has_body = head.in_chunks or length not in (None, "0")
+        if length is not None and length.isdigit() and int(length) > self._limits.body:
             raise Malformed(f"the request body is longer than {self._limits.body} bytes", 413)
         if has_body and self._parser.should_upgrade():
             raise Malformed("a request to upgrade the connection must not have a body")
-        if headers.get("expect", "").lower() == "100-continue" and has_body:
+        self._headers, self._version = headers, version
+        if head.expects_continue and has_body:
             self._expects_continue()
+
+    def _head_too_long(self) -> Malformed:
+        return Malformed(
+            f"the request head is longer than {self._limits.head} bytes or has too many lines", 431
+        )
 
     def on_body(self, part: bytes) -> None:
         self._body_size += len(part)
@@ -159,7 +196,7 @@ class RequestParser:
             Incoming(
                 request,
                 parser.should_keep_alive(),
-                parser.get_http_version() == "1.1",
+                self._version == "1.1",
                 parser.should_upgrade(),
             )
         )

@@ -1,6 +1,7 @@
 """HTTP/1.1 on the wire: heads as bytes, request targets as values; shared by the server and the pool."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
 
@@ -29,10 +30,15 @@ class Malformed(Exception):
 
 def response_head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
     """The head of an answer. `framing` is the server's own lines, each ended; raises ValueError on injected ones."""
-    lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+    return _answer_lines(status, tuple(headers.items())) + f"{framing}\r\n".encode("latin-1")
+
+
+@lru_cache(maxsize=256)  # nearly all answers begin with the same few lines
+def _answer_lines(status: int, headers: tuple[tuple[str, str], ...]) -> bytes:
+    lines = "".join([f"{name}: {value}\r\n" for name, value in headers])
     check_lines(len(headers), lines)
     line = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} Unknown\r\n"
-    return f"{line}{lines}{framing}\r\n".encode("latin-1")
+    return f"{line}{lines}".encode("latin-1")
 
 
 def request_head(method: str, target: str, headers: RequestHeaders) -> bytes:
