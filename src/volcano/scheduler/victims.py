@@ -251,8 +251,6 @@ class Hunter:
         return other.job != task.job and (not task.best_effort or other.best_effort)
 
     def _allowed(self, task: Task) -> bool:
-        if self._purpose is Purpose.RECLAIM:
-            return True  # the queue was asked whether it may take room
         return self._session.policy.allocatable(self._queue, task) > 0
 
     def _fits(self, task: Task, row: int) -> bool:

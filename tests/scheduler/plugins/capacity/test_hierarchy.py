@@ -238,6 +238,19 @@ def test_a_full_department_makes_room_for_itself() -> None:
     assert evicted < {f"a{i}-worker-0" for i in range(4)}
 
 
+def test_a_full_department_makes_room_for_itself_where_nodes_have_some() -> None:
+    """A task that its department has no room for is not promised what is idle: it would wait for ever."""
+    queues = [
+        ROOT,
+        queue("dept", parent="root", capability=amount(4), deserved=amount(4)),
+        queue("a", parent="dept", deserved=amount(2)),
+        queue("b", parent="dept", deserved=amount(2)),
+    ]
+    jobs = [*(runs(f"a{i}", "a", "n1", 1) for i in range(4)), wants("new", "b", 1)]
+    result = cycle(queues, jobs, nodes=[node("n0", 8), node("n1", 8)])
+    assert len(result.evicted()) == 1
+
+
 def test_nobody_is_evicted_for_a_department_that_has_too_much_already() -> None:
     queues = [
         ROOT,

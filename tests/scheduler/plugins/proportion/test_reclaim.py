@@ -131,7 +131,7 @@ def test_e1_only_preemptable_pods_go() -> None:
 REFERENCE_TIER: list[Any] = [
     "conformance",
     "gang",
-    {"name": "proportion", "enablePreemptive": False},
+    {"name": "proportion", "enablePreemptive": False, "enabledAllocatable": False},
     "priority",
     "predicates",
 ]
