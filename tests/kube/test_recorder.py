@@ -6,11 +6,12 @@ from tests.apiserver.registries import namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import Instant
 from volcano.kube.errors import NotFound
+from volcano.kube.events import NORMAL, WARNING
 from volcano.kube.kinds import EVENT, NAMESPACE
 from volcano.kube.kinds import POD as POD_KIND
 from volcano.kube.manifest import key_of
 from volcano.kube.operations import Create, Delete, Operation, Patch, perform
-from volcano.kube.recorder import NORMAL, WARNING, Recorder
+from volcano.kube.recorder import Recorder
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}}
 

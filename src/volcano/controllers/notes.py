@@ -1,10 +1,9 @@
 """Events a controller leaves beside an object, for `kubectl describe`: one per reason, never spam."""
 
-import hashlib
-
 from volcano.clock import Instant
+from volcano.kube.events import NORMAL, WARNING, event, name_after, reference_to
 from volcano.kube.kinds import EVENT, Kind
-from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.manifest import Manifest, uid_of
 from volcano.kube.operations import Create
 
 
@@ -19,34 +18,17 @@ def note(
     warning: bool = False,
 ) -> Create:
     """An Event about an object, as a write that may fail without consequence."""
-    key = key_of(about)
-    digest = hashlib.sha256(f"{uid_of(about)}/{reason}/{message}/{now.wall}".encode()).hexdigest()[:16]
-    namespace = key.namespace or "default"
-    return Create(
-        EVENT,
-        {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {"name": f"{key.name}.{digest}", "namespace": namespace},
-            "involvedObject": {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "name": key.name,
-                "uid": uid_of(about),
-                **({"namespace": key.namespace} if key.namespace else {}),
-            },
-            "type": "Warning" if warning else "Normal",
-            "reason": reason,
-            "message": message,
-            "source": {"component": source},
-            "firstTimestamp": now.timestamp(),
-            "lastTimestamp": now.timestamp(),
-            "count": 1,
-            "reportingComponent": source,
-            "reportingInstance": "",
-        },
-        optional=True,
+    target = reference_to(about, kind)
+    manifest = event(
+        target,
+        name_after(target, reason, message, str(now.wall)),
+        severity=WARNING if warning else NORMAL,
+        reason=reason,
+        message=message,
+        now=now,
+        component=source,
     )
+    return Create(EVENT, manifest, optional=True)
 
 
 class Notebook:

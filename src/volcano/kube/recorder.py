@@ -6,13 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from volcano.clock import Instant
+from volcano.kube.events import event, reference_to, shortened
 from volcano.kube.kinds import EVENT
 from volcano.kube.limits import TokenBucket
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Create, Operation, Patch
-
-NORMAL = "Normal"
-WARNING = "Warning"
 
 # As client-go: 25 events about an object at once, then one in five minutes; from the tenth message that differs
 # from the others in its text alone within ten minutes, they are summed up under one event.
@@ -21,7 +19,6 @@ RATE = 1 / 300
 SIMILAR = 10
 SIMILAR_SECONDS = 600.0
 REMEMBERED = 4096
-MESSAGE_LIMIT = 1024
 SUMMARY = "(combined from similar events): "
 
 Value = TypeVar("Value")
@@ -86,11 +83,11 @@ class Recorder:
         who = (target["kind"], target.get("namespace", ""), target["name"], target.get("uid", ""))
         if self._is_spam((*who, kind), now):
             return None
-        text = _shortened(message)
+        text = shortened(message)
         similar = (*who, kind, reason)
         identity: Hashable = (*similar, text)
         if self._too_many(similar, text, now):
-            identity, text = similar, _shortened(SUMMARY + message)
+            identity, text = similar, shortened(SUMMARY + message)
         return self._write(identity, target, kind, reason, text, now)
 
     def replacement(self, patch: Patch) -> Create | None:
@@ -133,43 +130,13 @@ class Recorder:
 
     def _manifest(self, target: Manifest, kind: str, reason: str, text: str, now: Instant) -> Manifest:
         self._made += 1  # two events in one moment still get two names
-        moment = now.timestamp()
-        source = {"component": self._component} | ({"host": self._instance} if self._instance else {})
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "namespace": target.get("namespace") or "default",
-                "name": f"{target['name']}.{int(now.wall * 1e9) + self._made:x}",
-            },
-            "involvedObject": target,
-            "reason": reason,
-            "message": text,
-            "type": kind,
-            "source": source,
-            "reportingComponent": self._component,
-            "reportingInstance": self._instance,
-            "firstTimestamp": moment,
-            "lastTimestamp": moment,
-            "count": 1,
-        }
-
-
-def reference_to(about: Mapping[str, Any]) -> Manifest:
-    """A reference to an object; what is a reference already is taken as it is."""
-    if "metadata" not in about:
-        return dict(about)
-    metadata = about["metadata"]
-    reference = {
-        "apiVersion": about.get("apiVersion", ""),
-        "kind": about.get("kind", ""),
-        "namespace": metadata.get("namespace", ""),
-        "name": metadata["name"],
-        "uid": metadata.get("uid", ""),
-        "resourceVersion": metadata.get("resourceVersion", ""),
-    }
-    return {name: value for name, value in reference.items() if value}
-
-
-def _shortened(message: str) -> str:
-    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 4] + " ..."
+        return event(
+            target,
+            f"{target['name']}.{int(now.wall * 1e9) + self._made:x}",
+            severity=kind,
+            reason=reason,
+            message=text,
+            now=now,
+            component=self._component,
+            instance=self._instance,
+        )

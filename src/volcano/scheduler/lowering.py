@@ -6,11 +6,12 @@ from functools import partial
 
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
+from volcano.kube.events import NORMAL, WARNING
 from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import QUEUE_GATE
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.recorder import NORMAL, WARNING, Recorder
+from volcano.kube.recorder import Recorder
 from volcano.model.decisions import (
     Bind,
     ClaimVolume,

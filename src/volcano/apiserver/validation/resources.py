@@ -8,6 +8,7 @@ from volcano.apiserver.validation import field
 from volcano.apiserver.validation.field import Causes
 from volcano.apiserver.validation.names import qualified_name
 from volcano.kube import quantity
+from volcano.kube.extended import is_extended
 
 _CONTAINER = ("cpu", "memory", "ephemeral-storage")
 _STANDARD = frozenset(
@@ -30,11 +31,6 @@ _INTEGER = "must be an integer"
 
 def is_huge(name: str) -> bool:
     return name.startswith("hugepages-")
-
-
-def is_extended(name: str) -> bool:
-    """Whether a resource is none of Kubernetes' own: such as nvidia.com/gpu."""
-    return "/" in name and not is_native(name) and not name.startswith("requests.")
 
 
 def is_native(name: str) -> bool:

@@ -6,10 +6,10 @@ import orjson
 
 from volcano.controllers.job.partitions import partition_of
 from volcano.controllers.job.plugins.plugin import Plugin, PluginError
-from volcano.controllers.job.resources import limit_extended
 from volcano.controllers.job.spec import Job, Task
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.volumes import mount
+from volcano.kube.extended import limit_extended
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import (

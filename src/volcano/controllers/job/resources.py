@@ -1,34 +1,16 @@
-"""What a job's pods ask for: the limits Kubernetes insists on, and the least a gang needs to start."""
+"""What a job's pods ask for, in the words of a quota, and the least a gang needs to start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
 from volcano.controllers.job.spec import Job, Task
-from volcano.kube.manifest import Manifest
+from volcano.kube.extended import is_extended
 from volcano.kube.quantity import Quantity, read
 
 Amounts = dict[str, Quantity]
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
-
-
-def is_extended(resource: str) -> bool:
-    """Whether a resource is a device or the like, which Kubernetes never overcommits."""
-    return "/" in resource and "kubernetes.io/" not in resource and not resource.startswith("requests.")
-
-
-def limit_extended(spec: Manifest) -> None:
-    """Gives extended resources that are requested without a limit the limit Kubernetes asks for: the request."""
-    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        resources = container.get("resources") or {}
-        missing = {
-            name: amount
-            for name, amount in (resources.get("requests") or {}).items()
-            if is_extended(name) and name not in (resources.get("limits") or {})
-        }
-        if missing:
-            container["resources"] = {**resources, "limits": {**(resources.get("limits") or {}), **missing}}
 
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError, NotFound
+from volcano.kube.events import NORMAL, WARNING, reference_to
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, Patch, perform
-from volcano.kube.recorder import NORMAL, WARNING, Recorder, reference_to
+from volcano.kube.recorder import Recorder
 from volcano.log import Log
 from volcano.nodes.agent.containers import Container, Role
 

@@ -1,0 +1,73 @@
+"""Core Events as values: what is said about an object, by whom and when."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from volcano.clock import Instant
+from volcano.kube.kinds import EVENT, Kind
+from volcano.kube.manifest import Manifest
+
+NORMAL = "Normal"
+WARNING = "Warning"
+MESSAGE_LIMIT = 1024
+
+
+def event(
+    target: Manifest,
+    name: str,
+    *,
+    severity: str,
+    reason: str,
+    message: str,
+    now: Instant,
+    component: str,
+    instance: str = "",
+) -> Manifest:
+    """An Event that says something for the first time; `target` is a reference to the object it is about."""
+    moment = now.timestamp()
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"namespace": target.get("namespace") or "default", "name": name},
+        "involvedObject": target,
+        "type": severity,
+        "reason": reason,
+        "message": shortened(message),
+        "source": {"component": component} | ({"host": instance} if instance else {}),
+        "reportingComponent": component,
+        "reportingInstance": instance,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+        "count": 1,
+    }
+
+
+def name_after(target: Manifest, *said: str) -> str:
+    """A name that an Event about an object owes to what it says: said again, it is the same Event."""
+    digest = sha256("\0".join((target.get("uid", ""), *said)).encode()).hexdigest()[:16]
+    return f"{target['name']}.{digest}"
+
+
+def reference_to(about: Mapping[str, Any], kind: Kind | None = None) -> Manifest:
+    """A reference to an object; what is a reference already is taken as it is.
+
+    `kind` is for objects that do not say it themselves, as those in a list.
+    """
+    if "metadata" not in about:
+        return dict(about)
+    metadata = about["metadata"]
+    reference = {
+        "apiVersion": kind.api_version if kind else about.get("apiVersion", ""),
+        "kind": kind.kind if kind else about.get("kind", ""),
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata["name"],
+        "uid": metadata.get("uid", ""),
+        "resourceVersion": metadata.get("resourceVersion", ""),
+    }
+    return {name: value for name, value in reference.items() if value}
+
+
+def shortened(message: str) -> str:
+    """A message that an Event has room for."""
+    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 4] + " ..."
