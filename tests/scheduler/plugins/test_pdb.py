@@ -1,7 +1,10 @@
 """pdb: evictions keep to the budgets."""
 
-from tests.builders import job, metadata, node, pod, podgroup
-from tests.scenario import session
+from collections.abc import Mapping
+from typing import Any
+
+from tests.builders import START, JobManifests, job, metadata, node, pod, podgroup, priority_class
+from tests.scenario import Result, schedule, session
 from volcano.kube.manifest import Manifest
 from volcano.scheduler.plugin import Hunt, Purpose
 
@@ -64,3 +67,34 @@ def test_budgets_of_other_pods_do_not_matter() -> None:
 
 def test_pods_without_labels_are_never_named() -> None:
     assert victims(labels={}) == []
+
+
+def preempting(
+    wanted: int, allowed: int, memory: Mapping[str, Any] | None = None, now: float = START
+) -> Result:
+    """One cycle in which an important gang wants places of four running pods of the app `db`."""
+    running = JobManifests(
+        podgroup("low", min_member=1, priority_class="low", phase="Running"),
+        tuple(pod(f"low-{i}", group="low", node="n1", labels={"app": "db"}) for i in range(4)),
+    )
+    return schedule(
+        nodes=[node("n1", cpu=4)],
+        jobs=[running, job("urgent", wanted, priority_class="high")],
+        others=[priority_class("low", 1), priority_class("high", 9), budget("b", allowed)],
+        tiers=[["priority", "gang", "pdb"], ["predicates"]],
+        actions=["allocate", "preempt"],
+        memory=memory,
+        now=now,
+    )
+
+
+def test_the_tasks_of_a_gang_share_a_budget() -> None:
+    assert len(preempting(2, allowed=2).evicted()) == 2
+    assert preempting(3, allowed=2).evicted() == set()
+
+
+def test_what_a_budget_has_not_counted_yet_is_remembered() -> None:
+    memory = preempting(2, allowed=2).outcome.memory
+    assert preempting(1, allowed=2, memory=memory).evicted() == set()
+    assert len(preempting(1, allowed=1, memory=memory).evicted()) == 1
+    assert len(preempting(1, allowed=2, memory=memory, now=START + 60).evicted()) == 1

@@ -1,14 +1,50 @@
 """pdb: evictions keep to the PodDisruptionBudgets."""
 
 from collections.abc import Sequence
+from functools import partial
 
+from volcano.model.status import Status
 from volcano.model.storage import DisruptionBudget
 from volcano.model.task import Task
+from volcano.scheduler.arguments import Arguments
 from volcano.scheduler.plugin import Hunt, Plugin
+
+# So long a budget may take to say what our evictions left of it.
+COUNTED_WITHIN = 10.0
 
 
 class Pdb(Plugin):
-    """Candidates are counted against every budget that covers them, in the order they would go."""
+    """Candidates are counted against every budget that covers them, after those who went already, in their order."""
+
+    def open(self, arguments: Arguments) -> None:
+        self._taken: dict[str, int] = {}  # evictions that a budget does not know of yet
+        self._until: dict[str, float] = {}
+        known = self.snapshot.memory.get(self.name) or {}
+        for budget in self.snapshot.budgets:
+            allowed, taken, until = known.get(_key(budget)) or (0, 0, 0.0)
+            if taken and allowed == budget.allowed and self.snapshot.now < until:
+                self._taken[_key(budget)], self._until[_key(budget)] = taken, until
+
+    def remember(self) -> dict[str, list[float]] | None:
+        """What budgets have not counted: until they say something new, it counts in the next cycle too."""
+        later = self.snapshot.now + COUNTED_WITHIN
+        return {
+            key: [budget.allowed, taken, self._until.get(key, later)]
+            for budget in self.snapshot.budgets
+            if (taken := self._taken.get(key := _key(budget), 0))
+        } or None
+
+    def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
+        for task in tasks:
+            if self.ledger.status(task) is Status.RELEASING:
+                keys = [_key(budget) for budget in self.snapshot.budgets if covers(budget, task)]
+                self._count(keys, 1)
+                self.ledger.record_undo(partial(self._count, keys, -1))
+
+    def _count(self, keys: Sequence[str], by: int) -> None:
+        for key in keys:
+            self._taken[key] = self._taken.get(key, 0) + by
+            self._until.pop(key, None)
 
     def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Whoever a budget does not let go is not offered to any tier."""
@@ -21,13 +57,16 @@ class Pdb(Plugin):
     reclaimable = preemptable
 
     def _within_budgets(self, candidates: Sequence[Task]) -> list[Task]:
-        left = {id(budget): budget.allowed for budget in self.snapshot.budgets}
+        left = {
+            _key(budget): budget.allowed - self._taken.get(_key(budget), 0)
+            for budget in self.snapshot.budgets
+        }
         kept = []
         for task in candidates:
-            covering = [budget for budget in self.snapshot.budgets if covers(budget, task)]
-            for budget in covering:
-                left[id(budget)] -= 1
-            if all(left[id(budget)] >= 0 for budget in covering):
+            covering = [_key(budget) for budget in self.snapshot.budgets if covers(budget, task)]
+            for key in covering:
+                left[key] -= 1
+            if all(left[key] >= 0 for key in covering):
                 kept.append(task)
         return kept
 
@@ -40,3 +79,7 @@ def covers(budget: DisruptionBudget, task: Task) -> bool:
         and task.name not in budget.disrupted
         and budget.selector.matches(task.labels)
     )
+
+
+def _key(budget: DisruptionBudget) -> str:
+    return f"{budget.namespace}/{budget.name}"
