@@ -9,7 +9,6 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Result, Vcctl
-from volcano import __version__
 from volcano.cli.commands import SLURM, VCCTL, Command
 from volcano.cli.program import main, parser_of
 from volcano.local import state
@@ -212,21 +211,6 @@ def test_an_interrupt_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("volcano.cli.version.platform.machine", interrupted)
     assert main(["version"]) == 130
-
-
-def test_the_version_has_the_references_lines(run_command: Vcctl) -> None:
-    result = run_command("version")
-    assert result.code == 0
-    assert [line.partition(":")[0] for line in result.lines] == [
-        "API Version",
-        "Version",
-        "Git SHA",
-        "Built At",
-        "Python Version",
-        "Python OS/Arch",
-    ]
-    assert f"Version: {__version__}" in result.lines
-    assert "API Version: v1alpha1" in result.lines
 
 
 def test_it_is_a_plugin_of_kubectl(vcctl: Vcctl) -> None:

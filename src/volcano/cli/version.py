@@ -1,13 +1,21 @@
 """`vcctl version`: what this program is and what it runs on."""
 
 import argparse
+import json
 import platform
+import subprocess
+from collections.abc import Iterable
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
 
+import volcano
 from volcano import __version__
 from volcano.cli.session import Session
 
 API_VERSION = "v1alpha1"
-UNKNOWN = "unknown"
+NOT_RECORDED = "not recorded"
+NAME = "volcano-py"
+GIT_SECONDS = 5.0
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,13 +24,44 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Prints the version information."""
+    revision = installed_from(distributions(name=NAME)) or checked_out(Path(volcano.__file__).parents[2])
     for name, value in (
         ("API Version", API_VERSION),
         ("Version", __version__),
-        ("Git SHA", UNKNOWN),
-        ("Built At", UNKNOWN),
+        ("Git SHA", revision or NOT_RECORDED),
+        ("Built At", NOT_RECORDED),
         ("Python Version", platform.python_version()),
         ("Python OS/Arch", f"{platform.system().lower()}/{platform.machine()}"),
     ):
         session.write(f"{name}: {value}")
     return 0
+
+
+def installed_from(found: Iterable[Distribution]) -> str:
+    """The revision that was installed straight from a repository, as the installer wrote it down; else empty."""
+    for distribution in found:
+        try:
+            origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+            revision = (origin.get("vcs_info") or {}).get("commit_id")
+        except (ValueError, AttributeError, OSError):
+            continue
+        if revision:
+            return str(revision)
+    return ""
+
+
+def checked_out(root: Path) -> str:
+    """The revision of the working tree at `root`, marked when something was changed since; else empty."""
+    if not (root / ".git").exists():
+        return ""
+    revision = _git(root, "rev-parse", "HEAD")
+    return f"{revision}-dirty" if revision and _git(root, "status", "--porcelain", "-uno") else revision
+
+
+def _git(root: Path, *words: str) -> str:
+    command = ["git", "-C", str(root), *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

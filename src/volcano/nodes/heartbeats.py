@@ -12,7 +12,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 
 def renewal(node: Manifest, now: Instant, *, exists: bool) -> Operation:
-    """Renews the lease of a node, or makes it, owned by the node."""
+    """Renews the lease of a node, or makes it, owned by the node; one that was left from before is no refusal."""
     name = key_of(node).name
     spec = {
         "holderIdentity": name,
@@ -23,6 +23,5 @@ def renewal(node: Manifest, now: Instant, *, exists: bool) -> Operation:
         return Patch(LEASE, Key(LEASE_NAMESPACE, name), {"spec": spec})
     reference = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid_of(node)}
     metadata = {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [reference]}
-    return Create(
-        LEASE, {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
-    )
+    manifest = {"apiVersion": LEASE.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
+    return Create(LEASE, manifest, if_absent=True)

@@ -103,3 +103,17 @@ async def test_a_lease_that_is_lost_is_made_again() -> None:
         assert lease["metadata"]["ownerReferences"][0]["name"] == "local-0"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_lease_left_from_before_is_renewed_at_once() -> None:
+    async with SmallCluster() as cluster:
+        for _ in range(2):
+            beating = heart(cluster, set())
+            await beating.register()
+            task = asyncio.create_task(beating.beat())
+            await cluster.rest()
+            lease = await cluster.get(LEASE, "local-0", "kube-node-lease")
+            assert lease["spec"]["renewTime"] == cluster.clock.now().micro_timestamp()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await cluster.pass_time(60)

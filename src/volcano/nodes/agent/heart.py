@@ -7,7 +7,7 @@ from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import AlreadyExists, ApiError, NotFound
 from volcano.kube.kinds import NODE
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.operations import perform
+from volcano.kube.operations import Create, perform
 from volcano.log import Log
 from volcano.nodes.agent.machine import Machine
 from volcano.nodes.agent.node import LocalNode, labels_of_node, node_object, node_status
@@ -100,10 +100,13 @@ class Heart:
     async def _renew(self, name: str) -> None:
         exists = self._leased.get(name, False)
         try:
-            await perform(self._client, renewal(self._registered[name], self._clock.now(), exists=exists))
+            wanted = renewal(self._registered[name], self._clock.now(), exists=exists)
+            lease = await perform(self._client, wanted)
             self._leased[name] = True
-        except (NotFound, AlreadyExists):
-            self._leased[name] = not exists  # the other way next time
+            if isinstance(wanted, Create) and lease["spec"] != wanted.manifest["spec"]:
+                await self._renew(name)  # it was left from before, and may have run out
+        except NotFound:
+            self._leased[name] = False  # made anew next time
         except ApiError as error:
             log.info("lease not renewed", node=name, reason=error.message)
 
