@@ -154,6 +154,7 @@ async def test_duplicate_fields_are_refused_when_strict_and_else_warned_about(se
         pytest.param("GET", f"{MAPS}/a/scale", 404, id="no such subresource"),
         pytest.param("GET", f"{MAPS}/a/status/x", 404, id="too long a path"),
         pytest.param("POST", "/api/v1/configmaps", 405, id="creating in no namespace"),
+        pytest.param("DELETE", "/api/v1/configmaps", 405, id="deleting all of every namespace"),
         pytest.param("POST", f"{MAPS}/a", 405, id="posting to an object"),
         pytest.param("PUT", MAPS, 405, id="replacing a collection"),
         pytest.param("PATCH", MAPS, 405, id="patching a collection"),
@@ -174,6 +175,13 @@ async def test_a_body_must_be_about_what_the_path_is_about(server: TestServer) -
     other_name = await server.ask("PUT", f"{MAPS}/a", config_map("b"))
     assert other_name.code == 400
     assert other_name.message == "the name of the object (b) does not match the name on the URL (a)"
+    nameless = await server.ask("PUT", f"{MAPS}/a", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}})
+    assert nameless.code == 400
+    assert nameless.message == (
+        "the name of the object (a based on URL) was undeterminable: name must be provided"
+    )
+    evicting = await server.post(f"{PODS}/web/eviction", {"apiVersion": "policy/v1", "kind": "Eviction"})
+    assert (evicting.code, evicting.message) == (400, "name in URL does not match name in Eviction object")
     other_namespace = await server.post(MAPS, config_map("b", namespace="kube-system"))
     assert other_namespace.code == 400
     assert other_namespace.message == (

@@ -98,7 +98,7 @@ def _refusal(budget: Manifest, standing: Standing) -> TooManyRequests:
 def _options(request: Attributes, eviction: Manifest) -> Options:
     if not isinstance(eviction, dict) or not isinstance(eviction.get("metadata") or {}, dict):
         raise BadRequest("not a Eviction object: it must be an object with metadata")
-    name = (eviction.get("metadata") or {}).get("name", request.key.name)
+    name = (eviction.get("metadata") or {}).get("name")
     if name != request.key.name:
         raise BadRequest("name in URL does not match name in Eviction object")
     asked = eviction.get("deleteOptions") or {}

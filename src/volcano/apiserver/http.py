@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from volcano.apiserver import watching
+from volcano.apiserver import objectmeta, watching
 from volcano.apiserver.answers import Shaper, plain
 from volcano.apiserver.content import (
     COMPRESS_ABOVE,
@@ -33,10 +33,11 @@ from volcano.apiserver.warnings import warn
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, MethodNotAllowed, UnsupportedMediaType
 from volcano.kube.kinds import POD, VIRTUAL, Kind
-from volcano.kube.manifest import Key
+from volcano.kube.manifest import Key, Manifest
 from volcano.net.messages import Answer, Request, Response, Stream
 
 WATCH_SECONDS = 1800.0  # at least this long, and up to twice as long, unless the client says
+WITHIN_A_NAMESPACE = ("create", "deletecollection")  # what is done to one namespace at a time
 NOT_ALLOWED = "the server does not allow this method on the requested resource"
 CONNECTS = ("exec", "attach", "portforward")
 REVIEWS: dict[tuple[str, str, str], Kind] = {(k.group, k.version, k.plural): k for k in VIRTUAL}
@@ -149,6 +150,7 @@ class Resources:
     async def _update(self, call: Call) -> Answer:
         options = options_of(call.request, "UpdateOptions", _agent(call.request))
         manifest = self._manifest(call, options)
+        _check_name(manifest, call.route.name)
         reply = await self._registry.update(call.attributes("update", options), manifest)
         return await self._respond(call, reply)
 
@@ -254,6 +256,17 @@ def _patch_types(served: Served) -> list[str]:
     return [str(kind) for kind in PatchType if not (served.crd and kind is PatchType.STRATEGIC)]
 
 
+def _check_name(manifest: Manifest, name: str) -> None:
+    """What replaces an object says itself which one it is."""
+    given = objectmeta.metadata_of(manifest).get("name")
+    if not given:
+        raise BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
+    if given != name:
+        raise BadRequest(f"the name of the object ({given}) does not match the name on the URL ({name})")
+
+
 def _check_route(route: Route, kind: Kind) -> None:
     """Refuses paths that lead nowhere (404) and verbs a resource does not have (405)."""
     in_namespace = bool(route.namespace) and kind.plural != "namespaces"
@@ -270,7 +283,8 @@ def _check_route(route: Route, kind: Kind) -> None:
         allowed = shape.verbs
     else:
         allowed = verbs_of(kind)
-    if route.verb not in allowed or (kind.namespaced and not route.namespace and route.verb == "create"):
+    everywhere = kind.namespaced and not route.namespace
+    if route.verb not in allowed or (everywhere and route.verb in WITHIN_A_NAMESPACE):
         raise MethodNotAllowed(NOT_ALLOWED)
     if (route.verb in ("update", "patch") and not route.name) or (
         route.verb == "create" and route.name and not route.subresource
