@@ -1,5 +1,8 @@
 """The index takes only news, and finds objects where they are now."""
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from volcano.kube.client import Event, EventType
 from volcano.kube.index import Index
 from volcano.kube.kinds import JOB, POD, Kind
@@ -61,6 +64,42 @@ def test_a_namesake_takes_the_place_of_its_predecessor() -> None:
     put(index, pod("a", "n1", 1, uid="old"))
     put(index, pod("a", "n2", 2, uid="new"))
     assert (names(index, "n1"), names(index, "n2")) == ([], ["a"])
+
+
+def by_digits() -> Index:
+    """Objects under each digit of their node's name, however often it is in there."""
+    index = Index()
+    index.facet(POD, "node", lambda each: each["spec"]["nodeName"])
+    return index
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["", "1", "12", "22", "-", "?"]))))
+def test_looking_often_or_seldom_finds_what_going_through_everything_finds(
+    steps: list[tuple[str, str]],
+) -> None:
+    index = by_digits()
+    there: dict[str, Manifest] = {}
+
+    def under(digit: str) -> list[str]:
+        return sorted(name for name, each in there.items() if digit in each["spec"]["nodeName"])
+
+    for version, (name, node) in enumerate(steps, start=1):
+        if node == "?":  # a look in between
+            assert sorted(names(index, "1")) == under("1")
+        elif node != "-":
+            uid = there[name]["metadata"]["uid"][:-2] if name in there else str(version)
+            there[name] = pod(name, node, version, uid)
+            put(index, there[name])
+        elif name in there:
+            put(index, there.pop(name), EventType.DELETED)
+    assert [sorted(names(index, digit)) for digit in "12"] == [under(digit) for digit in "12"]
+
+
+def test_an_object_that_cannot_be_filed_hides_no_other() -> None:
+    index = by_node()
+    put(index, {"metadata": {"name": "odd", "namespace": "default"}, "spec": {}})
+    put(index, pod("a", "n1", 1))
+    assert names(index, "n1") == ["a"]
 
 
 def test_kinds_are_equal_when_all_of_them_is() -> None:

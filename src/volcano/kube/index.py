@@ -1,11 +1,14 @@
 """What a reconciler has seen: the newest version of each object, found by key, owner or label."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, controller_of, key_of, uid_of, version_of
+from volcano.log import Log
+
+log = Log("index")
 
 # The values under which an object can be found in a secondary index.
 Facet = Callable[[Manifest], Iterable[Hashable]]
@@ -22,13 +25,13 @@ class Index:
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, Manifest]] = defaultdict(dict)
-        self._facets: dict[Kind, dict[str, tuple[Facet, dict[Hashable, dict[Key, None]]]]] = {}
+        self._facets: dict[Kind, dict[str, _Filing]] = {}
         # Versions at which objects went away, so that a late event does not bring them back.
         self._gone: dict[tuple[Kind, Key], tuple[str, int]] = {}
 
     def facet(self, kind: Kind, name: str, values: Facet) -> None:
         """Adds a secondary index; to be declared before the first event."""
-        self._facets.setdefault(kind, {})[name] = (values, defaultdict(dict))
+        self._facets.setdefault(kind, {})[name] = _Filing(values)
 
     def by_controller(self, kind: Kind) -> None:
         """Adds the secondary index `controller`: objects by the uid of the owner that manages them."""
@@ -87,35 +90,71 @@ class Index:
 
     def find(self, kind: Kind, facet: str, value: Hashable) -> list[Manifest]:
         """The objects under one value of a secondary index, in the order they were first seen."""
-        _, buckets = self._facets[kind][facet]
         objects = self._objects[kind]
-        return [objects[key] for key in buckets.get(value, ())]
+        return [objects[key] for key in self._facets[kind][facet].find(value, objects)]
 
     def owned(self, kind: Kind, owner: Manifest) -> list[Manifest]:
         """The objects that `owner` manages; needs `by_controller(kind)`."""
         return self.find(kind, "controller", uid_of(owner))
 
     def _put(self, kind: Kind, key: Key, known: Manifest | None, manifest: Manifest | None) -> None:
-        """Replaces what is known under a key; most changes leave an object where it is in the secondary indexes."""
+        """Replaces what is known under a key."""
         if manifest is not None:
             self._objects[kind][key] = manifest
         elif known is not None:
             del self._objects[kind][key]
-        if kind not in self._facets:
+        filings = self._facets.get(kind)
+        if filings is not None:
+            for filing in filings.values():
+                filing.changed(key, gone=manifest is None)
+
+
+class _Filing:
+    """A secondary index, brought up to date when it is asked: objects change far more often than anybody looks."""
+
+    def __init__(self, values: Facet) -> None:
+        self._values = values
+        self._unfiled: dict[Key, None] = {}  # what changed since
+        self._filed: dict[Key, tuple[Hashable, ...]] = {}  # under which values
+        self._buckets: dict[Hashable, dict[Key, None]] = {}
+
+    def changed(self, key: Key, *, gone: bool) -> None:
+        if gone and key not in self._filed:
+            self._unfiled.pop(key, None)
+        else:
+            self._unfiled[key] = None
+
+    def find(self, value: Hashable, objects: Mapping[Key, Manifest]) -> Iterable[Key]:
+        if self._unfiled:
+            for key in self._unfiled:
+                self._file(key, objects.get(key))
+            self._unfiled.clear()
+        return self._buckets.get(value, ())
+
+    def _file(self, key: Key, manifest: Manifest | None) -> None:
+        """Files an object anew; most changes leave it where it is."""
+        before = self._filed.get(key, ())
+        after = self._values_of(key, manifest)
+        if before == after:
             return
-        for values, buckets in self._facets[kind].values():
-            before = tuple(values(known)) if known is not None else ()
-            after = tuple(values(manifest)) if manifest is not None else ()
-            if before == after:
-                continue
-            for value in before:
-                bucket = buckets.get(value)
-                if bucket is not None:
-                    bucket.pop(key, None)
-                    if not bucket:
-                        del buckets[value]
-            for value in after:
-                buckets[value][key] = None
+        for value in before:
+            bucket = self._buckets.get(value, {})
+            bucket.pop(key, None)
+            if not bucket:
+                self._buckets.pop(value, None)
+        for value in after:
+            self._buckets.setdefault(value, {})[key] = None
+        if after:
+            self._filed[key] = after
+        else:
+            del self._filed[key]
+
+    def _values_of(self, key: Key, manifest: Manifest | None) -> tuple[Hashable, ...]:
+        try:
+            return () if manifest is None else tuple(self._values(manifest))
+        except Exception as error:  # one object nobody understands must not hide the others
+            log.error("object not filed", key=key, error=error)
+            return ()
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:
