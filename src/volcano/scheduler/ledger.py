@@ -3,18 +3,18 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from volcano.model.job import Job, SubJob
-from volcano.model.resources import CPU, MEMORY, Vector
+from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
-from volcano.model.status import HOLDING, READY, VALID, Status
+from volcano.model.status import HOLDING, VALID, Status
 from volcano.model.task import Task
+from volcano.scheduler.board import Board
 from volcano.scheduler.plugin import Refusal
-from volcano.scheduler.tally import Tally, Totals, Touched
+from volcano.scheduler.tally import Tally, Totals
 
 Undo = Callable[[], None]
 UNDO, COMMIT, KEEP = "undo", "commit", "keep"
@@ -89,13 +89,15 @@ class Ledger:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
+        self.board = board = Board(snapshot)
         self.allocatable = snapshot.allocatable
-        self.used = snapshot.used.copy()
-        self.releasing = snapshot.releasing.copy()
-        self.pipelined = snapshot.used * 0.0
-        self.nonzero_used = snapshot.nonzero_used.copy()
+        self.used = board.used
+        self.releasing = board.releasing
+        self.pipelined = board.pipelined
+        self.nonzero_used = board.nonzero_used
         self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
-        self.touched = Touched()
+        # Rows in the order they changed. Whoever keeps something per row remembers how far it has read.
+        self.touched: list[int] = []
         self.listener: Listener | None = None
         self.committed: list[Change] = []
         self.annotations: dict[str, dict[str, str]] = {}
@@ -108,17 +110,6 @@ class Ledger:
         self._open: list[Statement] = []
         self._committed_seen = 0
         self._committed_uids: set[str] = set()
-
-    @cached_property
-    def capacity(self) -> Vector:
-        """What nodes have to give, to divide by: infinite where they have none, so that no share of it counts."""
-        return np.where(self.allocatable > 0, self.allocatable, np.inf)
-
-    @cached_property
-    def basics(self) -> Vector:
-        """How many of cpu and memory each node has, but at least one."""
-        found: Vector = np.maximum((self.allocatable[:, [CPU, MEMORY]] > 0).sum(axis=1), 1).astype(np.float64)
-        return found
 
     # -- questions about tasks ---------------------------------------------------------------------
 
@@ -159,14 +150,9 @@ class Ledger:
             self._tallies[job.uid] = tally
         return tally
 
-    def version(self, job: Job) -> int:
-        """Counts the changes to a job; 0 while nobody touched it."""
-        tally = self._tallies.get(job.uid)
-        return 0 if tally is None else tally.version
-
     def ready(self, job: Job | SubJob) -> int:
         """How many tasks hold resources or have succeeded."""
-        return self.tally(job).count(READY)
+        return self.tally(job).ready
 
     def waiting(self, job: Job | SubJob) -> int:
         """How many tasks are pipelined."""
@@ -234,18 +220,19 @@ class Ledger:
         """Marks a running task for eviction; its resources are releasing from now on."""
         row, before = self.row(task), self.status(task)
         assert row is not None
-        request = task.request
         self.promises = True
-        releasing = self.releasing[row].copy()
-        self.releasing[row] += request
-        self.touched.add(row)
+        line = self.board.cells[row]
+        saved = line.copy()
+        releasing = line[self.board.layout.releasing]
+        releasing += task.request
+        self.touched.append(row)
         self._status[task.uid] = Status.RELEASING
         self._count(task, 1, before, Status.RELEASING, -1)
         self._change(Eviction(task, row, reason, on_behalf_of))
 
         def undo() -> None:
-            self.releasing[row] = releasing
-            self.touched.add(row)
+            line[:] = saved
+            self.touched.append(row)
             self._set_back(task, before)
 
         self._journal.append(undo)
@@ -256,7 +243,7 @@ class Ledger:
         """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""
         row = self._row[task.uid]
         self.pipelined[row] -= task.request
-        self.touched.add(row)
+        self.touched.append(row)
         before = self._status.pop(task.uid)
         del self._row[task.uid]
         self._placed[row].pop(task.uid, None)
@@ -340,25 +327,37 @@ class Ledger:
     def _occupy(self, first: Task, rows: tuple[int, ...], status: Status) -> None:
         """Books tasks of one shape on rows; the undo puts the saved rows back."""
         request, nonzero = first.request, first.shape.nonzero_request
-        self.promises = self.promises or status is Status.PIPELINED
-        column = self.pipelined if status is Status.PIPELINED else self.used
+        waits = status is Status.PIPELINED
+        cells, layout = self.board.cells, self.board.layout
         at: int | list[int]
         if len(rows) == 1:
-            at, amount, extra = rows[0], request, nonzero
+            at = rows[0]
+            line = cells[at]
+            saved = line.copy()
+            taken = line[layout.pipelined if waits else layout.used]
+            taken += request
+            if not waits:
+                counted = line[layout.nonzero_used]
+                counted += nonzero
+            self.touched.append(at)
         else:
             counts = Counter(rows)
             at, many = list(counts), np.array(list(counts.values()), dtype=np.float64)[:, None]
-            amount, extra = many * request, many * nonzero
-        saved, saved_nonzero = column[at].copy(), self.nonzero_used[at].copy()
-        column[at] += amount
-        if status is not Status.PIPELINED:
-            self.nonzero_used[at] += extra
-        self.touched.add(at)
+            saved = cells[at]
+            lines = saved.copy()
+            lines[:, layout.pipelined if waits else layout.used] += many * request
+            if not waits:
+                lines[:, layout.nonzero_used] += many * nonzero
+            cells[at] = lines
+            self.touched += at
+        self.promises = self.promises or waits
 
         def undo() -> None:
-            column[at] = saved
-            self.nonzero_used[at] = saved_nonzero
-            self.touched.add(at)
+            cells[at] = saved
+            if isinstance(at, int):
+                self.touched.append(at)
+            else:
+                self.touched += at
 
         self._journal.append(undo)
 
@@ -384,19 +383,20 @@ class Ledger:
         job = self.snapshot.jobs.get(task.job)
         if job is None:
             return
-        tallies = [self.tally(job)]
-        if job.sub_jobs:
-            tallies.append(self.tally(job.sub_jobs[job.sub_job_of[task.uid]]))
-        saved = tallies[0].allocated
-        step = task.request * many
-        tallies[0].allocated = saved + step if sign > 0 else saved - step
-        for tally in tallies:
-            tally.move(task, many, before, after)
+        tally = self.tally(job)
+        saved = tally.allocated
+        step = task.request if many == 1 else task.request * many
+        tally.allocated = saved + step if sign > 0 else saved - step
+        tally.move(task, many, before, after)
+        part = self.tally(job.sub_jobs[job.sub_job_of[task.uid]]) if job.sub_jobs else None
+        if part is not None:
+            part.move(task, many, before, after)
 
         def undo() -> None:
-            tallies[0].allocated = saved
-            for tally in tallies:
-                tally.move(task, many, after, before)
+            tally.allocated = saved
+            tally.move(task, many, after, before)
+            if part is not None:
+                part.move(task, many, after, before)
 
         self._journal.append(undo)
 

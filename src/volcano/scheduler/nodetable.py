@@ -1,16 +1,14 @@
 """Nodes as columns: what filters and scorers are written against."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from volcano.model.node import Node
 from volcano.model.resources import Mask, Vector
-
-if TYPE_CHECKING:
-    from volcano.scheduler.ledger import Ledger
+from volcano.scheduler.board import Board
 
 Rows = NDArray[np.intp]
 
@@ -42,95 +40,75 @@ class NodeTable:
     nodes as they would be with more tasks on them, may contain the same number several times.
     """
 
-    __slots__ = (
-        "_allocatable",
-        "_capacity",
-        "_columns",
-        "_fixed",
-        "_ledger",
-        "_nonzero",
-        "_pipelined",
-        "_releasing",
-        "_used",
-        "index",
-    )
+    __slots__ = ("_board", "_cells", "_columns", "_filled", "_filled_by", "index")
 
-    def __init__(self, columns: Columns, ledger: "Ledger", index: Rows, *, fixed: bool = False) -> None:
-        """With `fixed`, columns are read once, when first asked for; otherwise they follow the ledger."""
-        self._fixed = fixed
+    def __init__(self, columns: Columns, board: Board, index: Rows, cells: Vector | None = None) -> None:
+        """`cells` are the rows of the board; without them they are copied, as they are then, when first asked for."""
         self._columns = columns
-        self._ledger = ledger
+        self._board = board
+        self._cells = cells
+        self._filled: Vector | None = None
+        self._filled_by: Vector | None = None
         self.index = index
-        self._used: Vector | None = None
-        self._allocatable: Vector | None = None
-        self._capacity: Vector | None = None
-        self._releasing: Vector | None = None
-        self._pipelined: Vector | None = None
-        self._nonzero: Vector | None = None
+
+    @classmethod
+    def of_all(cls, columns: Columns, board: Board) -> "NodeTable":
+        """The table of all nodes, which follows the board."""
+        return cls(columns, board, np.arange(len(board.cells)), board.shown)
 
     def __len__(self) -> int:
         return len(self.index)
 
-    # -- what is on them, as of now ----------------------------------------------------------------
+    # -- what is on them, as of now; to be read, not changed ------------------------------------------------
+
+    @property
+    def cells(self) -> Vector:
+        """(rows, columns of the board): all of the following side by side."""
+        cells = self._cells
+        if cells is None:
+            cells = self._cells = self._board.cells.take(self.index, axis=0)
+        return cells
 
     @property
     def allocatable(self) -> Vector:
         """(rows, resources): what the nodes have to give."""
-        if self._allocatable is None:
-            self._allocatable = self._ledger.allocatable[self.index]
-        return self._allocatable
+        found: Vector = self.cells[:, self._board.layout.allocatable]
+        return found
 
     @property
     def capacity(self) -> Vector:
         """(rows, resources): `allocatable` to divide by, infinite where a node has none of a resource."""
-        if self._capacity is None:
-            self._capacity = self._ledger.capacity[self.index]
-        return self._capacity
+        found: Vector = self.cells[:, self._board.layout.capacity]
+        return found
 
     @property
     def basics(self) -> Vector:
         """How many of cpu and memory each node has, but at least one."""
-        found: Vector = self._ledger.basics[self.index]
+        found: Vector = self.cells[:, self._board.layout.basics]
         return found
 
     @property
     def used(self) -> Vector:
         """(rows, resources): what is taken, by tasks that are being released as well."""
-        if self._used is not None:
-            return self._used
-        found: Vector = self._ledger.used[self.index]
-        if self._fixed:
-            self._used = found
+        found: Vector = self.cells[:, self._board.layout.used]
         return found
 
     @property
     def releasing(self) -> Vector:
         """(rows, resources): the part of `used` that is being released."""
-        if self._releasing is not None:
-            return self._releasing
-        found: Vector = self._ledger.releasing[self.index]
-        if self._fixed:
-            self._releasing = found
+        found: Vector = self.cells[:, self._board.layout.releasing]
         return found
 
     @property
     def pipelined(self) -> Vector:
         """(rows, resources): what was promised in this cycle out of what is being released."""
-        if self._pipelined is not None:
-            return self._pipelined
-        found: Vector = self._ledger.pipelined[self.index]
-        if self._fixed:
-            self._pipelined = found
+        found: Vector = self.cells[:, self._board.layout.pipelined]
         return found
 
     @property
     def nonzero_used(self) -> Vector:
         """(rows, 2): cpu and memory taken, where containers that ask for nothing count 100m and 200 MB."""
-        if self._nonzero is not None:
-            return self._nonzero
-        found: Vector = self._ledger.nonzero_used[self.index]
-        if self._fixed:
-            self._nonzero = found
+        found: Vector = self.cells[:, self._board.layout.nonzero_used]
         return found
 
     @property
@@ -142,6 +120,12 @@ class NodeTable:
     def future_idle(self) -> Vector:
         """(rows, resources): what will be free once everything that is being released is."""
         return self.allocatable - self.used + self.releasing - self.pipelined
+
+    def filled(self, request: Vector) -> Vector:
+        """(rows, resources): which part of each node would be taken with this request; several scorers ask."""
+        if self._filled is None or self._filled_by is not request or self._cells is self._board.shown:
+            self._filled, self._filled_by = (self.used + request) / self.capacity, request
+        return self._filled
 
     # -- who they are ------------------------------------------------------------------------------
 
@@ -186,12 +170,17 @@ class NodeTable:
 
     def rows(self, wanted: Sequence[int] | NDArray[Any]) -> "NodeTable":
         """A table of some of these rows: positions in this table, or a mask over it."""
-        return NodeTable(self._columns, self._ledger, self.index[np.asarray(wanted)], fixed=True)
+        return NodeTable(self._columns, self._board, self.index[np.asarray(wanted)])
+
+    def at(self, index: Rows) -> "NodeTable":
+        """The table of the nodes with these numbers in the table of all nodes."""
+        return NodeTable(self._columns, self._board, index)
 
     def with_copies(self, request: Vector, nonzero: Vector, copies: NDArray[Any]) -> "NodeTable":
         """This table as it would be with so many more tasks of one shape on each row."""
-        table = NodeTable(self._columns, self._ledger, self.index, fixed=True)
+        known, where = self._cells, self._board.layout
+        cells = self._board.cells.take(self.index, axis=0) if known is None else known.copy()
         many = copies.astype(np.float64)[:, None]
-        table._used = self.used + many * request
-        table._nonzero = self.nonzero_used + many * nonzero
-        return table
+        cells[:, where.used] += many * request
+        cells[:, where.nonzero_used] += many * nonzero
+        return NodeTable(self._columns, self._board, self.index, cells)

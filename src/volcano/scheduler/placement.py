@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 NEVER = -np.inf
 TOO_MANY_PODS = "Too many pods"
-FEW = 256
 PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
 
 
@@ -44,8 +43,8 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "asked", "best", "curable", "future", "idle", "misfit", "misfit_at", "need", "needs", "refusal",
-        "request", "ruled", "score", "seen", "task",
+        "alive", "anywhere", "asked", "best", "curable", "future", "misfit", "misfit_at", "need", "needs",
+        "promises", "refusal", "request", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
@@ -58,12 +57,15 @@ class Fit:
         self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
         self.refusal: Refusal | None = None
         self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
+        self.anywhere = True  # all are alive
         self.curable: Mask = np.ones(nodes, dtype=np.bool_)  # … or only for reasons that evictions may cure
         self.ruled: list[Ruled] = []
-        self.idle: Mask = np.zeros(nodes, dtype=np.bool_)  # the request fits on what is free
-        self.future: Mask = np.zeros(nodes, dtype=np.bool_)  # … or on what will be
+        # By rank, the order in which ties are broken: each node's score, and the same where the request fits now.
         self.score: Vector = np.zeros(nodes)
-        self.best: Vector = np.zeros(nodes)  # the score where alive and idle, in the order ties are broken
+        self.best: Vector = np.full(nodes, NEVER)
+        # By row, whether it fits on what will be free; while nothing is promised, that is what is free now.
+        self.future: Mask = np.zeros(nodes, dtype=np.bool_)
+        self.promises = False
         self.misfit: Misfit | None = None  # as of `misfit_at`
         self.misfit_at = -1
         self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
@@ -98,8 +100,8 @@ class Placer:
             row = self._best_alone(task, fit)
             if row is not None:
                 return Choice(row)
-        for later, fits in ((False, fit.idle), (True, fit.future)):
-            feasible = fit.alive & fits
+        for later in (False, True):
+            feasible = fit.alive & (self._future(fit) if later else self._idle(fit))
             if now is not None:
                 feasible &= ~now
             if within is not None:
@@ -112,7 +114,9 @@ class Placer:
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
         """Whether the task could be put on this node as things are: on future idle resources, or `later` false: now."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row] or not (fit.future if later else fit.idle)[row]:
+        if fit.refusal is not None or not fit.alive[row]:
+            return False
+        if not (self._future(fit)[row] if later else fit.best[self._rank[row]] != NEVER):
             return False
         table = self._nodes.rows([row])
         return not any(
@@ -144,7 +148,8 @@ class Placer:
             if not reject.curable:
                 rows, table = rows[~reject.mask], table.rows(~reject.mask)
                 break
-        order = np.lexsort((self._rank[rows], -fit.score[rows]))
+        ranks = self._rank[rows]
+        order = np.lexsort((ranks, -fit.score[ranks]))
         return rows[order]
 
     def fits_with(self, task: Task, queue: str, row: int, extra: Vector) -> bool:
@@ -176,10 +181,10 @@ class Placer:
         fit = self.fit(task, queue)
         if fit.refusal is not None or policy.asked("best_node"):
             return []
-        if not fit.idle.any() or policy.reject_nodes_now(task, self._some) is not None:
+        if policy.reject_nodes_now(task, self._some) is not None:
             return []
         if policy.score_nodes_together(task, self._nodes) is not None:
-            rows = np.sort(self._by_rank[np.flatnonzero(fit.best != NEVER)])
+            rows = np.flatnonzero(self._idle(fit))
             if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
                 return []
         return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._copies(task))
@@ -197,8 +202,8 @@ class Placer:
         nodes, shape, policy = self._nodes, task.shape, self._session.policy
 
         def score(rows: Rows, copies: Rows) -> Vector:
-            table = nodes.rows(rows).with_copies(shape.request, shape.nonzero_request, copies)
-            return policy.score_nodes(task, table, np.zeros(len(rows)))
+            table = nodes.at(rows).with_copies(shape.request, shape.nonzero_request, copies)
+            return policy.score_nodes(task, table)
 
         return score
 
@@ -220,7 +225,8 @@ class Placer:
         for ruled in fit.ruled:
             reasons[ruled.reason] = reasons.get(ruled.reason, 0) + ruled.count
             blame[ruled.plugin] = blame.get(ruled.plugin, 0) + ruled.count
-        left = np.flatnonzero(fit.alive & ~fit.future)
+        future = self._future(fit)
+        left = np.flatnonzero(fit.alive & ~future)
         short = self._shortages(fit, left)
         for column, count in short.items():
             reason = (
@@ -228,7 +234,7 @@ class Placer:
             )
             reasons[reason] = reasons.get(reason, 0) + count
             blame[""] = blame.get("", 0) + count
-        rows = np.flatnonzero(fit.alive & fit.future)
+        rows = np.flatnonzero(fit.alive & future)
         if len(rows):
             self._count_now(task, rows, reasons, blame)
         plugin = max(blame, key=lambda name: blame[name], default="")
@@ -287,39 +293,50 @@ class Placer:
             fit.alive &= ~reject.mask
             if not reject.curable:
                 fit.curable &= ~reject.mask
+        fit.anywhere = bool(fit.alive.all())
         times.add(PREDICATE, begun)
         return fit
 
     def _refresh(self, fit: Fit) -> None:
         """Looks again at the rows that changed since the last time."""
-        touched = self._session.ledger.touched
-        if fit.seen == len(touched):
+        ledger = self._session.ledger
+        if fit.seen == len(ledger.touched) and fit.promises is ledger.promises:
             return
-        if fit.seen < 0:
-            rows = np.flatnonzero(fit.alive)
-            fit.best[:] = NEVER
-        else:
-            rows = touched.since(fit.seen)
-            if len(rows) < FEW:  # often the same few again and again
-                rows = np.array(list(set(rows.tolist())), dtype=np.intp)
-            rows = rows[fit.alive[rows]] if len(rows) < len(fit.alive) else np.flatnonzero(fit.alive)
-        fit.seen = len(touched)
+        rows = self._changed(fit)
+        fit.seen, fit.promises = len(ledger.touched), ledger.promises
         if not len(rows):
             return
-        table, ledger = self._nodes.rows(rows), self._session.ledger
+        table = self._nodes.at(rows)
         idle = table.allocatable - table.used
-        fit.idle[rows] = fits_now = (fit.need < idle).all(axis=1)
-        if ledger.promises:
+        fits_now = np.logical_and.reduce(fit.need < idle, axis=1)
+        if fit.promises:
             idle = idle + (table.releasing - table.pipelined)
-            fit.future[rows] = later = (fit.need < idle).all(axis=1)
-            fit.idle[rows] = fits_now = fits_now & later  # what is idle may be promised to somebody already
-        else:
-            fit.future[rows] = fits_now
+            fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
+            fits_now = fits_now & later  # what is idle may be promised to somebody already
         times = self._session.times
         begun = times.now()
-        fit.score[rows] = score = self._session.policy.score_nodes(fit.task, table, np.zeros(len(rows)))
+        ranks = self._rank[rows]
+        fit.score[ranks] = score = self._session.policy.score_nodes(fit.task, table)
         times.add(SCORING, begun)
-        fit.best[self._rank[rows]] = np.where(fits_now, score, NEVER)
+        fit.best[ranks] = np.where(fits_now, score, NEVER)
+
+    def _changed(self, fit: Fit) -> Rows:
+        """The rows to look at again; all that are alive when that is new, or what is promised begins to matter."""
+        ledger = self._session.ledger
+        if fit.seen < 0 or fit.promises is not ledger.promises:
+            return np.flatnonzero(fit.alive)
+        changed = set(ledger.touched[fit.seen :])  # often the same few again and again
+        rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
+        return rows if fit.anywhere else rows[fit.alive[rows]]
+
+    def _idle(self, fit: Fit) -> Mask:
+        """Where the request fits on what is free, by row."""
+        fits: Mask = (fit.best != NEVER)[self._rank]
+        return fits
+
+    def _future(self, fit: Fit) -> Mask:
+        """… or on what will be."""
+        return fit.future if fit.promises else self._idle(fit)
 
     # -- choosing ----------------------------------------------------------------------------------
 
@@ -328,7 +345,8 @@ class Placer:
         policy = self._session.policy
         if policy.reject_nodes_now(task, self._some) is None:
             return None
-        rows = np.flatnonzero(fit.alive & fit.future if within is None else fit.alive & fit.future & within)
+        feasible = fit.alive & self._future(fit)
+        rows = np.flatnonzero(feasible if within is None else feasible & within)
         answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
         ruled = np.zeros(len(self._nodes), dtype=np.bool_)
         for _, reject in answers:
@@ -342,10 +360,10 @@ class Placer:
             return None
         # What all nodes score the same, those that are feasible do too.
         if self._session.policy.score_nodes_together(task, self._nodes) is not None:
-            rows = np.sort(self._by_rank[np.flatnonzero(fit.best != NEVER)])
+            rows = np.flatnonzero(self._idle(fit))
             together = self._session.policy.score_nodes_together(task, self._nodes.rows(rows))
             if together is not None:
-                return self._highest(rows, fit.score[rows] + together)
+                return self._highest(rows, fit.score[self._rank[rows]] + together)
         return int(self._by_rank[best])
 
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
@@ -353,7 +371,7 @@ class Placer:
         policy = self._session.policy
         if len(rows) == 1 and not policy.asked("best_node"):
             return int(rows[0])
-        table, scores = self._nodes.rows(rows), fit.score[rows]
+        table, scores = self._nodes.rows(rows), fit.score[self._rank[rows]]
         together = policy.score_nodes_together(task, table)
         if together is not None:
             scores = scores + together

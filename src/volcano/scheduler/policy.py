@@ -27,6 +27,7 @@ VOTES = {
 }
 LED = frozenset(("job_order", "task_order"))  # what a leading plugin decides before all others
 
+NO_JOBS: Mapping[str, Job] = {}
 NOMINATIONS = "nominations"  # under which name missed ones are remembered between cycles
 
 
@@ -61,10 +62,8 @@ class Policy:
                 self._disabled[plugin] = configured.disabled | silent
         self._flat: dict[str, list[Ask]] = {}
         self._named: dict[str, list[Named]] = {}
-        self._job_keys: dict[str, tuple[int, tuple[Any, ...]]] = {}
         self._task_keys: dict[str, tuple[Any, ...]] = {}
-        self._short: dict[str, tuple[int, int]] = {}
-        self._promised: dict[str, list[Job]] | None = None  # jobs for which others were evicted, by queue
+        self._promised: dict[str, dict[str, Job]] | None = None  # who was promised room, by queue
         self._reserving: dict[Any, list[Plugin]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
         self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
@@ -124,17 +123,17 @@ class Policy:
         tally, failed = self.session.ledger.tally, self.session.verdicts
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
-            for job in self._promises().get(queue, ())
+            for job in self._promises().get(queue, NO_JOBS).values()
         )
 
-    def _promises(self) -> dict[str, list[Job]]:
-        """The jobs for which others were evicted, by queue."""
+    def _promises(self) -> dict[str, dict[str, Job]]:
+        """The jobs for which others were evicted, by queue and uid."""
         if self._promised is None:
             self._promised = {}
             missed = set(self.session.snapshot.memory.get(NOMINATIONS, ()))
             for job in self.session.active_jobs():
                 if any(nomination(task) not in missed for task in _nominated(job)):
-                    self._promised.setdefault(job.queue, []).append(job)
+                    self._promised.setdefault(job.queue, {})[job.uid] = job
         return self._promised
 
     def missed_nominations(self) -> list[str]:
@@ -151,13 +150,12 @@ class Policy:
 
     def job_order(self, job: Job) -> tuple[Any, ...]:
         """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the job is touched."""
-        version = self.session.ledger.version(job)
-        known = self._job_keys.get(job.uid)
-        if known is not None and known[0] == version:
-            return known[1]
-        owed = job in self._promises().get(job.queue, ())
-        key = (not owed, *reducers.order(self.asked("job_order"), job), job.created, job.uid)
-        self._job_keys[job.uid] = (version, key)
+        tally = self.session.ledger.tally(job)
+        key = tally.order
+        if key is None:
+            owed = job.uid in self._promises().get(job.queue, NO_JOBS)
+            key = (not owed, *reducers.order(self.asked("job_order"), job), job.created, job.uid)
+            tally.order = key
         return key
 
     def sub_job_order(self, sub_job: SubJob) -> tuple[Any, ...]:
@@ -214,11 +212,11 @@ class Policy:
 
     def job_short(self, job: Job) -> int:
         """How many more tasks the job needs at least. Kept until the job is touched."""
-        version = self.session.ledger.version(job)
-        known = self._short.get(job.uid)
-        if known is None or known[0] != version:
-            known = self._short[job.uid] = (version, reducers.most(self.asked("job_short"), job))
-        return known[1]
+        tally = self.session.ledger.tally(job)
+        short = tally.short
+        if short is None:
+            short = tally.short = reducers.most(self.asked("job_short"), job)
+        return short
 
     def job_ready(self, job: Job) -> bool:
         return self.job_short(job) <= 0
@@ -278,8 +276,8 @@ class Policy:
                 found.extend((name, reject) for reject in answer)
         return found
 
-    def score_nodes(self, task: Task, nodes: NodeTable, zeros: Vector) -> Vector:
-        return reducers.total(self.asked("score_nodes"), zeros, task, nodes)
+    def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
+        return reducers.total(self.asked("score_nodes"), task, nodes)
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         """None when the feasible nodes need not be compared for tasks like this one."""

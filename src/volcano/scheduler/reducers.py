@@ -1,7 +1,9 @@
 """The ways in which answers of several plugins become one. Every question uses exactly one of these."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any, TypeVar
+
+import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
@@ -28,9 +30,11 @@ def anyone(asked: Sequence[Ask], *subject: Any) -> bool:
     return any(ask(*subject) for ask in asked)
 
 
-def most(asked: Sequence[Ask], *subject: Any) -> int:
+def most(asked: Sequence[Ask], subject: Any) -> int:
     """The largest number; 0 when nobody answers."""
-    return max([ask(*subject) for ask in asked], default=0)
+    if len(asked) == 1:
+        return int(asked[0](subject))
+    return max([ask(subject) for ask in asked], default=0)
 
 
 def least(asked: Sequence[Ask], queue: Any, task: Task, count: int) -> int:
@@ -58,11 +62,13 @@ def rejections(asked: Sequence[Named], *subject: Any) -> Iterator[tuple[str, Rej
             yield name, reject
 
 
-def total(asked: Sequence[Ask], zeros: Vector, *subject: Any) -> Vector:
-    """The sum of the scores, in plugin order."""
+def total(asked: Sequence[Ask], task: Any, nodes: Sized) -> Vector:
+    """The sum of the scores, in plugin order; zeros when nobody answers."""
+    score: Vector | None = None
     for ask in asked:
-        zeros = zeros + ask(*subject)
-    return zeros
+        answer: Vector = ask(task, nodes)
+        score = answer if score is None else score + answer
+    return np.zeros(len(nodes)) if score is None else score
 
 
 def tiered_vote(tiers: Tiers, *subject: Any) -> Refusal | None:
@@ -84,8 +90,11 @@ def tiered_vote(tiers: Tiers, *subject: Any) -> Refusal | None:
 def tiered_everyone(tiers: Tiers, *subject: Any) -> bool:
     """All of the first tier that has an opinion must agree; no when nobody answers."""
     for tier in tiers:
+        for _, ask in tier:
+            if not ask(*subject):
+                return False
         if tier:
-            return all(ask(*subject) for _, ask in tier)
+            return True
     return False
 
 

@@ -54,7 +54,7 @@ class Session:
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
         columns = Columns(snapshot.nodes, snapshot.row_of)
-        self.nodes = NodeTable(columns, self.ledger, np.arange(len(snapshot.nodes)))
+        self.nodes = NodeTable.of_all(columns, self.ledger.board)
         # Equal scores are broken by one permutation of the nodes for the whole cycle.
         self.permutation = np.random.default_rng(snapshot.seed).permutation(len(snapshot.nodes))
         self.faults: dict[str, str] = {}

@@ -1,26 +1,28 @@
 """Counts per job and totals per name, as a cycle moves them."""
 
 from collections.abc import ItemsView, Mapping, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from volcano.model.job import Job, SubJob
 from volcano.model.resources import Vector
-from volcano.model.status import Status
+from volcano.model.status import READY, Status
 from volcano.model.task import Task
 
 if TYPE_CHECKING:
     from volcano.scheduler.ledger import Ledger
 
 STATUSES = tuple(Status)
+IS_READY = tuple(status in READY for status in STATUSES)
 
 
 class Tally:
     """How many tasks of a job have which status, over all and by role, and what they hold."""
 
-    __slots__ = ("allocated", "best_effort", "best_effort_by_role", "counts", "roles", "version")
+    __slots__ = (
+        "allocated", "best_effort", "best_effort_by_role", "counts", "order", "ready", "roles", "short",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -34,7 +36,10 @@ class Tally:
         self.best_effort_by_role = best_effort_by_role  # pending tasks that ask for nothing
         self.best_effort = sum(best_effort_by_role.values())
         self.allocated = allocated
-        self.version = 0  # counts changes
+        self.ready = sum(count for count, counted in zip(counts, IS_READY, strict=True) if counted)
+        # What the policy made of it, until it changes: the job's key, and how many tasks it lacks.
+        self.order: tuple[Any, ...] | None = None
+        self.short: int | None = None
 
     @classmethod
     def of_job(cls, job: Job) -> "Tally":
@@ -64,9 +69,10 @@ class Tally:
 
     def move(self, task: Task, many: int, before: Status, after: Status) -> None:
         """So many tasks of one role and shape, like this one, went from one status to another."""
-        self.version += 1
+        self.order = self.short = None
         self.counts[before] -= many
         self.counts[after] += many
+        self.ready += many * (IS_READY[after] - IS_READY[before])
         role = self.roles.get(task.role)
         if role is not None:
             role[before] -= many
@@ -83,31 +89,6 @@ def _by_status(counts: Mapping[Status, int]) -> list[int]:
     for status, count in counts.items():
         found[status] = count
     return found
-
-
-class Touched:
-    """Rows in the order they changed. Whoever keeps something per row remembers how far it has read."""
-
-    __slots__ = ("_rows", "_size")
-
-    def __init__(self) -> None:
-        self._rows = np.empty(256, dtype=np.intp)
-        self._size = 0
-
-    def __len__(self) -> int:
-        return self._size
-
-    def add(self, rows: int | list[int]) -> None:
-        """One row, or several at once, changed."""
-        end = self._size + (1 if isinstance(rows, int) else len(rows))
-        if end > len(self._rows):
-            self._rows = np.resize(self._rows, 2 * end)
-        self._rows[self._size : end] = rows
-        self._size = end
-
-    def since(self, start: int) -> NDArray[np.intp]:
-        """The rows that changed since there were `start` entries; some may occur several times."""
-        return self._rows[start : self._size]
 
 
 class Totals:

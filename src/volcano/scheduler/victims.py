@@ -62,7 +62,7 @@ class Prey:
     def _refresh(self) -> None:
         touched = self._ledger.touched
         if self._seen < len(touched):
-            self._unseen.update(touched.since(self._seen).tolist())
+            self._unseen.update(touched[self._seen :])
             self._seen = len(touched)
 
     def _look(self, row: int) -> None:

@@ -1,14 +1,21 @@
 """binpack: prefer the fullest node that still fits, so that empty nodes stay empty."""
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.nodetable import NodeTable, Rows
+from volcano.scheduler.nodetable import NodeTable
 from volcano.scheduler.plugin import MAX_SCORE, Plugin
+
+
+class Counted(NamedTuple):
+    """What counts for tasks of a shape: columns and their weights, and what the weighted sum is multiplied by."""
+
+    columns: tuple[tuple[int, float], ...]
+    factor: float
 
 
 class Binpack(Plugin):
@@ -29,22 +36,28 @@ class Binpack(Plugin):
         weights = {name: arguments.integer(key, 1) for name, key in keys.items()}
         weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
         self.weights = self.resources.vector(weights)
-        self._counted: dict[Shape, tuple[slice | Rows, Vector, Vector]] = {}
+        self._counted: dict[Shape, Counted] = {}
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
-        columns, request, weights = self._counted.get(task.shape) or self._count(task.shape)
-        if not self.weight or not len(weights):
+        counted = self._counted.get(task.shape) or self._count(task.shape)
+        if not self.weight or not counted.columns:
             return np.zeros(len(nodes))
-        share = (nodes.used[:, columns] + request) / nodes.capacity[:, columns]
-        mean: Vector = share @ weights
-        mean[share.max(axis=1) > 1] = 0  # one resource overflows: the node earns nothing
-        score: Vector = mean * (MAX_SCORE * self.weight / weights.sum())
+        filled = nodes.filled(task.shape.request)
+        (first, weight), *others = counted.columns
+        fullest: Vector = filled[:, first]
+        total = fullest if weight == 1 else fullest * weight
+        for column, weight in others:
+            share = filled[:, column]
+            total = total + (share if weight == 1 else share * weight)
+            fullest = np.maximum(fullest, share)
+        # Where one resource overflows the node earns nothing.
+        score: Vector = total * counted.factor * (fullest <= 1)
         return score
 
-    def _count(self, shape: Shape) -> tuple[slice | Rows, Vector, Vector]:
-        """The columns that count for a shape, what it asks for there, and their weights."""
-        found = np.flatnonzero((shape.request > 0) & (self.weights > 0))
-        together = len(found) > 0 and found[-1] - found[0] == len(found) - 1
-        columns = slice(int(found[0]), int(found[-1]) + 1) if together else found
-        counted = self._counted[shape] = (columns, shape.request[found], self.weights[found])
+    def _count(self, shape: Shape) -> Counted:
+        """The columns that count for a shape."""
+        found = np.flatnonzero((shape.request > 0) & (self.weights > 0)).tolist()
+        weights = [float(self.weights[column]) for column in found]
+        factor = MAX_SCORE * self.weight / sum(weights) if weights else 0.0
+        counted = self._counted[shape] = Counted(tuple(zip(found, weights, strict=True)), factor)
         return counted

@@ -45,16 +45,17 @@ class NodeOrder(Plugin):
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         weight = self.weight
-        score = np.zeros(len(nodes))
+        score: Vector | None = None
         if weight["leastrequested"]:
-            score += weight["leastrequested"] * resources.least_allocated(task, nodes)
+            score = weighted(weight["leastrequested"], resources.least_allocated(task, nodes), score)
         if weight["mostrequested"]:
-            score += weight["mostrequested"] * resources.most_allocated(task, nodes)
+            score = weighted(weight["mostrequested"], resources.most_allocated(task, nodes), score)
         if weight["balancedresource"]:
-            score += weight["balancedresource"] * resources.balanced_allocation(task, nodes, self.resources)
-        if weight["imagelocality"] and self.somebody_has_images and task.shape.constraints.images:
-            score += weight["imagelocality"] * image_locality(task, nodes, self.nodes)
-        return score
+            balance = resources.balanced_allocation(task, nodes, self.resources)
+            score = weighted(weight["balancedresource"], balance, score)
+        if weight["imagelocality"] and task.shape.constraints.images and self.somebody_has_images:
+            score = weighted(weight["imagelocality"], image_locality(task, nodes, self.nodes), score)
+        return np.zeros(len(nodes)) if score is None else score
 
     # -- nodes against each other -------------------------------------------------------------------------------------
 
@@ -114,3 +115,9 @@ class NodeOrder(Plugin):
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         if self._predicates is None:
             self.neighbours.go(tasks, rows)
+
+
+def weighted(weight: int, points: Vector, score: Vector | None) -> Vector:
+    """So many points, as often as they weigh, added to what there is."""
+    more = points if weight == 1 else weight * points
+    return more if score is None else score + more
