@@ -42,7 +42,7 @@ def is_for_another(command: Manifest, uid: str) -> bool:
 
 def must_wait(action: Action, phase: Phase) -> bool:
     """Whether an action would be lost if it were taken now."""
-    return phase is Phase.NONE or (phase is Phase.RESTARTING and action in _WAIT_FOR_RESTART)
+    return phase is Phase.RESTARTING and action in _WAIT_FOR_RESTART
 
 
 def patience_left(commands: Iterable[Manifest], now: Instant) -> Iterator[tuple[Manifest, float]]:

@@ -16,7 +16,7 @@ from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.plugins.plugin import KeySource, NotYet
 from volcano.controllers.job.podgroup import phase_of, says_the_same
 from volcano.controllers.job.policies import Trigger, most_severe, triggers
-from volcano.controllers.job.reconcile import Operations, Request, reconcile
+from volcano.controllers.job.reconcile import Operations, Request, begin, begun, reconcile
 from volcano.controllers.job.roster import member_of
 from volcano.controllers.job.status import parse_status
 from volcano.controllers.job.targets import join_targets
@@ -49,6 +49,9 @@ from volcano.metrics import CollectorRegistry
 MAX_REFUSALS = 15
 # So long a problem that nothing we watch can tell the end of is left alone.
 SECOND_LOOK = 60.0
+# So many jobs at a time are given a status before anything is made for them. When more come at once, what is made for
+# them goes first, and most run by the time that there is room to say so.
+BEGIN_AT_ONCE = 4
 # So soon what is being made may be ready.
 A_MOMENT = 0.05
 
@@ -88,6 +91,7 @@ class JobController(Reconciler):
         self._delete_finished = delete_finished
         self._memories: dict[str, Memory] = {}  # by the job's uid
         self._uids: dict[Key, str] = {}  # of jobs that were looked at
+        self._beginning: set[Hashable] = set()  # jobs whose first status is being written
         self.index.facet(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
         self.index.facet(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
         self.index.facet(JOB, "claim", _claims)
@@ -181,6 +185,9 @@ class JobController(Reconciler):
         seen = observe(self.index, manifest, memory.blueprint, memory.roster)
         if seen is None:
             return self._unreadable(manifest, memory, now)
+        if seen.status.phase is Phase.NONE:
+            memory.begun = memory.begun or now
+            seen = begun(seen, memory.begun)
         if is_first_look:
             notice_losses(seen)
         plan = self._decide(seen, memory, commands, now)
@@ -188,7 +195,7 @@ class JobController(Reconciler):
         wait = memory.may_wait(operations, seen.status.phase, now)
         if wait is not None:
             return Plan((), wait if plan.again_after is None else min(wait, plan.again_after))
-        return Plan(operations, plan.again_after, is_report(operations))
+        return Plan(operations, plan.again_after, is_report(operations, first=seen.is_new))
 
     def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
         left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None
@@ -204,9 +211,9 @@ class JobController(Reconciler):
         request, waiting, wait = self._request(seen, memory, now)
         operations += waiting
         try:
-            operations += reconcile(seen, request, now)
+            operations += begin(seen) if self._has_room_to_begin(seen) else reconcile(seen, request, now)
         except NotYet:
-            return Plan(operations, A_MOMENT)
+            return Plan([*operations, *(begin(seen) if seen.is_new else ())], A_MOMENT)
         again = [
             moment for moment in (left, wait, SECOND_LOOK if seen.problem else None) if moment is not None
         ]
@@ -241,6 +248,13 @@ class JobController(Reconciler):
         request = Request(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
         return request, said, times.wait
 
+    def _has_room_to_begin(self, seen: Observed) -> bool:
+        """Whether a job that nothing was made for yet is one of few, so that its status can be written first."""
+        if not seen.is_new or seen.group is not None or len(self._beginning) >= BEGIN_AT_ONCE:
+            return False
+        self._beginning.add(seen.job.key)
+        return True
+
     def _unreadable(self, manifest: Manifest, memory: Memory, now: Instant) -> Plan:
         """Says on a job what is wrong with it; nothing else can be done for it."""
         assert memory.blueprint is not None
@@ -274,6 +288,7 @@ class JobController(Reconciler):
     # --- what became of writes
 
     def settle(self, done: Done, now: Instant) -> None:
+        self._beginning.discard(done.work.key)
         manifest = self.index.get(JOB, cast(Key, done.work.key))
         memory = self._memories.get(uid_of(manifest)) if manifest is not None else None
         if memory is not None:

@@ -29,14 +29,18 @@ def _is_count(operation: Operation | Together) -> bool:
     return "state" not in operation.patch["status"] and "controlledResources" not in operation.patch["status"]
 
 
-def is_report(operations: Sequence[Operation | Together]) -> bool:
-    """Whether all that is written is how far a job has come: its counters, and that it runs or is completed."""
+def is_report(operations: Sequence[Operation | Together], *, first: bool = False) -> bool:
+    """Whether all that is written is how far a job has come: its counters, and that it runs or is completed.
+
+    The first word about a job may also be that it is pending.
+    """
     if len(operations) != 1 or not isinstance(patch := operations[0], Patch) or patch.kind is not JOB:
         return False
     status = patch.patch.get("status") if patch.subresource == "status" else None
-    if status is None or "controlledResources" in status:
+    if status is None or ("controlledResources" in status and not first):
         return False
-    return "state" not in status or status["state"].get("phase") in (Phase.RUNNING, Phase.COMPLETED)
+    phase = status["state"].get("phase") if "state" in status else Phase.RUNNING
+    return phase in (Phase.RUNNING, Phase.COMPLETED) or (first and phase == Phase.PENDING)
 
 
 def round_of(status: Status) -> Round:
@@ -57,6 +61,7 @@ class Memory:
     warned: dict[str, float] = field(default_factory=dict)  # when, by reason
     refusal: tuple[str, str] | None = None  # reason and message of the last write that was refused
     refusals: int = 0  # in a row, of a kind that does not pass by itself
+    begun: Instant | None = None  # when a job without a status was first looked at
     count_due: float | None = None  # when counters that changed have to be written
 
     def was_acted_on(self, occurrence: str, status: Status) -> bool:

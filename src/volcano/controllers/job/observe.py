@@ -81,6 +81,7 @@ class Observed:
     claims: frozenset[str] = frozenset()
     reason: str = ""
     problem: str = ""
+    is_new: bool = False  # nothing has been written about it yet
 
 
 def draw(manifest: Manifest, scheduler_name: str, keys: KeySource) -> Blueprint:

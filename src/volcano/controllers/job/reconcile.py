@@ -52,8 +52,6 @@ def reconcile(seen: Observed, request: Request, now: Instant) -> Operations:
     Raises NotYet when something a plugin needs is still being made.
     """
     phase = seen.status.phase
-    if phase is Phase.NONE:
-        return _begin(seen, now)
     teardown = TEARDOWNS.get((phase, request.action))
     if teardown is not None and (operations := _tear_down(seen, teardown, request, now)):
         return operations
@@ -71,12 +69,18 @@ def complain(seen: Observed, reason: str, message: str, now: Instant) -> Operati
     return [*_status(seen, status), events.say(seen.manifest, reason, message, now, warning=True)]
 
 
-def _begin(seen: Observed, now: Instant) -> Operations:
-    """The first status of a job, written before anything is made for it, and what comes next if nothing hinders."""
+def begun(seen: Observed, since: Instant) -> Observed:
+    """A job without a status as its first look finds it: pending. So does whoever comes after a crash, and what is made
+    for it need not wait until that is written."""
     status = replace(seen.status, min_available=seen.job.min_available, controlled=_controlled(seen))
-    operations = _status(seen, moved(status, Phase.PENDING, seen.job, now))
+    return replace(seen, status=moved(status, Phase.PENDING, seen.job, since), is_new=True)
+
+
+def begin(seen: Observed) -> Operations:
+    """The first status of a job, written before anything is made for it, and what comes next if nothing hinders."""
+    operations = _status(seen, seen.status)
     if _hindrance(seen) is None:
-        with suppress(NotYet):
+        with suppress(NotYet, PluginError):
             preparations = list(_prepare(seen))
             # A change of the job itself has to know the version that the status is about to give it.
             if not any(operation.kind is JOB for operation in preparations):
@@ -181,10 +185,10 @@ def _sync(seen: Observed, now: Instant) -> Operations:
         reason="" if _was_hindered(status) else status.reason,
         message="" if _was_hindered(status) else status.message,
     )
-    operations += _status(seen, _progressed(seen, status, now))
-    if ready:
-        operations += _pods(seen)
-    return operations
+    pods = list(_pods(seen)) if ready else []
+    if not seen.is_new or not (operations or pods):  # what is made goes before the first word
+        operations += _status(seen, _progressed(seen, status, now))
+    return [*operations, *pods]
 
 
 def _carry_through(seen: Observed) -> Operations:
@@ -325,7 +329,7 @@ def _controlled(seen: Observed) -> dict[str, str]:
 
 
 def _status(seen: Observed, status: Status) -> Operations:
-    if status == seen.status:
+    if status == seen.status and not seen.is_new:
         return []
     write = statuses.write(seen.manifest, status)
     return [] if write is None else [write]
