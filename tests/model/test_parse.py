@@ -1,12 +1,15 @@
 """From manifests to facts."""
 
+import re
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.builders import START, node, pod, podgroup, queue, resources
-from volcano.model.parse import Parser
+from volcano.model.parse import Parser, number_of
 from volcano.model.status import Status
 from volcano.model.task import Task
 
@@ -48,6 +51,12 @@ def test_a_pod_is_preemptable_unless_it_says_otherwise() -> None:
 @pytest.mark.parametrize(("name", "index"), [("job-worker-12", 12), ("worker-1", -1), ("a-b-c", -1)])
 def test_the_number_at_the_end_of_a_name(name: str, index: int) -> None:
     assert task(name).index == index
+
+
+@given(st.text("ab-01²٣", max_size=8))
+def test_the_number_at_the_end_of_any_name_is_that_after_two_dashed_parts(name: str) -> None:
+    found = re.fullmatch(r".+-.+-(\d+)", name)
+    assert number_of(name) == (int(found.group(1)) if found else -1)
 
 
 def test_a_malformed_pod_is_a_task_that_says_why() -> None:

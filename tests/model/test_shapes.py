@@ -124,3 +124,18 @@ def test_claims_are_found_ephemeral_ones_under_their_pods_name() -> None:
         {"name": "config", "configMap": {"name": "x"}},
     ]
     assert task(spec={"volumes": volumes}).shape.constraints.claims == ("mine", "p-scratch")
+
+
+def test_volumes_that_matter_nowhere_tell_no_pods_apart_whatever_their_names_are() -> None:
+    parser = Parser()
+    names = ("kube-api-access-abcde", "ephemeral-looking", "rbd")
+    shapes = {
+        parser.pod(orjson.dumps(pod("p", spec={"volumes": [{"name": name, "emptyDir": {}}]}))).shape
+        for name in names
+    }
+    assert len(shapes) == 1
+
+
+def test_volumes_that_may_conflict_are_found() -> None:
+    disk = {"name": "disk", "gcePersistentDisk": {"pdName": "one"}}
+    assert task(spec={"volumes": [disk]}).shape.constraints.volumes == (disk,)

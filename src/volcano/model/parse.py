@@ -20,10 +20,10 @@ from volcano.model.status import Status
 from volcano.model.storage_parse import STORAGE
 from volcano.model.task import Constraints, Shape, Task
 
-INDEX = re.compile(r".+-.+-(\d+)$")
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 KEPT_ANNOTATIONS = ("volcano.sh/", "scheduling.", "cluster-autoscaler.")
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
+UNSAID = ("", "")  # no reason, no message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
 _pod = msgspec.json.Decoder(Pod)
@@ -67,6 +67,7 @@ class Parser:
         annotations, labels = metadata.annotations or {}, metadata.labels or {}
         zone = _revocable_zone(annotations)
         group = annotations.get(names.GROUP_NAME)
+        scheduled, condition = self._scheduling(pod)
         return Task(
             uid=metadata.uid or f"{metadata.namespace}/{metadata.name}",
             namespace=metadata.namespace,
@@ -81,16 +82,16 @@ class Parser:
             annotations={k: v for k, v in annotations.items() if k.startswith(KEPT_ANNOTATIONS)},
             preemptable=_preemptable(annotations, labels, absent=True) is True,
             revocable_zone=zone,
-            gates=tuple(gate.name for gate in spec.scheduling_gates or ()),
+            gates=tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
             created=self.moment(metadata.creation_timestamp),
             started=self.moment(status.start_time),
-            scheduled=self._scheduled(pod),
+            scheduled=scheduled,
             nominated=status.nominated_node_name or "",
             scheduler=spec.scheduler_name or "default-scheduler",
             priority_class=spec.priority_class_name or "",
             disrupted=bool(metadata.deletion_timestamp) and _disrupted(pod),
-            condition=_unscheduled(pod),
-            index=_index(metadata.name),
+            condition=condition,
+            index=number_of(metadata.name),
             resource_version=metadata.resource_version,
             owner=_controller(metadata),
         )
@@ -120,11 +121,15 @@ class Parser:
             malformed=why,
         )
 
-    def _scheduled(self, pod: Pod) -> float:
+    def _scheduling(self, pod: Pod) -> tuple[float, tuple[str, str]]:
+        """Since when a pod has its node (0 when it has none), and why it has none, as was said before."""
         for condition in pod.status.conditions or ():
-            if condition.type == "PodScheduled" and condition.status == "True":
-                return self.moment(condition.last_transition_time)
-        return 0.0
+            if condition.type == "PodScheduled":
+                if condition.status == "True":
+                    return self.moment(condition.last_transition_time), UNSAID
+                if condition.status == "False":
+                    return 0.0, (condition.reason or "", condition.message or "")
+        return 0.0, UNSAID
 
     def moment(self, text: str | None) -> float:
         """Seconds since the epoch; 0 when there is no timestamp."""
@@ -291,15 +296,16 @@ def _status(pod: Pod) -> Status:
 
 
 def _task_priority(given: int | None, annotations: Mapping[str, str]) -> int:
-    own = annotations.get("volcano.sh/task-priority", "")
-    if re.fullmatch(r"[+-]?\d+", own):
+    own = annotations.get("volcano.sh/task-priority")
+    if own and re.fullmatch(r"[+-]?\d+", own):
         return int(own)
     return 1 if given is None else given
 
 
-def _index(name: str) -> int:
-    found = INDEX.match(name)
-    return int(found.group(1)) if found else -1
+def number_of(name: str) -> int:
+    """The number that ends a name of at least three parts, as those of jobs' pods are; -1 when there is none."""
+    head, _, number = name.rpartition("-")
+    return int(number) if number.isdecimal() and "-" in head[1:-1] else -1
 
 
 def _truth(text: str | None) -> bool | None:
@@ -329,15 +335,11 @@ def _disrupted(pod: Pod) -> bool:
     )
 
 
-def _unscheduled(pod: Pod) -> tuple[str, str]:
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            return condition.reason or "", condition.message or ""
-    return "", ""
-
-
 def _controller(metadata: Metadata) -> str:
-    return next((owner.uid for owner in metadata.owner_references or () if owner.controller), "")
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            return owner.uid
+    return ""
 
 
 def _waiting(annotations: Mapping[str, str]) -> float | None:

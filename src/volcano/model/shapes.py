@@ -1,5 +1,6 @@
 """Shapes: what identical pods have in common, parsed once for all of them."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -27,6 +28,8 @@ NONZERO_MEMORY = 200 * 1024 * 1024.0
 # Volumes of these kinds may conflict on a node.
 CONFLICTING = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
 SEPARATOR = b"\x1f"
+# What volumes that matter to where a pod can go have in their JSON; most pods have none but that of their account.
+MATTERING = re.compile(f'"(?:{"|".join(("persistentVolumeClaim", "ephemeral", *CONFLICTING))})"'.encode())
 
 
 class Shapes:
@@ -130,12 +133,12 @@ def _key(pod: Pod, extra: str) -> bytes:
         parts += (b"i", container.resources, container.ports, (container.restart_policy or "").encode())
     parts += (spec.overhead, spec.resources, spec.node_selector, spec.affinity, spec.tolerations)
     parts += (spec.topology_spread_constraints, (spec.preemption_policy or "").encode())
-    if bytes(spec.volumes):
-        parts.append(repr(_volumes(pod)).encode())
+    if any(volumes := _volumes(pod)):
+        parts.append(repr(volumes).encode())
     for status in pod.status.container_statuses or ():
-        if bytes(status.allocated_resources) or bytes(status.resources):
+        if status.allocated_resources or status.resources:
             parts += (status.name.encode(), status.allocated_resources, status.resources)
-    return SEPARATOR.join([part if isinstance(part, bytes) else bytes(part) for part in parts])
+    return SEPARATOR.join(parts)
 
 
 def _constraints(pod: Pod) -> Constraints:
@@ -225,6 +228,8 @@ def _host_ports(pod: Pod) -> Iterator[HostPort]:
 def _volumes(pod: Pod) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
     """The claims a pod mounts, by name, and its volumes of kinds that may conflict."""
     claims, conflicting = [], []
+    if not MATTERING.search(pod.spec.volumes):
+        return (), ()
     for volume in _decoded(pod.spec.volumes, ()):
         if claim := volume.get("persistentVolumeClaim"):
             claims.append(claim.get("claimName", ""))
