@@ -32,6 +32,7 @@ from volcano.kube.manifest import Key, Manifest
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.files import FileError, read_files
 from volcano.local.state import DirectoryError
+from volcano.metrics import render
 from volcano.nodes.pools import parse_pools
 from volcano.scheduler.config import shipped
 
@@ -119,6 +120,23 @@ async def test_a_gang_that_does_not_fit_starts_nobody_and_says_why(tmp_path: Pat
         assert "cpu" in await until(blocked)
         pods = await everything(running.client, POD, namespace="default")
         assert all(not pod["spec"].get("nodeName") for pod in pods)
+
+
+async def test_all_parts_show_their_metrics_in_one_place(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as running:
+        await running.client.create(JOB, gang("train", 2))
+
+        async def counted() -> bool:
+            shown = render(running.metrics).decode()
+            wanted = (
+                "apiserver_current_inflight_requests",
+                'volcano_queue_weight{queue_name="default"} 1.0',
+                'volcano_queue_pod_group_pending_count{queue_name="default"} 0.0',
+                'volcano_job_completed_phase_count{job_name="default/train"',
+            )
+            return all(line in shown for line in wanted)
+
+        await until(counted)
 
 
 async def test_pods_of_kubernetes_default_scheduler_are_placed_too(tmp_path: Path) -> None:

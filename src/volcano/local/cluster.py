@@ -48,6 +48,7 @@ from volcano.local.system import (
 )
 from volcano.local.tidying import Tidying
 from volcano.log import Log
+from volcano.metrics import CollectorRegistry, Parts
 from volcano.net.server import Server
 from volcano.net.tls import server_context
 from volcano.nodes.agent.logs import PodLogs
@@ -98,6 +99,8 @@ class LocalCluster:
         self._random = random.Random(secrets.randbits(64))
         self._stack = AsyncExitStack()
         self._ready: dict[str, bool] = {}
+        self.metrics = CollectorRegistry()  # of the API server and all other parts
+        self._parts_metrics = Parts(self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -224,6 +227,7 @@ class LocalCluster:
             streams=host,
             ready={"store": lambda: self.registry.store.trouble},
             audit=self._audit(),
+            metrics=self.metrics,
         )
         server = ApiServer(self.registry, setup)
         before, after = parts.admission()
@@ -260,7 +264,8 @@ class LocalCluster:
         log.info("listening", url=self.url, version=__version__)
 
     def _start_parts(self, authority: str) -> None:
-        for part, makers in parts.brains(self.settings, self.nodes(), self._random, authority).items():
+        made = parts.brains(self.settings, self.nodes(), self._random, authority, self._parts_metrics)
+        for part, makers in made.items():
             for make in makers:
                 self._start_brain(part, make)
         self._ready[parts.SCHEDULER] = False
@@ -288,7 +293,9 @@ class LocalCluster:
     async def _run_scheduler(self) -> None:
         """A scheduler afresh: should it fall over, its successor knows nothing but what the cluster says."""
         conf = self.settings.scheduler_conf
-        self.scheduler = parts.scheduler(self._inner, self.clock, conf, lambda: self._mark(parts.SCHEDULER))
+        self.scheduler = parts.scheduler(
+            self._inner, self.clock, conf, self._parts_metrics, lambda: self._mark(parts.SCHEDULER)
+        )
         await self.scheduler.run()
 
     def _supervise(self, part: str, name: str, run: Callable[[], Awaitable[None]]) -> None:

@@ -46,8 +46,10 @@ from volcano.local.admission import completing, judging
 from volcano.local.configmap import ConfigMapSource
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
+from volcano.metrics import Parts
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated import SimulatedNodes
+from volcano.scheduler.gauges import Gauges
 from volcano.scheduler.loop import Scheduler
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 
 def brains(
-    settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str
+    settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
 ) -> Mapping[str, list[MakeBrain]]:
     """How to make every brain, by the component whose log it writes to."""
     return {
@@ -79,11 +81,11 @@ def brains(
             lambda: SimulatedNodes(nodes, default_duration=settings.sim_duration),
         ],
         CONTROLLERS: [
-            JobController,
-            QueueController,
+            lambda: JobController(registry=metrics.fresh(JobController.name)),
+            lambda: QueueController(metrics.fresh(QueueController.name)),
             PodGroupController,
             CronJobController,
-            JobFlowController,
+            lambda: JobFlowController(metrics.fresh(JobFlowController.name)),
             JobTemplateController,
             lambda: HyperNodeController(
                 lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
@@ -102,10 +104,13 @@ def janitors(registry: Registry) -> list[Janitor[Any]]:
     ]
 
 
-def scheduler(client: Client, clock: Clock, conf: str | None, on_ready: Callable[[], None]) -> Scheduler:
+def scheduler(
+    client: Client, clock: Clock, conf: str | None, metrics: Parts, on_ready: Callable[[], None]
+) -> Scheduler:
     """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
     source = ConfigMapSource(client, conf)
-    return Scheduler(client, source, clock, serve_default=True, on_ready=on_ready)
+    gauges = Gauges(metrics.fresh(SCHEDULER))
+    return Scheduler(client, source, clock, serve_default=True, gauges=gauges, on_ready=on_ready)
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:
