@@ -1,9 +1,10 @@
 """Pods come in flocks: what was found out about one spec serves the next, and only the very same."""
 
+from itertools import product
 from typing import Any
 
 from tests.apiserver.test_podadmission import admitted, pod
-from volcano.apiserver.alike import LARGEST, Alike
+from volcano.apiserver.alike import LARGEST, Alike, Shared
 from volcano.apiserver.strategies import BuiltInStrategy
 from volcano.kube import apply
 from volcano.kube.kinds import POD
@@ -36,9 +37,18 @@ def test_the_name_is_judged_however_familiar_the_spec() -> None:
 def test_remembered_fields_are_those_that_would_be_found_anew() -> None:
     schema = apply.built_in("v1", "Pod")
     assert schema is not None
-    remembered: Alike[Any] = Alike()
-    for name in ("a", "b", "c"):
-        with_memory, without = complete(name, hostname="h"), complete(name, hostname="h")
+    remembered: Shared[apply.Written] = Shared()
+    spec = complete("a", hostname="h")["spec"]
+    metadata: list[Manifest] = [
+        {},
+        {"labels": {"a": "1"}},
+        {"labels": {"b": "1"}},
+        {"labels": {}},
+        {"finalizers": ["f"]},
+    ]
+    for name, more in product("abc", metadata):
+        without = {**complete(name, hostname="h"), "metadata": {"name": name, **more}}
+        with_memory = {**without, "metadata": {"name": name, **more}, "spec": spec}
         apply.track_update(schema, None, with_memory, "me", "t", specs=remembered)
         apply.track_update(schema, None, without, "me", "t")
         assert with_memory == without
@@ -52,6 +62,15 @@ def test_only_the_last_are_remembered_and_nothing_huge() -> None:
     huge = alike.key("x" * LARGEST)
     alike.put(huge, 9)
     assert huge not in alike
+
+
+def test_a_shared_part_is_known_by_being_the_same_not_by_being_equal() -> None:
+    shared: Shared[int] = Shared(remembered=2)
+    parts: list[Manifest] = [{"n": 1}, {"n": 1}, {"n": 1}]
+    for number, part in enumerate(parts):
+        shared.put(part, number)
+    assert [shared.get(part) for part in parts] == [None, 1, 2]
+    assert shared.get({"n": 1}) is None
 
 
 async def test_pods_sent_alike_are_stored_alike() -> None:

@@ -1,4 +1,7 @@
-"""Objects come in flocks: what was found out about one part of one holds for the next with the very same part."""
+"""Objects come in flocks: what was found out about one part of one holds for the next with the very same part.
+
+`Alike` knows a part again by its bytes, `Shared` by being the same object: one that several have in common.
+"""
 
 from collections import OrderedDict
 from typing import Any, Generic, TypeVar
@@ -38,5 +41,25 @@ class Alike(Generic[Found]):
         if not key or len(key) > LARGEST:
             return
         self._known[key] = found
+        if len(self._known) > self._remembered:
+            self._known.popitem(last=False)
+
+
+class Shared(Generic[Found]):
+    """Remembers something about the very parts seen last. They may be in use elsewhere: nobody may change them."""
+
+    __slots__ = ("_known", "_remembered")
+
+    def __init__(self, remembered: int = REMEMBERED) -> None:
+        # The part itself is kept, too: as long as it is, no other object has its identity.
+        self._known: OrderedDict[int, tuple[object, Found]] = OrderedDict()
+        self._remembered = remembered
+
+    def get(self, part: object) -> Found | None:
+        known = self._known.get(id(part))
+        return None if known is None else known[1]
+
+    def put(self, part: object, found: Found) -> None:
+        self._known[id(part)] = part, found
         if len(self._known) > self._remembered:
             self._known.popitem(last=False)

@@ -2,7 +2,7 @@
 
 from volcano.apiserver.claimadmission import admit_claim
 from volcano.apiserver.crds import admit_crd
-from volcano.apiserver.podadmission import admit_limits, admit_pod
+from volcano.apiserver.podadmission import PodAdmission, admit_limits
 from volcano.apiserver.quota import admit_quota
 from volcano.apiserver.seams import Admit
 from volcano.apiserver.serviceadmission import ServiceAdmission
@@ -17,7 +17,7 @@ _DESCRIPTIONS = {
 
 def before_webhooks() -> list[Admit]:
     """What fills in: priorities, service accounts, default limits and tolerations of pods; classes of claims."""
-    return [admit_pod, admit_claim, admit_crd]
+    return [PodAdmission(), admit_claim, admit_crd]
 
 
 def after_webhooks(addresses: str = "10.96.0.0/16") -> list[Admit]:

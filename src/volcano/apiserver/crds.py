@@ -31,6 +31,9 @@ class CustomStrategy:
         self.schema = schema
         self._has_status = "status" in kind.subresources
 
+    def familiar(self, manifest: Manifest) -> bool:
+        return False
+
     def unknown_fields(self, manifest: Manifest) -> list[str]:
         paths = [*unknown_metadata(manifest), *self.schema.unknown_fields(manifest)]
         return [f'unknown field "{path}"' for path in paths]

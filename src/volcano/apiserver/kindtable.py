@@ -106,6 +106,8 @@ class KindTable:
 
 def to_storage(served: Served) -> Rewrite | None:
     """What turns an object of the served version into one of the stored version; None when they are one."""
+    if served.kind is served.storage:
+        return None
     if address_of(served.kind) == address_of(served.storage):
         return None
     return to_core_event if served.kind.group == EVENTS_EVENT.group else _rename(served.storage)
@@ -118,7 +120,9 @@ def from_storage(served: Served) -> Rewrite | None:
     """
     if served.kind.group == EVENTS_EVENT.group:
         return from_core_event
-    if address_of(served.kind) == address_of(served.storage) and not served.crd:
+    if not served.crd and (
+        served.kind is served.storage or address_of(served.kind) == address_of(served.storage)
+    ):
         return None
     return _rename(served.kind)
 

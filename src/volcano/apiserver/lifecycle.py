@@ -1,6 +1,7 @@
 """What the server sets on an object of a built-in kind when it is born, and keeps when it is changed."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from volcano.apiserver.crds import first_status, next_status
@@ -261,14 +262,22 @@ def qos_class(spec: Manifest) -> str:
 
 
 def _qos(resources: list[Manifest]) -> str:
+    amounts = []
+    for each in resources:
+        requests, limits = each.get("requests") or {}, each.get("limits") or {}
+        amounts += [(requests.get(name), limits.get(name)) for name in ("cpu", "memory")]
+    return _qos_of(tuple(amounts))
+
+
+@lru_cache(maxsize=1024)
+def _qos_of(amounts: tuple[tuple[Any, Any], ...]) -> str:
+    """The class of what is asked for and at most used, of cpu and memory, container by container."""
     guaranteed, asked = True, False
-    for amounts in resources:
-        requests, limits = amounts.get("requests") or {}, amounts.get("limits") or {}
-        for name in ("cpu", "memory"):
-            request, limit = _positive(requests.get(name)), _positive(limits.get(name))
-            asked = asked or request is not None or limit is not None
-            if limit is None or (request is not None and request != limit):
-                guaranteed = False
+    for requested, most in amounts:
+        request, limit = _positive(requested), _positive(most)
+        asked = asked or request is not None or limit is not None
+        if limit is None or (request is not None and request != limit):
+            guaranteed = False
     if not asked:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"

@@ -1,6 +1,6 @@
 """Who manages which fields: managedFields kept up with every write that says, or follows one that said, who writes."""
 
-from volcano.apiserver.alike import Alike
+from volcano.apiserver.alike import Shared
 from volcano.apiserver.kindtable import Address, address_of
 from volcano.apiserver.objectmeta import metadata_of
 from volcano.apiserver.seams import Attributes, Served
@@ -8,7 +8,6 @@ from volcano.clock import Instant
 from volcano.kube import apply
 from volcano.kube.client import PatchType
 from volcano.kube.errors import BadRequest
-from volcano.kube.fieldset import FieldSet
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 
@@ -21,7 +20,7 @@ class Ownership:
 
     def __init__(self) -> None:
         self._schemas: dict[Address, tuple[Served, apply.Schema]] = {}
-        self._pod_specs: Alike[FieldSet] = Alike()
+        self._pod_specs: Shared[apply.Written] = Shared()
 
     def track(
         self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant

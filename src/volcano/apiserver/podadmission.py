@@ -1,14 +1,21 @@
 """What the server itself does to new pods: priority, service account, limits of the namespace, tolerations."""
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
+from operator import is_
+from typing import NamedTuple
 
+import orjson
+
+from volcano.apiserver.alike import Shared
 from volcano.apiserver.lifecycle import qos_class
 from volcano.apiserver.limitranges import apply_defaults, limit_complaints
 from volcano.apiserver.refusals import forbidden
 from volcano.apiserver.seams import Attributes, Lookup, concerning
 from volcano.kube import kinds
 from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -20,23 +27,66 @@ _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 _TO_RUN = {"NoExecute", ""}
 
 
-@concerning(kinds.POD, kinds.PRIORITY_CLASS)
-async def admit_pod(
-    attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
-) -> Manifest | None:
-    """Admission that completes new pods, to run before webhooks."""
-    if new is None or attributes.subresource:
+class _Made(NamedTuple):
+    """What admission made of a spec, and what it looked at beside it: all that the outcome depends on."""
+
+    spec: Manifest
+    qos: str
+    seen: tuple[object, ...]
+
+    def holds(self, seen: tuple[object, ...]) -> bool:
+        """Whether all of that is still the same: the namespace by name, the objects by being the very same."""
+        same_place = len(self.seen) == len(seen) and self.seen[0] == seen[0]
+        return same_place and all(map(is_, self.seen[1:], seen[1:]))
+
+
+class PodAdmission:
+    """Admission that completes new pods, to run before webhooks. Of a spec that pods share, once for all of them."""
+
+    def __init__(self) -> None:
+        self._made: Shared[_Made] = Shared()
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind in (kinds.POD, kinds.PRIORITY_CLASS)
+
+    async def __call__(
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        if new is None or attributes.subresource:
+            return new
+        if attributes.kind == kinds.PRIORITY_CLASS:
+            _only_default(attributes, new, lookup)
+        if attributes.kind == kinds.POD and attributes.verb == "create":
+            ranges = lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace)
+            if ranges or _MIRROR in (new["metadata"].get("annotations") or ()):
+                _complete(attributes, new, lookup, ranges)
+            else:
+                self._complete_as_before(attributes, new, lookup)
         return new
-    if attributes.kind == kinds.PRIORITY_CLASS:
-        _only_default(attributes, new, lookup)
-    if attributes.kind != kinds.POD or attributes.verb != "create":
-        return new
-    apply_defaults(new, lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace))
-    _account(attributes, new, lookup)
-    _priority(attributes, new, lookup)
-    _tolerate(new["spec"])
-    new["status"]["qosClass"] = qos_class(new["spec"])
-    return new
+
+    def _complete_as_before(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+        spec, namespace = pod["spec"], attributes.key.namespace
+        account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, _account_name(spec)))
+        seen = (namespace, account, *lookup.all(kinds.PRIORITY_CLASS))
+        made = self._made.get(spec)
+        if made is not None and made.holds(seen):
+            pod["spec"], pod["status"]["qosClass"] = made.spec, made.qos
+        else:
+            _complete(attributes, pod, lookup, ())
+            self._made.put(spec, _Made(pod["spec"], pod["status"]["qosClass"], seen))
+
+
+def _complete(attributes: Attributes, pod: Manifest, lookup: Lookup, ranges: Sequence[Manifest]) -> None:
+    pod["spec"] = orjson.loads(orjson.dumps(pod["spec"]))  # that of others stays as it is
+    apply_defaults(pod, ranges)
+    _account(attributes, pod, lookup)
+    _priority(attributes, pod, lookup)
+    _tolerate(pod["spec"])
+    pod["status"]["qosClass"] = qos_class(pod["spec"])
+
+
+def _account_name(spec: Manifest) -> str:
+    return spec.get("serviceAccountName") or "default"
 
 
 def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
@@ -44,7 +94,7 @@ def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         return
     spec, namespace = pod["spec"], attributes.key.namespace
-    name = spec.get("serviceAccountName") or "default"
+    name = _account_name(spec)
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
     if account is None:

@@ -166,14 +166,15 @@ class Registry:
         objectmeta.claim_type(served.kind, manifest)
         objectmeta.claim_namespace(served.kind, metadata, request.key.namespace)
         objectmeta.strip_system_fields(metadata)
-        warnings = check_fields(served.strategy, request, manifest)
+        familiar = served.strategy.familiar(manifest)
+        warnings = () if familiar else check_fields(served.strategy, request, manifest)
         generated = not metadata.get("name")
         objectmeta.choose_name(served.kind, metadata, self._random)
         key = Key(metadata.get("namespace", ""), metadata["name"])
         if key != request.key:
-            request = replace(request, key=key)
+            request = request.about(key)
         namespaces.check_creation(self.store, served.kind, request.key)
-        manifest = await self._prepared(request, served, manifest)
+        manifest = await self._prepared(request, served, manifest, familiar=familiar)
         reply = await self._insert(request, served, manifest, retries=NAME_ATTEMPTS if generated else 0)
         return reply.warning(warnings)
 
@@ -332,14 +333,18 @@ class Registry:
             served.kind, served.storage, namespace, query.labels, query.fields, served.selectable_fields
         )
 
-    async def _prepared(self, request: Attributes, served: Served, manifest: Manifest) -> Manifest:
+    async def _prepared(
+        self, request: Attributes, served: Served, manifest: Manifest, *, familiar: bool
+    ) -> Manifest:
         """A new object after pruning, defaults, admission and validation."""
-        strategy = served.strategy
-        strategy.prune(manifest)
+        strategy, now = served.strategy, self.clock.now()
+        if not familiar:
+            strategy.prune(manifest)
         # First, as a real server does: a batch Job's labels, for one, carry its uid.
-        objectmeta.stamp(manifest["metadata"], self._new_uid, self.clock.now())
-        strategy.default(manifest)
-        strategy.before_create(manifest, self.clock.now())
+        objectmeta.stamp(manifest["metadata"], self._new_uid, now)
+        if not familiar:
+            strategy.default(manifest)
+        strategy.before_create(manifest, now)
         if self._admit is not None:
             manifest = await self._admitted(request, strategy, manifest, None)
         causes = strategy.validate(manifest, None, request.subresource)

@@ -36,6 +36,10 @@ class Attributes:
     subresource: str = ""
     options: Options = DEFAULTS
 
+    def about(self, key: Key) -> "Attributes":
+        """The same about another object."""
+        return Attributes(self.verb, self.kind, key, self.user, self.subresource, self.options)
+
     @property
     def operation(self) -> str:
         """The admission operation: CREATE, UPDATE, DELETE or CONNECT."""
@@ -53,7 +57,8 @@ class Lookup(Protocol):
 
 
 # Admission: given the request, the new object (None on delete) and the old one (None on create), returns the object
-# to store, changed or not, and None on delete. Raises an ApiError to refuse. Called again from the start when an
+# to store, changed or not, and None on delete. A new object's spec may be shared with others: a step that changes what
+# is in it makes it its own first. Raises an ApiError to refuse. Called again from the start when an
 # optimistic update has to be retried, so it must not keep state unless it can count twice.
 Admit = Callable[[Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]]
 
@@ -81,6 +86,11 @@ def concerning(*kinds: Kind) -> Callable[[Admit], Concerning]:
 
 class Strategy(Protocol):
     """What one kind needs beyond storage. All methods are synchronous and change manifests in place."""
+
+    def familiar(self, manifest: Manifest) -> bool:
+        """Whether a new object is known to have no oddity, so that it needs no pruning and no defaults. Parts of it
+        may have been exchanged for those of objects before, completed: they are shared, and nobody may change them."""
+        ...
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
         """Messages for fields the schema does not know, such as `unknown field "spec.foo"`, for strict decoding."""

@@ -3,7 +3,7 @@
 from functools import cache
 
 from volcano.apiserver import defaults, lifecycle
-from volcano.apiserver.alike import Alike
+from volcano.apiserver.alike import Alike, Shared
 from volcano.apiserver.decoding import drop_nulls
 from volcano.apiserver.validation import rules
 from volcano.apiserver.validation.metadata import metadata_causes, metadata_update_causes, name_check_for
@@ -22,8 +22,8 @@ class BuiltInStrategy:
     """What a built-in kind needs beyond storage."""
 
     __slots__ = (
-        "_check", "_check_create", "_check_spec", "_check_update", "_default", "_fine", "_fine_specs", "_name_check",
-        "_type", "_valid_specs", "kind",
+        "_check", "_check_create", "_check_spec", "_check_update", "_completed", "_default", "_fine", "_fine_specs",
+        "_name_check", "_type", "_valid", "_valid_specs", "kind",
     )  # fmt: skip
 
     def __init__(self, kind: Kind) -> None:
@@ -34,10 +34,31 @@ class BuiltInStrategy:
         self._check = rules.ALWAYS.get(kind)
         self._check_spec = rules.OF_SPEC.get(kind)
         self._fine_specs: Alike[None] = Alike()  # as they were sent
+        self._completed: Alike[Manifest] = Alike()  # by specs as they were sent, with their defaults
         self._valid_specs: Alike[None] = Alike()  # as they are stored: complete and valid
+        self._valid: Shared[bool] = Shared()  # the same, where pods have them in common
         self._check_create = rules.ON_CREATE.get(kind)
         self._check_update = rules.ON_UPDATE.get(kind)
         self._name_check = name_check_for(kind)
+
+    def familiar(self, manifest: Manifest) -> bool:
+        spec = manifest.get("spec")
+        if self.kind not in _DEFAULTED_IN_SPEC or spec.__class__ is not dict:
+            return False
+        rest = manifest.copy()
+        del rest["spec"]
+        if not self._fine(rest):
+            return False
+        key = self._completed.key(spec)
+        known = self._completed.get(key)
+        if known is None:
+            if not key or not self._fine({"spec": spec}):
+                return False
+            self.default(manifest)
+            self._completed.put(key, manifest["spec"])
+        else:
+            manifest["spec"] = known
+        return True
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
         return [] if self._is_fine(manifest) else facts.inspect(self._type, manifest).unknown
@@ -74,6 +95,8 @@ class BuiltInStrategy:
             return
         if self.kind in _DEFAULTED_IN_SPEC:
             spec = manifest.get("spec")
+            if self._valid.get(spec):
+                return
             if (old is not None and spec == old["spec"]) or self._valid_specs.key(spec) in self._valid_specs:
                 return  # complete: as it was stored before, or as one just like it was
         self._default(manifest)
@@ -105,12 +128,13 @@ class BuiltInStrategy:
         assert self._check_spec is not None
         if not is_new:
             return list(self._check_spec(spec, "spec"))
-        known = self._valid_specs.key(spec)
-        if known in self._valid_specs:
+        if self._valid.get(spec):
             return []
-        causes = list(self._check_spec(spec, "spec"))
+        key = self._valid_specs.key(spec)
+        causes = [] if key in self._valid_specs else list(self._check_spec(spec, "spec"))
         if not causes:
-            self._valid_specs.put(known, None)
+            self._valid_specs.put(key, None)
+            self._valid.put(spec, True)  # from here on it is only read
         return causes
 
 

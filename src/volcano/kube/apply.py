@@ -1,6 +1,6 @@
 """Server-side apply: who owns which fields, what an applied configuration changes, and with whom it conflicts."""
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -9,7 +9,7 @@ import orjson
 from volcano.kube import fieldset, merging, shapes
 from volcano.kube.errors import BadRequest, Cause, Conflict
 from volcano.kube.fieldset import FieldSet, difference, intersection, union
-from volcano.kube.managers import Holding, Holdings, Owner, Write, capped, decode, encode
+from volcano.kube.managers import Holding, Holdings, Owner, Write, capped, decode, encode, sole_entry
 from volcano.kube.manifest import Manifest
 from volcano.kube.merging import Comparison
 from volcano.kube.shapes import Schema
@@ -26,6 +26,9 @@ _IDENTITY = frozenset({
     "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
     "resourceVersion",
 })  # fmt: skip
+# Metadata whose fields are as many as it has names, whatever their values.
+_NAMED = _IDENTITY | {"labels", "annotations", "generateName"}
+MOST_OUTLINES = 64  # of the metadata of objects that share a spec
 _TYPE = frozenset({"apiVersion", "kind"})
 _LEADS_ON: FieldSet = {"f:labels": {}}  # a node that is no member itself
 _UNOWNED: FieldSet = {
@@ -35,14 +38,16 @@ _UNOWNED: FieldSet = {
 }
 
 
+# The fields of objects that have one spec in common, by the outline of their metadata.
+Written = dict[Any, FieldSet]
+
+
 class Specs(Protocol):
-    """Remembers the fields of specs that came before: new objects often are many of one kind."""
+    """Remembers what was written with specs that came before: new objects often are many that share one."""
 
-    def key(self, part: Any) -> bytes: ...
+    def get(self, part: object) -> Written | None: ...
 
-    def get(self, key: bytes) -> FieldSet | None: ...
-
-    def put(self, key: bytes, found: FieldSet) -> None: ...
+    def put(self, part: object, found: Written) -> None: ...
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
@@ -72,11 +77,13 @@ def track_update(
     if old is not None and not entries:
         return
     try:
-        holdings = (
-            _updated(schema, old or {}, new, decode(entries), write)
-            if entries
-            else _first(_created(schema, new, subresource, specs), write)
-        )
+        if entries:
+            holdings = _updated(schema, old or {}, new, decode(entries), write)
+        elif fields := _written(schema, new, subresource, specs):
+            metadata["managedFields"] = [sole_entry(write, fields)]
+            return
+        else:
+            return
     except (ValueError, RecursionError):
         return
     if holdings:
@@ -267,19 +274,40 @@ def _first(fields: FieldSet, write: Write) -> Holdings:
     return {write.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
 
 
-def _created(schema: Schema, manifest: Manifest, subresource: str, specs: Specs | None = None) -> FieldSet:
+def _written(schema: Schema, manifest: Manifest, subresource: str, specs: Specs | None) -> FieldSet:
+    """The fields of a new object; known already if one with the same spec and like metadata came before."""
+    outline = _outline(manifest["metadata"])
+    if specs is None or outline is None or subresource or not manifest.get("spec"):
+        return _created(schema, manifest, subresource)
+    written = specs.get(manifest["spec"])
+    if written is None:
+        specs.put(manifest["spec"], written := {})
+    fields = written.get(outline)
+    if fields is None:
+        fields = _created(schema, manifest, subresource)
+        if len(written) < MOST_OUTLINES:
+            written[outline] = fields
+    return fields
+
+
+def _outline(metadata: Manifest) -> Hashable:
+    """All of an object's metadata that decides which fields it has; None when more does than what they are called."""
+    if not metadata.keys() <= _NAMED:
+        return None
+    labels, annotations = metadata.get("labels"), metadata.get("annotations")
+    return (
+        tuple(metadata),
+        None if labels is None else tuple(labels),
+        None if annotations is None else tuple(annotations),
+    )
+
+
+def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
     """The fields of an object that was not there before."""
     skipped = _TYPE if subresource else _TYPE | schema.ignored
     kept = {key: value for key, value in manifest.items() if key not in skipped}
     kept["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
-    fields: FieldSet = {}
-    if specs is not None and (spec := kept.pop("spec", None)):
-        key = specs.key(spec)
-        known = specs.get(key)
-        if known is None:
-            specs.put(key, known := merging.newly_written(schema.shape, {"spec": spec}))
-        fields.update(known)
-    fields.update(merging.newly_written(schema.shape, kept))
+    fields = merging.newly_written(schema.shape, kept)
     if fieldset.is_member(fields.get("f:metadata", _LEADS_ON)):
         return difference(fields, _UNOWNED)
     return fields

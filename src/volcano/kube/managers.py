@@ -73,6 +73,11 @@ def decode(entries: Iterable[Any]) -> Holdings:
     return holdings
 
 
+def sole_entry(write: Write, fields: FieldSet) -> Manifest:
+    """The one entry of an object whose fields are all the writer's."""
+    return _entry(write.manager, "Update", write.version, write.time, fields, write.subresource)
+
+
 def encode(holdings: Holdings) -> list[Manifest]:
     """The managedFields list, in the order a real server keeps."""
     ordered = sorted(
@@ -80,17 +85,24 @@ def encode(holdings: Holdings) -> list[Manifest]:
         key=lambda item: (item[0].operation, item[1].time, item[0].manager, item[1].version, item[0]),
     )
     return [
-        {
-            "manager": owner.manager,
-            "operation": owner.operation,
-            "apiVersion": holding.version,
-            **({"time": holding.time} if holding.time else {}),
-            "fieldsType": "FieldsV1",
-            "fieldsV1": holding.fields,
-            **({"subresource": owner.subresource} if owner.subresource else {}),
-        }
+        _entry(
+            owner.manager, owner.operation, holding.version, holding.time, holding.fields, owner.subresource
+        )
         for owner, holding in ordered
     ]
+
+
+def _entry(
+    manager: str, operation: str, version: str, time: str, fields: FieldSet, subresource: str
+) -> Manifest:
+    entry: Manifest = {"manager": manager, "operation": operation, "apiVersion": version}
+    if time:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = fields
+    if subresource:
+        entry["subresource"] = subresource
+    return entry
 
 
 def capped(holdings: Holdings) -> Holdings:

@@ -1,6 +1,7 @@
 """What every object's metadata must look like, on creation and on every later write."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from volcano.apiserver.validation import field
@@ -117,13 +118,23 @@ def label_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
 
 def _common(metadata: Manifest, causes: list[Cause]) -> None:
     if values := metadata.get("labels"):
-        causes.extend(labels(values, "metadata.labels"))
+        causes.extend(_own_labels(tuple(values.items())))
     if values := metadata.get("annotations"):
-        causes.extend(annotations(values, "metadata.annotations"))
+        causes.extend(_own_annotations(tuple(values.items())))
     if owners := metadata.get("ownerReferences"):
         causes.extend(_owners(owners))
     if (metadata.get("generation") or 0) < 0:
         causes.extend(field.not_negative("metadata.generation", metadata["generation"]))
+
+
+@lru_cache(maxsize=1024)  # pods of one job have most labels in common, and often all of them
+def _own_labels(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
+    return tuple(labels(dict(values), "metadata.labels"))
+
+
+@lru_cache(maxsize=256)
+def _own_annotations(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
+    return tuple(annotations(dict(values), "metadata.annotations"))
 
 
 def _owners(owners: list[Manifest]) -> Causes:
