@@ -1,8 +1,12 @@
 """What plugins measure is shown under Volcano's names."""
 
-from tests.builders import job, node, queue, resources
-from tests.scenario import schedule
+import pytest
+
+from tests.builders import START, job, node, queue, resources
+from tests.scenario import cluster_of, config, event, schedule
+from volcano.kube.client import EventType
 from volcano.metrics import CollectorRegistry, render
+from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.readings import METRICS, Dials
 
 
@@ -45,9 +49,29 @@ def test_what_is_gone_is_no_longer_shown() -> None:
     assert 'job_id="j"' not in text
 
 
-def test_a_cycle_with_nothing_to_decide_measures_nothing() -> None:
-    result = schedule(nodes=[node("n1")], jobs=[job("j", 1, on="n1", phase="Running")])
-    assert not [reading for reading in result.outcome.readings if reading.metric.startswith("queue_")]
+def test_a_cycle_in_which_nothing_changed_measures_nothing() -> None:
+    made = cluster_of(
+        nodes=[node("n1")], queues=[queue("default")], jobs=[job("j", 1, on="n1", phase="Running")]
+    )
+    first, second = (run_cycle(made.snapshot(START, seed), config()) for seed in (1, 2))
+    assert [reading for reading in first.readings if reading.metric.startswith("queue_")]
+    assert not [reading for reading in second.readings if reading.metric.startswith("queue_")]
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_a_queue_whose_last_job_ended_holds_nothing_of_its_share(plugin: str) -> None:
+    ended = job("j", 1, queue="a", on="n1", phase="Running")
+    made = cluster_of(nodes=[node("n1", cpu=1)], queues=[queue("a", deserved=resources(cpu=1))], jobs=[ended])
+    tiers = config(tiers=[["gang", plugin]])
+    busy = run_cycle(made.snapshot(START, 1), tiers)
+    made.apply(event(ended.pods[0], made, EventType.DELETED))
+    idle = run_cycle(made.snapshot(START, 2), tiers)
+    shares = [
+        {reading.metric: reading.value for reading in cycle.readings if reading.labels == ("a",)}
+        for cycle in (busy, idle)
+    ]
+    assert [share["queue_share"] for share in shares] == [1.0, 0.0]
+    assert shares[1]["queue_overused"] == 0.0
 
 
 def test_every_metric_has_labels() -> None:

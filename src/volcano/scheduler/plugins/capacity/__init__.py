@@ -161,8 +161,8 @@ class Capacity(Plugin):
         self.holdings.admit(job)
 
     def measure(self) -> Iterator[Reading]:
-        """What each queue deserves and may have, and how far it is; nothing in a cycle that asked for none of it."""
-        if "deserved" not in self.__dict__:
+        """What each queue deserves and may have, and how far it is; nothing in a cycle that could not change it."""
+        if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name in self.tree.parent:
             queue, share = self.snapshot.queues[name], self.share(name)

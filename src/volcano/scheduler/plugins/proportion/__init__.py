@@ -161,14 +161,15 @@ class Proportion(Plugin):
         return self.resources.zeros() if deserved is None else deserved
 
     def measure(self) -> Iterator[Reading]:
-        """What each queue deserves and may have, and how far it is; nothing in a cycle that asked for none of it."""
-        if "deserved" not in self.__dict__:
+        """What each queue deserves and may have, and how far it is; nothing in a cycle that could not change it."""
+        if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name, queue in self.snapshot.queues.items():
             if name not in self.deserved or not self.tree.parent.get(name):
                 continue
             yield Reading("queue_share", (name,), self.share(name))
-            yield Reading("queue_overused", (name,), float(self.overused(queue)))
+            idle = not self.holdings.allocated[name].any()  # it has all that it deserves: nothing
+            yield Reading("queue_overused", (name,), float(not idle and self.overused(queue)))
             yield from amounts("deserved", name, self.deserved[name], self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
