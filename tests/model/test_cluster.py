@@ -171,6 +171,18 @@ def test_a_heartbeat_of_a_node_is_no_reason_for_a_cycle() -> None:
     assert cluster.revision == revision
 
 
+def test_pods_without_a_job_are_counted_as_changes_aside() -> None:
+    cluster = cluster_of(nodes=[node("n1", cpu=9)], jobs=[job("j", on="n1", phase="Running")])
+    counted = cluster.revision, cluster.asides
+    theirs = pod("theirs", node="n1", scheduler="other")
+    for type_ in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED):
+        cluster.apply(event(theirs, cluster, type_))
+    assert (cluster.revision, cluster.asides) == (counted[0] + 3, counted[1] + 3)
+    cluster.apply(event(pod("j-worker-1", group="j", node="n1"), cluster))
+    assert cluster.asides == counted[1] + 3
+    assert cluster.revision == counted[0] + 4
+
+
 def test_snapshots_cannot_be_changed() -> None:
     snapshot = cluster_of(nodes=[node("n1")]).snapshot(START)
     with pytest.raises(ValueError, match="read-only"):

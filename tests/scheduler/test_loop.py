@@ -176,6 +176,48 @@ async def test_a_gang_without_room_says_why_and_starts_when_there_is_room() -> N
         await b.until(bound)
 
 
+def elsewhere(name: str) -> Manifest:
+    """A pod that another scheduler has given a node."""
+    return pod(name, node="n1", scheduler="other", cpu=1)
+
+
+async def test_others_pods_are_no_reason_to_hurry_when_nobody_waits_for_room() -> None:
+    async with bench(period=1.0) as b:
+        await b.add(node("n1", cpu=40))
+
+        async def seen() -> bool:
+            return b.scheduler.cluster.has_node("n1") and not b.scheduler.cluster.busy
+
+        await b.until(seen)
+        cycles = b.scheduler.cycles
+        for number in range(20):  # two seconds in which something happens all the time
+            await b.add(elsewhere(f"theirs-{number}"))
+            for _ in range(10):
+                b.clock.advance(0.01)
+                await asyncio.sleep(0.001)
+        assert b.scheduler.cycles <= cycles + 4
+
+        async def thought_over() -> bool:
+            return b.scheduler.cycles > cycles
+
+        await b.until(thought_over)
+
+
+async def test_room_that_others_pods_leave_is_taken_at_once_by_who_waits() -> None:
+    async with bench() as b:
+        await b.add(node("n1", cpu=2), elsewhere("theirs"), job("j", 2, phase="Inqueue"))
+
+        async def waits() -> bool:
+            return bool(b.scheduler.verdicts)
+
+        async def bound() -> bool:
+            return all(await b.nodes_of("j-worker-0", "j-worker-1"))
+
+        await b.until(waits)
+        await b.client.delete(kinds.POD, Key("default", "theirs"), options=Options(grace_seconds=0))
+        await b.until(bound)
+
+
 async def test_a_refused_binding_is_tried_again() -> None:
     async with bench() as b:
         refusals = iter([Conflict("no"), Unavailable("away"), Conflict("no")])

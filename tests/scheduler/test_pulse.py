@@ -45,3 +45,12 @@ async def test_without_a_change_a_cycle_comes_after_a_period_if_something_waits(
     clock = VirtualClock()
     pulse = Pulse(clock, 1.0, lambda: 0, lambda: True)
     assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
+
+
+async def test_after_a_change_that_nobody_waits_for_a_cycle_comes_within_a_period() -> None:
+    clock = VirtualClock()
+    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
+    pulse.wake_in_time()
+    assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
+    pulse.wake()
+    assert await waited(pulse, clock) < 0.5  # and it is over with that

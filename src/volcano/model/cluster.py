@@ -68,6 +68,9 @@ class Cluster:
         self._others: dict[Kind, dict[tuple[str, str], Any]] = {kind: {} for kind in STORAGE}
         self._frozen: dict[str, Any] = {}
         self.revision = 0  # counts changes that could change a decision
+        self.asides = (
+            0  # those among them of pods without a job: they matter to nobody but who waits for room
+        )
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -79,15 +82,12 @@ class Cluster:
         """Takes in one change; replays and stale versions do no harm."""
         if event.type is EventType.BOOKMARK:
             return
-        if self.parser.shapes.index is not self._index:
-            self._widen()
         gone = event.type is EventType.DELETED
         if self.parser.shapes.index is not self._index:
             self._widen()  # decoding met a resource nobody had named before
         match event.object:
             case Task() as task:
-                # Objects of one list are decoded together: this one may have been before the newcomer.
-                self._apply_task(_widened(task, self.parser.shapes), gone=gone)
+                self._apply_task(task, gone=gone)
             case Node() as node:
                 self._apply_node(node, gone=gone)
             case PodGroup() as group:
@@ -115,9 +115,8 @@ class Cluster:
             if known is not None:
                 self._drop(known)
             return
-        task = self._assigned(
-            _widened(task, self.parser.shapes)
-        )  # it may have been parsed before a name was known
+        # Objects are decoded in groups: this one may have been before a resource was named that another brought.
+        task = self._assigned(_widened(task, self.parser.shapes))
         effective = self._with_assumption(task)
         if known is not None:
             self._drop(known, changed=False)
@@ -162,6 +161,8 @@ class Cluster:
         if task.job:
             self._members.setdefault(task.job, {})[task.uid] = task
             self._dirty[task.job] = None
+        else:
+            self.asides += 1
         self.revision += 1
 
     def _drop(self, task: Task, *, changed: bool = True) -> None:
@@ -175,7 +176,9 @@ class Cluster:
                 del self._members[task.job]
                 if changed and task.job.endswith("#pod"):
                     self._remove_group(task.job)
-        self.revision += changed
+        if changed:
+            self.revision += 1
+            self.asides += not task.job
 
     def _apply_node(self, node: Node, *, gone: bool) -> None:
         if self._node_selector and self._node_selector.isdisjoint(node.labels.items()):
@@ -301,10 +304,10 @@ class Cluster:
 
     def _replace(self, task: Task, other: Task) -> None:
         """Changes a task of our own accord: no cycle has to be run for it."""
-        revision = self.revision
+        counted = self.revision, self.asides
         self._drop(task, changed=False)
         self._put(other)
-        self.revision = revision
+        self.revision, self.asides = counted
 
     def _assume_group(self, decision: SetPodGroup) -> None:
         group = self._groups.get(decision.job)

@@ -8,7 +8,7 @@ from volcano.clock import Clock
 from volcano.kube import names
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.kinds import POD
-from volcano.kube.mirror import Mirror
+from volcano.kube.mirror import GroupMirror
 from volcano.kube.reconciler import Watch
 from volcano.kube.recorder import Recorder
 from volcano.log import Log
@@ -134,18 +134,32 @@ class Scheduler:
         self._memory = dict(outcome.memory)
         self.gauges.cycle(outcome, snapshot)
 
-    def _mirror(self, kind: Any) -> Mirror:
+    def _mirror(self, kind: Any) -> GroupMirror:
         decode = self.cluster.decoder(kind)
-        return Mirror(self._client, Watch(kind), self._saw, self._clock, decode=decode, identify=_identity)
+        return GroupMirror(
+            self._client, Watch(kind), self._saw, self._clock, decode=decode, identify=_identity
+        )
 
-    def _saw(self, event: Event) -> None:
+    def _saw(self, group: Sequence[Event]) -> None:
+        cluster = self.cluster
+        revision, asides = cluster.revision, cluster.asides
+        for event in group:
+            self._take_in(event)
+        if cluster.revision == revision:
+            return
+        only_aside = cluster.revision - revision == cluster.asides - asides
+        if only_aside and not cluster.busy and not self._memory:
+            self._pulse.wake_in_time()  # others' pods came or went, and nobody waits for room
+        else:
+            self._pulse.wake()
+
+    def _take_in(self, event: Event) -> None:
         before = self.cluster.revision
         try:
             self.cluster.apply(event)
         except Exception as error:  # one object we cannot take in must not blind us to the others
             log.error("event not understood", kind=event.kind, error=error)
         if self.cluster.revision != before:
-            self._pulse.wake()
             seen = event.object
             if event.type is EventType.DELETED and isinstance(seen, PodGroup):
                 self.write_back.withdraw(seen.namespace, seen.name)
@@ -160,7 +174,7 @@ class Scheduler:
         decode = self.cluster.decoder(POD)
         task = await pod_as_it_is(self._client, self._clock, decision, decode)
         if task is not None:
-            self._saw(Event(EventType.MODIFIED, POD, task))
+            self._saw((Event(EventType.MODIFIED, POD, task),))
 
     def _refused(self, decision: Decision) -> None:
         """What was to be done is tried again at once, what was merely to be said with the next cycle."""

@@ -19,21 +19,27 @@ class Pulse:
         self._revision = revision
         self._busy = busy
         self._woken = asyncio.Event()
+        self._awaited = False  # whether a cycle is due after a period even if nothing waits
         self._began = 0.0  # when the last cycle did
 
     def wake(self) -> None:
         """Something changed that could change a decision."""
         self._woken.set()
 
+    def wake_in_time(self) -> None:
+        """Something changed that nobody waits for: a cycle a period later is soon enough."""
+        self._awaited = True
+
     async def beat(self) -> None:
-        """Returns when a cycle is due: after a change, or a period later if something still waits."""
+        """Returns when a cycle is due: after a change, or a period later if something still waits or changed aside."""
         least = self._clock.now().monotonic - self._began
         while not self._woken.is_set():
             await woken_or_late(self._woken, self._clock, self._period)
-            if self._busy():
+            if self._busy() or self._awaited:
                 break
         await self._collect(least)
         self._woken.clear()
+        self._awaited = False
         self._began = self._clock.now().monotonic
 
     async def _collect(self, least: float) -> None:
