@@ -7,6 +7,10 @@ from typing import Any
 import yaml
 
 MOST_NODES = 1_000_000
+CANNOT_BE_READ = (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class YamlError(ValueError):
@@ -85,12 +89,33 @@ def load_yaml(text: bytes) -> tuple[Any, list[str]]:
     loader = _Loader(text)
     try:
         value = loader.get_single_data()
-    except (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError) as error:
-        raise YamlError(str(error).replace("\n", " ") or "nested too deeply") from error
+    except CANNOT_BE_READ as error:
+        raise _explained(error) from error
     finally:
         loader.dispose()
     _check(value)
     return value, loader.duplicates
+
+
+def load_documents(text: bytes) -> list[tuple[int, Any]]:
+    """Every document of a file as a JSON value, with the line it begins at. Raises `YamlError`."""
+    loader = _Loader(text)
+    documents: list[tuple[int, Any]] = []
+    try:
+        while loader.check_node() and (node := loader.get_node()) is not None:
+            documents.append((node.start_mark.line + 1, loader.construct_document(node)))
+            _check(documents[-1][1])
+    except CANNOT_BE_READ as error:
+        raise _explained(error) from error
+    finally:
+        loader.dispose()
+    if loader.duplicates:
+        raise YamlError(loader.duplicates[0])
+    return documents
+
+
+def _explained(error: Exception) -> YamlError:
+    return YamlError(" ".join(str(error).split()) or "nested too deeply")
 
 
 def _check(value: Any) -> None:
@@ -109,5 +134,7 @@ def _check(value: Any) -> None:
             raise YamlError("numbers must be finite")
         elif not isinstance(current, str | int | float | bool | None):
             raise YamlError(f"values of type {type(current).__name__} have no JSON form")
+        elif isinstance(current, str) and not current.isascii() and _SURROGATE.search(current):
+            raise YamlError("text must be of characters that UTF-8 has")
         elif isinstance(current, int) and not -(2**63) <= current < 2**64:
             raise YamlError("whole numbers must fit in 64 bits")

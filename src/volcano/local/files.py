@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
+from volcano.apiserver.yamlbody import YamlError, load_documents
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind
@@ -38,37 +37,47 @@ def read_files(paths: Sequence[str]) -> list[Document]:
     return documents
 
 
-def _texts(path: str) -> Iterable[tuple[str, str]]:
+def _texts(path: str) -> Iterable[tuple[str, bytes]]:
     if path == "-":
-        yield "standard input", sys.stdin.read()
+        yield "standard input", sys.stdin.buffer.read()
         return
     place = Path(path)
+    if not path:
+        raise FileError("'': no such file")
     try:
         if place.is_dir():
             for file in sorted(place.iterdir()):
                 if file.suffix in (".yaml", ".yml", ".json"):
-                    yield str(file), file.read_text()
+                    yield str(file), file.read_bytes()
         else:
-            yield path, place.read_text()
+            yield path, place.read_bytes()
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"{path}: cannot be read: {error}") from None
+    except OSError as error:
+        raise FileError(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _documents(name: str, text: str) -> Iterable[Document]:
+def _documents(name: str, text: bytes) -> Iterable[Document]:
     try:
-        nodes = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-        values = list(yaml.safe_load_all(text))
-    except yaml.YAMLError as error:
-        raise FileError(f"{name}: not valid YAML: {' '.join(str(error).split())}") from None
-    for node, value in zip(nodes, values, strict=True):
+        documents = load_documents(text)
+    except YamlError as error:
+        raise FileError(f"{name}: not valid YAML: {error}") from None
+    for line, value in documents:
         if value is None:
             continue
-        source = f"{name}:{node.start_mark.line + 1}"
-        items = value.get("items") if isinstance(value, dict) and value.get("kind") == "List" else [value]
-        for item in items or ():
+        source = f"{name}:{line}"
+        for item in _items(value, source):
             yield Document(source, _checked(item, source))
+
+
+def _items(value: object, source: str) -> Iterable[object]:
+    """A List stands for what is in it."""
+    if not isinstance(value, dict) or value.get("kind") != "List":
+        return [value]
+    items = value.get("items") or []
+    if not isinstance(items, list):
+        raise FileError(f"{source}: items of a List must be a list of objects, not {items!r:.60}")
+    return items
 
 
 def _checked(value: object, source: str) -> Manifest:
