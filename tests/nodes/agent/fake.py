@@ -58,6 +58,7 @@ class FakeRuntime:
         self.clock = clock
         self.features = replace(Features(True, False, True, True), **features)  # type: ignore[arg-type]
         self.sandboxes: dict[str, SandboxSpec] = {}
+        self.layers: dict[str, int] = {}  # what containers have on disk elsewhere
         self.live: dict[tuple[str, str], ContainerState] = {}
         self.over: list[ContainerState] = []
         self.starts: list[ContainerSpec] = []
@@ -151,6 +152,9 @@ class FakeRuntime:
 
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
         return None
+
+    async def written(self, pod: str) -> Mapping[str, int]:
+        return self.layers
 
     async def usage(self) -> Sequence[Usage]:
         return ()

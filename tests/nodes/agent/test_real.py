@@ -21,6 +21,7 @@ from volcano.nodes.keeper.specs import Mode
 from volcano.nodes.runtimes.keeper import KeeperRuntime
 
 PATIENCE = 20.0
+LIMITED = {"resources": {"limits": {"ephemeral-storage": "2Mi"}}}
 
 
 class Host:
@@ -28,7 +29,7 @@ class Host:
 
     def __init__(self, cluster: SmallCluster, directory: Path) -> None:
         self.cluster = cluster
-        self.settings = AgentSettings(directory, host_address="127.0.0.1")
+        self.settings = AgentSettings(directory, host_address="127.0.0.1", measure_every=0.2)
         self.agent: NodeAgent
         self.runtime: KeeperRuntime
         self._task: asyncio.Task[None]
@@ -215,3 +216,18 @@ async def test_pods_begin_again_when_their_keeper_is_killed() -> None:
         entry = again["status"]["containerStatuses"][0]
         assert entry["restartCount"] == 1
         assert entry["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+
+
+async def test_a_pod_that_writes_more_than_it_may_is_evicted() -> None:
+    volume = {"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}
+    mounts = {"volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}]}
+    script = "head -c 3145728 /dev/urandom >/scratch/x; sync /scratch/x; exec sleep 60"
+    async with host() as it:
+        await it.create("p", script, container=mounts, volumes=[volume])
+        status = (await it.ended("p"))["status"]
+        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
+        assert status["message"] == 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". '
+        await it.create("q", script.replace("/scratch", "$VOLCANO_ROOT"), container=LIMITED)
+        status = (await it.ended("q"))["status"]
+        assert "total limit of containers 2Mi" in status["message"]
+        assert len([e for e in await it.cluster.all(EVENT) if e["reason"] == "Evicted"]) == 2

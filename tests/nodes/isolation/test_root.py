@@ -1,8 +1,11 @@
 """A container's root is its own: the host's programs can be read, nothing of the host can be written."""
 
 import os
+import signal
+from pathlib import Path
 
 from tests.nodes.isolation.stage import Keeper, Setting, directory_for, host, in_child, play
+from volcano.nodes.agent.storage import measured
 from volcano.nodes.keeper.isolation import capabilities, entering, syscalls, template
 from volcano.nodes.keeper.isolation.programs import Exposed
 from volcano.nodes.keeper.isolation.root import Layer
@@ -197,3 +200,25 @@ def test_without_overlays_a_root_is_a_copy(setting: Setting) -> None:
         return keeper.run(keeper.pod(), "cat /etc/hostname; touch /etc/x && env true && echo works").lines
 
     assert play(setting, scene) == ["a", "works"]
+
+
+def test_what_a_container_writes_beside_its_volumes_is_found_on_the_disk(setting: Setting) -> None:
+    def scene(keeper: Keeper) -> tuple[int, int]:
+        pod = keeper.pod()
+        running = keeper.start(pod, "echo up; exec sleep 1000")
+        running.line()
+
+        def written() -> int:
+            containers = {"containers": [{"name": "main"}]}
+            return measured(containers, Path(pod.spec.directory), {}).containers["main"]
+
+        before = written()
+        running.execute("head -c 3145728 /dev/urandom >/root/x; sync /root/x")
+        after = written()
+        running.signal(signal.SIGKILL)
+        running.ended()
+        return before, after
+
+    before, after = play(setting, scene)
+    assert before < 1 << 20
+    assert 3 << 20 <= after - before < 4 << 20

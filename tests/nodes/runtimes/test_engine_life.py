@@ -2,7 +2,7 @@
 
 import os
 
-from tests.nodes.runtimes.rig import Fake, Rig
+from tests.nodes.runtimes.rig import POD, Fake, Rig
 
 
 async def test_a_container_runs_is_logged_its_end_is_told_and_nothing_is_left(fake: Fake) -> None:
@@ -25,3 +25,15 @@ async def test_a_container_runs_is_logged_its_end_is_told_and_nothing_is_left(fa
     assert not fake.networks
     assert not os.path.exists(f"/proc/{left.pid}")
     assert "volcano-pause:1" not in (fake.state / "images.json").read_text()
+
+
+async def test_the_engine_knows_what_containers_have_written(fake: Fake) -> None:
+    rig = Rig(fake.name, fake.directory)
+    await rig.begin()
+    for name in ("main", "other"):
+        await rig.start(rig.container("sleep", "60", name=name))
+    written = await rig.runtime.written(POD)
+    assert written.keys() == {"main", "other"}
+    assert all(size > 0 for size in written.values())
+    assert await rig.runtime.written("another") == {}
+    await rig.runtime.close(keep=False)

@@ -234,6 +234,13 @@ async def test_memory_volumes_are_shared_and_gone_with_the_pod(rig: Rig, tmp_pat
     assert not list(Path("/dev/shm").glob(f"volcano-{rig.runtime._belonging.cluster}/{POD}"))
 
 
+async def test_what_a_container_has_written_to_its_root_is_known(rig: Rig) -> None:
+    await shell(rig, "dd if=/dev/zero of=/big bs=1024 count=2048; echo done; sleep 60")
+    await until(lambda: ("stdout", "done") in rig.log())
+    written = await rig.runtime.written(POD)
+    assert 2 << 20 <= written["main"] < 3 << 20
+
+
 async def test_containers_that_share_processes_have_a_first_one_that_reaps(rig: Rig) -> None:
     await rig.runtime.create_sandbox(rig.sandbox("shared", share_pid=True))
     await shell(rig, "(sleep 0.1 &); sleep 1; ps -o pid,stat,comm", pod="shared")

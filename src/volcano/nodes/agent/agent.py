@@ -44,6 +44,8 @@ log = Log("agent")
 
 MOST_UNHEARD = 1000
 WATCH = Watch(POD, fields="spec.nodeName!=")
+# What is done for a pod from time to time, beside looking after it.
+CHORES = {"refresh": PodWorker.refresh, "measure": PodWorker.measure}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +181,7 @@ class NodeAgent:
             host_address=self._settings.host_address or machine.address,
             look_at=self._look_at,
             refresh_at=self._refresh_at,
+            measure_at=self._measure_at,
             tell_address=self._on_address,
             host=HostNames(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
@@ -238,6 +241,7 @@ class NodeAgent:
         if record.prepared and record.phase not in TERMINAL:
             self._on_address(uid, record.address)
             self._refresh_at(uid, at_once=True)  # who knows how long nobody has looked after its volumes
+            worker.expect_measuring()
         worker.look()
 
     def _admit(self, pod: Manifest, record: Record) -> None:
@@ -257,7 +261,8 @@ class NodeAgent:
     def _lose(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
         self._agenda.drop(uid)
-        self._agenda.drop(("refresh", uid))
+        for chore in CHORES:
+            self._agenda.drop((chore, uid))
         if worker is not None:
             self._spawn(worker.vanish(), f"end of {key_of(worker.pod)}")
 
@@ -288,6 +293,9 @@ class NodeAgent:
         pause = spread if at_once else REFRESH_SECONDS * (1 + spread)
         self._put_down(self._clock.now().monotonic + pause, ("refresh", uid))
 
+    def _measure_at(self, uid: str, pause: float) -> None:
+        self._put_down(self._clock.now().monotonic + pause, ("measure", uid))
+
     def _put_down(self, moment: float, item: Hashable) -> None:
         """Puts an item on the agenda; whoever waits for the earliest one hears of it when that changes."""
         before = self._agenda.next()
@@ -314,7 +322,8 @@ class NodeAgent:
         if worker is None:
             return
         if isinstance(item, tuple):
-            self._spawn(worker.refresh(), f"refresh of {key_of(worker.pod)}")
+            chore = str(item[0])
+            self._spawn(CHORES[chore](worker), f"{chore} of {key_of(worker.pod)}")
             return
         try:
             worker.look()

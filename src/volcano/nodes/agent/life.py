@@ -20,10 +20,11 @@ TERMINAL = frozenset(("Succeeded", "Failed"))
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a pod as a whole has failed."""
+    """Why a pod as a whole has failed, and the seconds its containers are left where it is not for the pod to say."""
 
     reason: str
     message: str
+    grace: float | None = None
 
 
 DEADLINE = Verdict("DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
@@ -194,6 +195,12 @@ def grace_of(pod: Manifest) -> float:
     return DEFAULT_GRACE if given is None else float(given)
 
 
+def _last_grace(pod: Manifest, record: Record) -> float:
+    """The seconds that the containers of a pod that ends are given."""
+    given = record.verdict.grace if record.verdict is not None else None
+    return grace_of(pod) if given is None else given
+
+
 def _deadline(pod: Manifest, record: Record) -> float:
     seconds = pod["spec"].get("activeDeadlineSeconds")
     return FOREVER if seconds is None or not record.accepted else record.accepted + float(seconds)
@@ -213,7 +220,7 @@ def _ending(pod: Manifest, containers: Containers, record: Record, now: float) -
     for container in containers.values():
         run = record.run(container.name)
         if run.running and run.stopping is None:
-            yield Stop(container.name, f"Stopping container {container.name}", grace_of(pod))
+            yield Stop(container.name, f"Stopping container {container.name}", _last_grace(pod, record))
     if record.preparing or any(run.busy for run in record.runs.values()):
         return
     if not record.released:

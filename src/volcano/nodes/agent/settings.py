@@ -24,6 +24,8 @@ class AgentSettings:
     pods_per_node: int = 110
     # Seconds that a status waits which says no more than that a pod is being started: mostly the next one overtakes it.
     report_delay: float = 0.2
+    # Seconds between two looks at what a pod has written, where that is limited; longer where looking takes long.
+    measure_every: float = 10.0
     log_bytes: int = 10 * 1024 * 1024  # of one file of a container's log
     log_files: int = 5
     keep_logs: bool = False  # of pods that are gone, until the agent is closed

@@ -26,7 +26,7 @@ log = Log("agent")
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Handed to each worker. `look_at` and `refresh_at` put a pod on the agent's agenda."""
+    """Handed to each worker. `look_at`, `refresh_at` and `measure_at` put a pod on the agent's agenda."""
 
     settings: AgentSettings
     runtime: Runtime
@@ -39,6 +39,7 @@ class Surroundings:
     host_address: str
     look_at: Callable[[str, float], None]  # a pod's uid, wall time
     refresh_at: Callable[[str], None]
+    measure_at: Callable[[str, float], None]  # a pod's uid, seconds from now
     tell_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it has none any more
     host: HostNames = field(default_factory=HostNames)
     program_path: str = ""  # of this host, for runtimes that show pods its programs

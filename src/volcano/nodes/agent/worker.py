@@ -14,7 +14,7 @@ from volcano.kube.errors import ApiError
 from volcano.kube.manifest import Manifest, is_deleting, uid_of, version_of
 from volcano.log import Log
 from volcano.nodes.agent import containers as state
-from volcano.nodes.agent import life, probes
+from volcano.nodes.agent import life, probes, storage
 from volcano.nodes.agent.adopting import LOST, LOST_MESSAGE, lose_sandbox
 from volcano.nodes.agent.containers import Container, Ended, Run, Stopping, Waiting, containers_of
 from volcano.nodes.agent.handlers import Outcome
@@ -34,6 +34,7 @@ CREATE_AGAIN = 10.0  # seconds
 SANDBOX_AGAIN = 0.5
 SIGNAL_AGAIN = 1.0
 NO_SANDBOX = "SandboxNotFound"
+MEASURE_SELDOM = 20  # times as long as measuring takes is the pause after it
 MOUNT_AGAIN, LONGEST_MOUNT_AGAIN = 0.5, 122.0
 # What is wrong with an image, and the reason of the event that tells of it.
 IMAGE_EVENTS = {
@@ -219,6 +220,7 @@ class PodWorker:
             self._around.tell_address(self.uid, self.record.address)
             self._mount_again = MOUNT_AGAIN
             self._around.refresh_at(self.uid)
+            self.expect_measuring()
 
     async def _release(self) -> None:
         try:
@@ -246,6 +248,31 @@ class PodWorker:
             self._around.refresh_at(self.uid)
         for complaint in complaints:
             self._around.events.warn(self.node, self._about(), "FailedMount", complaint)
+
+    def expect_measuring(self, took: float = 0.0) -> None:
+        """Sees to what the pod writes being measured in a while, if that is limited."""
+        if storage.limits_of(self.pod["spec"]):
+            pause = max(self._around.settings.measure_every, MEASURE_SELDOM * took)
+            self._around.measure_at(self.uid, pause)
+
+    async def measure(self) -> None:
+        """Evicts the pod when it has written more to the disk than it may."""
+        if not self.record.prepared or life.is_ending(self.pod, self.containers, self.record):
+            return
+        around, spec = self._around, self.pod["spec"]
+        begun = around.clock.now().monotonic
+        try:
+            layers = await around.runtime.written(self.uid)
+            directory = around.settings.pod_directory(self.uid)
+            used = await asyncio.to_thread(storage.measured, spec, directory, layers)
+        finally:
+            self.expect_measuring(around.clock.now().monotonic - begun)
+        verdict = storage.excess(storage.limits_of(spec), used)
+        if verdict is None or self._gone or life.is_ending(self.pod, self.containers, self.record):
+            return
+        self.record.verdict = verdict
+        around.events.warn(self.node, self._about(), verdict.reason, verdict.message)
+        self.look()
 
     # Starting.
 

@@ -393,6 +393,13 @@ class EngineRuntime:
                 found.append(Usage(container.pod, container.name, *amounts))
         return found
 
+    async def written(self, pod: str) -> Mapping[str, int]:
+        running = {each.identifier: each.name for each in self._tracking if each.pod == pod}
+        found = await self._engine.inspect(*running, options=("--size",))
+        return {
+            running[each["Id"]]: int(each.get("SizeRw") or 0) for each in found if each.get("Id") in running
+        }
+
     def _running(self, pod: str, container: str) -> Known:
         running = self._tracking.find(pod, container)
         if running is None:

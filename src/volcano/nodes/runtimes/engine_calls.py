@@ -70,11 +70,11 @@ class Engine:
         code = process.returncode
         return Answer(code if code is not None else 1, output.decode(errors="replace"), _said(complaint))
 
-    async def inspect(self, *identifiers: str) -> list[dict[str, Any]]:
+    async def inspect(self, *identifiers: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What is known of containers; those that are gone are left out."""
         if not identifiers:
             return []
-        answer = await self.call("container", "inspect", *identifiers)
+        answer = await self.call("container", "inspect", *options, *identifiers)
         try:
             found = json.loads(answer.text or "[]")
         except ValueError:

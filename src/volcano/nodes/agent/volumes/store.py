@@ -163,7 +163,7 @@ class Volumes:
         """A volume made of objects. Nobody writes to it but we."""
         kind = next(key for key in volume if key in _CONTENT)
         files = await self._files(pod, kind, volume[kind] or {}, references, facts)
-        path = _directory(directory, _CONTENT[kind], volume["name"])
+        path = place_of(directory, _CONTENT[kind], volume["name"])
         group = _group(pod)
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o755)  # whatever our umask: containers may run as anybody
@@ -252,7 +252,7 @@ def _open_up(path: str) -> None:
 def _empty(pod: Manifest, volume: Manifest, directory: Path) -> Volume:
     """A directory for as long as the pod is. In memory unless a part of it is mounted: parts are found on disk only."""
     source = volume.get("emptyDir") or {}
-    path = _directory(directory, "empty-dir", volume["name"])
+    path = place_of(directory, "empty-dir", volume["name"])
     fresh = not path.is_dir()
     path.mkdir(parents=True, exist_ok=True)
     if fresh:
@@ -315,7 +315,8 @@ def _mount(
     )
 
 
-def _directory(directory: Path, plugin: str, name: str) -> Path:
+def place_of(directory: Path, plugin: str, name: str) -> Path:
+    """Where a pod's volume is that lives in the pod's directory."""
     return directory / VOLUMES / f"kubernetes.io~{plugin}" / name
 
 
