@@ -138,8 +138,8 @@ def test_up_detach_status_and_down(tmp_path: Path) -> None:
         pytest.param(
             ("up", "--node", "name=a", "--node", "name=a"), 2, "two pools", id="two pools of one name"
         ),
-        pytest.param(("up", "--port", "99999"), 2, "--port 99999", id="a port that is too high"),
-        pytest.param(("run", "--port", "-1", "/dev/null"), 2, "--port -1", id="a port that is too low"),
+        pytest.param(("up", "--port", "99999"), 2, "--port: '99999'", id="a port that is too high"),
+        pytest.param(("run", "--port=-1", "x.yaml"), 2, "--port: '-1'", id="a port that is too low"),
         pytest.param(("run", "--timeout", "soon", "x.yaml"), 2, "--timeout", id="a time that is none"),
         pytest.param(("up", "--sim-duration", "soon"), 2, "--sim-duration", id="a duration that is none"),
         pytest.param(("down",), 4, "no cluster runs", id="nothing to stop"),
@@ -162,6 +162,7 @@ def test_wrong_use_is_explained_without_a_traceback(
         pytest.param("a: [\n", "not valid YAML", id="no YAML"),
         pytest.param("- 1\n", "was expected", id="no object"),
         pytest.param("apiVersion: v1\nkind: Pod\n", "no metadata.name", id="no name"),
+        pytest.param("# nothing yet\n---\n", "no objects in", id="nothing"),
     ],
 )
 def test_a_wrong_file_is_refused_before_anything_starts(

@@ -252,7 +252,7 @@ async def _run(
         applied = await cluster.apply(documents)
         kinds = {(s.kind.api_version, s.kind.kind): s.kind for s in cluster.registry.kinds}
         targets = followed(applied, kinds)
-        console.print(f"applied {len(applied)} objects, following {len(targets)}", highlight=False)
+        console.print(_applied_in_words(len(applied), len(targets)), highlight=False)
         tail = _tail(cluster, console)
         see = tail.see if tail is not None else _unseen
         follower = Follower(cluster.client, SystemClock(), targets, see=lambda pod: _hear(cluster, see, pod))
@@ -264,6 +264,13 @@ async def _run(
     finally:
         await cluster.stop()
     return _conclude(rows, output, console, timeout)
+
+
+def _applied_in_words(applied: int, followed: int) -> str:
+    what = f"applied {applied} object{'s' if applied != 1 else ''}"
+    return (
+        f"{what}, following {followed}" if followed else f"{what}; none of them is a job or a pod to follow"
+    )
 
 
 def _tail(cluster: LocalCluster, console: Console) -> Tail | None:
@@ -337,9 +344,12 @@ def config(arguments: argparse.Namespace) -> int:
 
 def _read(files: list[str]) -> list[Document]:
     try:
-        return read_files(files)
+        documents = read_files(files)
     except FileError as error:
         raise CommandError(str(error)) from None
+    if files and not documents:
+        raise CommandError(f"no objects in {', '.join(files)}")
+    return documents
 
 
 def _settings(
@@ -347,10 +357,6 @@ def _settings(
 ) -> Settings:
     """The cluster that was asked for; `once_in` is where one lives that is thrown away."""
     pools = _pools(arguments)
-    if not 0 <= arguments.port <= 65535:
-        raise CommandError(
-            f"--port {arguments.port}: a port is a number from 1 to 65535, or 0 for a free one", code=2
-        )
     usual = state.memory_directory() if arguments.in_memory else state.default_directory()
     directory = once_in or arguments.data_dir or usual
     return Settings(

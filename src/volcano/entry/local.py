@@ -86,7 +86,7 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     place.add_argument("--in-memory", action="store_true", help="keep nothing on disk")
     parser.add_argument("--host", default="127.0.0.1", help="listen on this address (default: loopback only)")
     parser.add_argument(
-        "--port", type=int, default=0, help="listen on this port (default: the last one, or a free one)"
+        "--port", type=_port, default=0, help="listen on this port (default: the last one, or a free one)"
     )
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig to FILE")
     _node_options(parser)
@@ -95,6 +95,12 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--audit-log", type=Path, metavar="FILE", help="write an audit line for every request"
     )
+
+
+def _port(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65535, or 0 for a free one")
+    return int(text)
 
 
 def _local_node_options(parser: argparse.ArgumentParser) -> None:

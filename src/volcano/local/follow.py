@@ -10,19 +10,22 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from volcano.clock import Clock, parse_timestamp
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.index import Index
-from volcano.kube.kinds import BATCH_JOB, JOB, POD, POD_GROUP, Kind
+from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
 from volcano.kube.mirror import Mirror
 from volcano.kube.reconciler import Watch
+from volcano.local.remarks import failure_of, why_failed, why_waiting
 
-FOLLOWED: tuple[Kind, ...] = (JOB, BATCH_JOB, POD)
-SUCCESSFUL = ("Completed", "Succeeded")
+FOLLOWED: tuple[Kind, ...] = (JOB, BATCH_JOB, JOB_FLOW, POD)
+SUCCESSFUL = ("Completed", "Succeeded", "Succeed")
 UNSUCCESSFUL = ("Failed", "Aborted", "Terminated")
+ENDED = (*SUCCESSFUL, *UNSUCCESSFUL)
 REFRESH = 0.25
 
 
@@ -75,9 +78,11 @@ class Follower:
         self._clock = clock
         self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in FOLLOWED]
         self._index = Index()
+        self._index.by_controller(JOB)
         self._index.by_controller(POD)
         self._index.by_controller(POD_GROUP)
         self._changed = asyncio.Event()
+        self._gone: dict[tuple[Kind, Key], Manifest] = {}  # as they were when they were deleted
 
     async def follow(self, *, timeout: float, console: Console, quiet: bool) -> list[Row]:
         """Shows a live table on a terminal, a line for each change elsewhere; returns how everything ended."""
@@ -121,6 +126,8 @@ class Follower:
                 live.stop()
 
     def _handle(self, event: Event) -> None:
+        if event.type is EventType.DELETED and (event.kind, key_of(event.object)) in self._targets:
+            self._gone[event.kind, key_of(event.object)] = event.object
         if event.type is not EventType.BOOKMARK and self._index.apply(event):
             self._changed.set()
 
@@ -128,18 +135,30 @@ class Follower:
         return [self._row(kind, key) for kind, key in self._targets]
 
     def _row(self, kind: Kind, key: Key) -> Row:
-        manifest = self._index.get(kind, key)
+        manifest = self._index.get(kind, key) or self._gone_at_its_end(kind, key)
         if manifest is None:
-            # A time to live of zero deletes a job the moment it is done.
-            return Row(kind.kind, key.namespace, key.name, "Gone", {}, "", 0, 0.0, over=True, good=False)
-        pods = [manifest] if kind == POD else self._index.owned(POD, manifest)
+            remark = "deleted before it was done"
+            return Row(
+                kind.kind,
+                key.namespace,
+                key.name,
+                "Gone",
+                {},
+                "",
+                0,
+                0.0,
+                over=True,
+                good=False,
+                remark=remark,
+            )
+        pods = self._pods(kind, manifest)
         for pod in pods:
             self._see(pod)
         counts = Counter((pod.get("status") or {}).get("phase", "Pending") for pod in pods)
         phase = _phase(kind, manifest)
-        endless = kind == JOB and phase == "Running" and never_ends(manifest)
+        endless = phase == "Running" and never_ends(kind, manifest)
         begun = parse_timestamp(manifest["metadata"]["creationTimestamp"])
-        remark = "runs on: it never ends by itself" if endless else self._why(kind, manifest, phase)
+        remark = "runs on: it never ends by itself" if endless else self._remark(kind, manifest, pods, phase)
         return Row(
             kind.kind,
             key.namespace,
@@ -148,43 +167,38 @@ class Follower:
             counts,
             str((manifest.get("spec") or {}).get("queue", "")),
             len({pod["spec"].get("nodeName") for pod in pods if pod["spec"].get("nodeName")}),
-            max((_ended(manifest, phase) or self._clock.now().wall) - begun, 0.0),
+            max((_ended(kind, manifest, phase) or self._clock.now().wall) - begun, 0.0),
             over=phase in SUCCESSFUL or phase in UNSUCCESSFUL or endless,
             good=phase in SUCCESSFUL or endless,
             remark=remark,
             exit_code=0 if phase in SUCCESSFUL or endless else failure_of(pods),
         )
 
-    def _why(self, kind: Kind, manifest: Manifest, phase: str) -> str:
-        """What a waiting job waits for, as its PodGroup says."""
-        if phase not in ("Pending", "Restarting"):
+    def _gone_at_its_end(self, kind: Kind, key: Key) -> Manifest | None:
+        """A time to live of zero deletes a job the moment it is done."""
+        last = self._gone.get((kind, key))
+        return last if last is not None and _phase(kind, last) in ENDED else None
+
+    def _pods(self, kind: Kind, manifest: Manifest) -> list[Manifest]:
+        if kind == POD:
+            return [manifest]
+        owners = self._index.owned(JOB, manifest) if kind == JOB_FLOW else [manifest]
+        return [pod for owner in owners for pod in self._index.owned(POD, owner)]
+
+    def _remark(self, kind: Kind, manifest: Manifest, pods: Sequence[Manifest], phase: str) -> str:
+        if phase in SUCCESSFUL:
             return ""
-        groups = self._index.owned(POD_GROUP, manifest) if kind != POD else []
-        for group in groups:
-            blocked = condition_of(group, "Unschedulable")
-            if blocked is not None and blocked.get("status") == "True":
-                return str(blocked.get("message", ""))
-        return ""
+        if phase in UNSUCCESSFUL:
+            return why_failed(manifest, pods)
+        waiting = phase in ("Pending", "Restarting") and kind != POD
+        return why_waiting(pods, self._index.owned(POD_GROUP, manifest) if waiting else ())
 
 
-def failure_of(pods: Iterable[Manifest]) -> int:
-    """The exit code of the container that failed first; 0 when none has."""
-    ended = [
-        (end.get("finishedAt") or "", int(end.get("exitCode") or 0))
-        for pod in pods
-        for status in (pod.get("status") or {}).get("containerStatuses") or ()
-        for end in (
-            (status.get("state") or {}).get("terminated"),
-            (status.get("lastState") or {}).get("terminated"),
-        )
-        if end
-    ]
-    return min((end for end in ended if end[1]), default=("", 0))[1]
-
-
-def never_ends(job: Manifest) -> bool:
-    """Whether a job has pods that restart for ever, and nothing that would end it without them."""
-    spec = job.get("spec") or {}
+def never_ends(kind: Kind, manifest: Manifest) -> bool:
+    """Whether something has pods that restart for ever, and nothing that would end it without them."""
+    spec = manifest.get("spec") or {}
+    if kind != JOB:
+        return kind == POD and bool(spec.get("restartPolicy", "Always") == "Always")
     tasks = spec.get("tasks") or ()
     endless = [task for task in tasks if _restarts_always(task)]
     if not endless:
@@ -212,7 +226,7 @@ def _completes(policy: Mapping[str, Any]) -> bool:
 
 def _phase(kind: Kind, manifest: Manifest) -> str:
     status = manifest.get("status") or {}
-    if kind == JOB:
+    if kind in (JOB, JOB_FLOW):
         return str((status.get("state") or {}).get("phase") or "Pending")
     if kind == POD:
         return str(status.get("phase") or "Pending")
@@ -223,10 +237,20 @@ def _phase(kind: Kind, manifest: Manifest) -> str:
     return "Running" if status.get("active") else "Pending"
 
 
-def _ended(manifest: Manifest, phase: str) -> float | None:
-    """When a job came to its end; None while it has not, or where its status does not say."""
-    moved = ((manifest.get("status") or {}).get("state") or {}).get("lastTransitionTime")
-    return parse_timestamp(moved) if moved and phase in (*SUCCESSFUL, *UNSUCCESSFUL) else None
+def _ended(kind: Kind, manifest: Manifest, phase: str) -> float | None:
+    """When something came to its end; None while it has not, or where its status does not say."""
+    if phase not in ENDED:
+        return None
+    status = manifest.get("status") or {}
+    if kind == POD:
+        states = [one.get("state") or {} for one in status.get("containerStatuses") or ()]
+        moments = [state["terminated"].get("finishedAt") for state in states if state.get("terminated")]
+    elif kind == BATCH_JOB:
+        failed = condition_of(manifest, "Failed") or {}
+        moments = [status.get("completionTime") or failed.get("lastTransitionTime")]
+    else:
+        moments = [(status.get("state") or {}).get("lastTransitionTime")]
+    return max((parse_timestamp(moment) for moment in moments if moment), default=None)
 
 
 def table_of(rows: Iterable[Row]) -> Table:
@@ -250,7 +274,7 @@ def table_of(rows: Iterable[Row]) -> Table:
             str(row.nodes),
             row.queue,
             seconds,
-            row.remark,
+            escape(row.remark),
         )
         table.add_row(*cells)
     return table
@@ -261,7 +285,8 @@ def _say_changes(console: Console, rows: Sequence[Row], seen: dict[Key, str]) ->
         key, said = Key(row.namespace, row.name), f"{row.phase} {row.remark}".strip()
         if seen.get(key) != said:
             seen[key] = said
-            console.print(f"{row.kind.lower()} {key}: {said}", highlight=False, soft_wrap=True)
+            line = f"{row.kind.lower()} {key}: {said}"
+            console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def followed(
