@@ -1,6 +1,7 @@
 """What our programs have in common: the client the flags ask for, and the one for the lease."""
 
 import argparse
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from volcano.clients.http import HttpClient
 from volcano.clock import VirtualClock
-from volcano.entry import process
+from volcano.entry import controllers, process, scheduler, webhooks
 
 
 def flags(tmp_path: Path, *given: str) -> argparse.Namespace:
@@ -58,3 +59,16 @@ async def test_terms_that_make_no_sense_end_the_program_with_a_reason(tmp_path: 
     with pytest.raises(SystemExit, match="must exceed the renew deadline"):
         await process.lead_or_run(arguments, client, VirtualClock(), work)
     await client.close()
+
+
+@pytest.mark.parametrize("main", [scheduler.main, controllers.main, webhooks.main])
+def test_what_volcanos_deployments_pass_is_taken(
+    main: Callable[[list[str]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needed = ["--webhook-url=https://127.0.0.1"] if main is webhooks.main else []
+    given = ["--logtostderr", "--enable-healthz=true", "--log-flush-frequency=5s", "-v=3", "2>&1", *needed]
+    with pytest.raises(SystemExit, match="kubeconfig: cannot read"):
+        main([*given, f"--kubeconfig={tmp_path / 'none'}"])
+    with pytest.raises(SystemExit):
+        main([*given, "leader-elect=false"])
+    assert "'leader-elect=false' is no flag; flags begin with --" in capsys.readouterr().err

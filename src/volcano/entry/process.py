@@ -74,11 +74,18 @@ def add_client_flags(parser: argparse.ArgumentParser, *, qps: float, burst: int)
 
 
 def add_ignored_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags of Volcano's own logging, which its deployments pass: taken, and without effect."""
+    """Flags of Volcano's own logging, which its deployments pass, with a word for a shell: taken, to no effect."""
     for name in ("--logtostderr", "--alsologtostderr", "--add-dir-header", "--skip-headers"):
         add_switch(parser, name, default=True, help=argparse.SUPPRESS)
     for name in ("--log-flush-frequency", "--log-dir", "--log-file", "--stderrthreshold", "--vmodule"):
         parser.add_argument(name, default="", help=argparse.SUPPRESS)
+    parser.add_argument("redirection", type=_redirection, nargs="*", help=argparse.SUPPRESS)
+
+
+def _redirection(word: str) -> str:
+    if word != "2>&1":
+        raise argparse.ArgumentTypeError(f"{word!r} is no flag; flags begin with --")
+    return word
 
 
 def add_election_flags(parser: argparse.ArgumentParser, *, name: str) -> None:

@@ -34,7 +34,6 @@ ACCEPTED = {
     "--node-worker-threads": "20",
     "--gate-removal-worker-num": "5",
     "--resource-sync-timeout": "60s",
-    "--log-flush-frequency": "5s",
     "--priority-class": "true",
     "--csi-storage": "true",
     "--enable-pprof": "false",
@@ -64,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     process.add_client_flags(parser, qps=2000, burst=2000)
     process.add_election_flags(parser, name="volcano")
     process.add_serving_flags(parser, metrics_address=":8080")
+    process.add_ignored_flags(parser)
     parser.add_argument(
         "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
     )
