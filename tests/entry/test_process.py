@@ -66,9 +66,9 @@ def test_what_volcanos_deployments_pass_is_taken(
     main: Callable[[list[str]], int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     needed = ["--webhook-url=https://127.0.0.1"] if main is webhooks.main else []
-    given = ["--logtostderr", "--enable-healthz=true", "--log-flush-frequency=5s", "-v=3", "2>&1", *needed]
+    given = [*needed, "--logtostderr", "--enable-healthz=true", "--log-flush-frequency=5s", "-v=3", "2>&1"]
     with pytest.raises(SystemExit, match="kubeconfig: cannot read"):
-        main([*given, f"--kubeconfig={tmp_path / 'none'}"])
+        main([f"--kubeconfig={tmp_path / 'none'}", *given])
     with pytest.raises(SystemExit):
         main([*given, "leader-elect=false"])
     assert "'leader-elect=false' is no flag; flags begin with --" in capsys.readouterr().err
