@@ -1,11 +1,10 @@
 """The store: versions, conflicts, order, indexes, history."""
 
-import orjson
 import pytest
 
 from tests.apiserver.registries import config_map, pod
 from volcano.apiserver.history import Change
-from volcano.apiserver.store import KEPT_FRESH, LARGEST_FRESH, Place, Stale, Store
+from volcano.apiserver.store import Place, Stale, Store
 from volcano.kube.client import EventType
 from volcano.kube.errors import BadRequest, TooLarge
 from volcano.kube.manifest import Key, Manifest
@@ -145,20 +144,3 @@ def test_a_change_can_be_inverted() -> None:
     change = store.collection("configmaps").history.at(0)
     assert (change.type, change.inverse().type) == (EventType.ADDED, EventType.DELETED)
     assert change.inverse().inverse() == Change(1, change.key, None, change.new, change.data)
-
-
-@pytest.mark.parametrize("size", [10, LARGEST_FRESH], ids=["small", "too large to be kept decoded"])
-def test_the_manifest_of_a_record_is_what_its_data_says(size: int) -> None:
-    store = Store()
-    written = [store.put("configmaps", config_map(f"m{n}", text="x" * size), None) for n in range(3)]
-    for record in written:
-        assert store.manifest(record) == orjson.loads(record.data)
-
-
-def test_objects_written_long_ago_are_decoded_again() -> None:
-    store = Store()
-    first = store.put("configmaps", config_map("first", text="x"), None)
-    for number in range(KEPT_FRESH + 1):
-        record = store.get("configmaps", Key("default", "other"))
-        store.put("configmaps", config_map("other", text=str(number)), record)
-    assert store.manifest(first) == orjson.loads(first.data)

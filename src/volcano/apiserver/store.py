@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
+from volcano.apiserver.fresh import Fresh
 from volcano.apiserver.history import EMPTY, Change, History, Record
 from volcano.apiserver.selectable import INDEXED, reader_of, selectable
 from volcano.kube.errors import BadRequest, TooLarge, Unavailable
@@ -23,10 +24,6 @@ log = Log("store")
 
 HISTORY = 10_000
 LARGEST = 3 * 1024 * 1024  # bytes of one object
-KEPT_FRESH, LARGEST_FRESH = (
-    2048,
-    16 * 1024,
-)  # how many objects, of how many bytes each, stay decoded after a write
 
 
 class Stale(Exception):
@@ -151,29 +148,6 @@ def encode(manifest: Manifest, version: int) -> bytes:
     if len(data) > LARGEST:
         raise TooLarge(f"Request entity too large: limit is {LARGEST} bytes, the object has {len(data)}")
     return data
-
-
-class Fresh:
-    """What was written last, as it was before it was encoded: most of it is soon written again, or looked at."""
-
-    __slots__ = ("_places",)
-
-    def __init__(self) -> None:
-        # Every version has its place, which it leaves to the one that comes a whole round later.
-        self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT_FRESH
-
-    def keep(self, record: Record, manifest: Manifest) -> None:
-        """Takes over an object, which nobody may change any more."""
-        if len(record.data) <= LARGEST_FRESH:
-            self._places[record.version % KEPT_FRESH] = record.version, manifest
-
-    def manifest(self, record: Record) -> Manifest:
-        """The object of a record, decoded unless it is known. It is shared: nobody may change it."""
-        version, known = self._places[record.version % KEPT_FRESH]
-        if version == record.version:
-            return known
-        decoded: Manifest = orjson.loads(record.data)
-        return decoded
 
 
 class Store:

@@ -11,6 +11,7 @@ from volcano.log import Log
 from volcano.net.exchange import ErrorAnswer, Exchange
 from volcano.net.incoming import Limits
 from volcano.net.messages import Handler, Request, Response
+from volcano.net.secure import ROOM, Secure
 
 log = Log("server")
 
@@ -47,6 +48,7 @@ class Server:
         self.stopping = False
         self.date = formatdate(usegmt=True)
         self._tls = tls
+        self._room = bytearray(ROOM if tls is not None else 0)
         self._listener: asyncio.Server | None = None
         self._further: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
@@ -61,16 +63,8 @@ class Server:
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
         """Begins to listen; returns the port, which is a free one when 0 was asked for."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(
-            lambda: Exchange(self),
-            host,
-            port,
-            ssl=self._tls,
-            ssl_handshake_timeout=10.0 if self._tls else None,
-            ssl_shutdown_timeout=2.0 if self._tls else None,
-            backlog=BACKLOG,
-            family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = await loop.create_server(self._met, host, port, backlog=BACKLOG, family=family)
         bound = self._listener.sockets[0].getsockname()
         self._address = (host, bound[1])
         self._tick()
@@ -79,13 +73,7 @@ class Server:
     async def listen_on(self, listening: socket.socket) -> Callable[[], Awaitable[None]]:
         """Serves on one more socket that listens already; what is returned ends that, and closes our end of it."""
         listening.setblocking(False)
-        listener = await asyncio.get_running_loop().create_server(
-            lambda: Exchange(self),
-            sock=listening,
-            ssl=self._tls,
-            ssl_handshake_timeout=10.0 if self._tls else None,
-            ssl_shutdown_timeout=2.0 if self._tls else None,
-        )
+        listener = await asyncio.get_running_loop().create_server(self._met, sock=listening)
         self._further.append(listener)
 
         async def end() -> None:
@@ -120,6 +108,12 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+    def _met(self) -> asyncio.BaseProtocol:
+        """What speaks with a client that has just connected."""
+        if self._tls is None:
+            return Exchange(self)
+        return Secure(self._tls, lambda: Exchange(self), self._room)
 
     def _tick(self) -> None:
         """Once a second: the Date header, and clients that take too long."""
