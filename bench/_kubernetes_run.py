@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import re
 import socket
 import ssl
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 import orjson
+import yaml
 
 from bench._kubernetes_shape import NODE, Shape
 from tests.k8s.control_plane import cluster
@@ -34,6 +36,10 @@ SYSTEM = "volcano-system"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1"
+ACCOUNTS = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts"
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
+INSTALLER = Path(__file__).parents[1] / "installer/volcano-development.yaml"
+OF_ACCOUNTS = re.compile(r"^kind: (ServiceAccount|(Cluster)?Role(Binding)?)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
@@ -66,22 +72,51 @@ class Stage:
         self._until(lambda: self._count("/api/v1/nodes") >= count and self._count(LEASES) >= count, "nodes")
 
     def start_ours(self) -> None:
-        """The scheduler, the controllers and the webhooks, with their defaults; returns when all are ready."""
-        kubeconfig = ("--kubeconfig", str(self.control_plane.kubeconfig))
+        """The scheduler, the controllers and the webhooks, with their defaults; returns when all are ready.
+
+        Scheduler and controllers are who they are after an installation: ServiceAccounts with the chart's rights.
+        """
+        self._install_accounts()
         ports = {}
-        for name, module in (("controllers", "controllers"), ("scheduler", "scheduler")):
+        for name in ("controllers", "scheduler"):
             ports[name] = _free_port()
             health = ("--enable-healthz", f"--healthz-address=127.0.0.1:{ports[name]}")
-            self.start(name, f"volcano.entry.{module}", *kubeconfig, *health)
+            account = ("--kubeconfig", str(self._kubeconfig(f"volcano-{name}")))
+            self.start(name, f"volcano.entry.{name}", *account, *health)
         port = str(_free_port())
-        address = ("--listen-address=127.0.0.1", f"--port={port}", f"--webhook-url=https://127.0.0.1:{port}")
         self.start(
-            "webhooks", "volcano.entry.webhooks", *kubeconfig, *address, f"--enabled-admission={ADMISSION}"
+            "webhooks",
+            "volcano.entry.webhooks",
+            f"--kubeconfig={self.control_plane.kubeconfig}",
+            "--listen-address=127.0.0.1",
+            f"--port={port}",
+            f"--webhook-url=https://127.0.0.1:{port}",
+            f"--enabled-admission={ADMISSION}",
+            f"--controllers-user=system:serviceaccount:{SYSTEM}:volcano-controllers",
         )
         for name, port_number in ports.items():
             self._until(lambda at=port_number: _healthy(at), name)  # type: ignore[misc]
         self._until(lambda: self._count(f"{WEBHOOKS}/validatingwebhookconfigurations") >= 5, "webhooks")
         self._until(lambda: self._count(f"/apis/{QUEUE.api_version}/queues") >= 2, "controllers")
+
+    def _install_accounts(self) -> None:
+        """The ServiceAccounts of an installation, and what each may do."""
+        for text in INSTALLER.read_text().split("\n---\n"):
+            if OF_ACCOUNTS.search(text):
+                manifest = yaml.safe_load(text)
+                namespace = manifest["metadata"].get("namespace")
+                plural = f"{manifest['kind'].lower()}s"
+                place = f"{RIGHTS}/namespaces/{namespace}" if namespace else RIGHTS
+                self._ask("POST", ACCOUNTS if plural == "serviceaccounts" else f"{place}/{plural}", manifest)
+
+    def _kubeconfig(self, account: str) -> Path:
+        """As the control plane's, with a token of a ServiceAccount."""
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        token = self._ask("POST", f"{ACCOUNTS}/{account}/token", request)["status"]["token"]
+        path = self.directory / f"{account}.kubeconfig"
+        text = self.control_plane.kubeconfig.read_text()
+        path.write_text(text.replace(self.control_plane.token, token))
+        return path
 
     def load(self, role: str, shape: Shape) -> dict[str, float]:
         """Runs the load to its end; what it measured, and what every program used meanwhile."""

@@ -13,6 +13,7 @@ from tests.k8s.control_plane.build import program
 from tools.generate_installer import single_file
 from tools.installer.places import CHART, SINGLE_FILE
 from tools.package_chart import package
+from volcano.admission.registration import configurations
 
 pytestmark = pytest.mark.k8s
 COMPONENTS = {
@@ -189,6 +190,19 @@ def test_another_scheduler_name_reaches_every_program_and_the_pods_webhook(helm:
         assert PARSERS[name](rendered.container(name)["args"]).scheduler_name == ["second"]
     pods = rendered.one("MutatingWebhookConfiguration", "volcano-admission-service-pods-mutate")
     assert pods["webhooks"][0]["matchConditions"][0]["expression"].endswith('in ["second"]')
+
+
+def test_webhooks_are_asked_under_the_conditions_that_the_manager_itself_would_register(helm: Helm) -> None:
+    rendered = helm.template()
+    user = f"system:serviceaccount:{NAMESPACE}:volcano-controllers"
+    paths = PARSERS["volcano-admission"](rendered.container("volcano-admission")["args"]).enabled
+    wanted = configurations(authority=b"", enabled=paths, scheduler_names=("volcano",), controllers=(user,))
+    assert len(wanted) == len(paths)
+    for kind, manifest in wanted:
+        (webhook,) = rendered.one(kind.kind, manifest["metadata"]["name"])["webhooks"]
+        assert webhook.get("matchConditions") == manifest["webhooks"][0].get("matchConditions"), webhook[
+            "name"
+        ]
 
 
 def test_the_right_to_take_gates_off_comes_with_the_gate(helm: Helm) -> None:

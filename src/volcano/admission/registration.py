@@ -1,9 +1,9 @@
 """Webhook configurations that register our admission with an API server, and never with anybody else's objects."""
 
 import base64
-import json
 from collections.abc import Collection
 
+from volcano.admission.conditions import not_our_controllers, our_scheduler, something_is_open
 from volcano.admission.rules import SERVICES, Service
 from volcano.kube.kinds import MUTATING_WEBHOOK, POD, VALIDATING_WEBHOOK, Kind
 from volcano.kube.manifest import Key, Manifest
@@ -20,8 +20,12 @@ def configurations(
     service: Key | None = None,
     url: str = "",
     port: int = 443,
+    controllers: Collection[str] = (),
 ) -> list[tuple[Kind, Manifest]]:
-    """One configuration object for each service, reached through a Service object or at a URL."""
+    """One configuration object for each service, reached through a Service object or at a URL.
+
+    `controllers` are the users as whom our own controllers write.
+    """
     bundle = base64.b64encode(authority).decode()
     found = []
     for entry in SERVICES:
@@ -38,13 +42,26 @@ def configurations(
                 "port": port,
             }
         kind = MUTATING_WEBHOOK if entry.mutating else VALIDATING_WEBHOOK
-        found.append((kind, _configuration(kind, entry, client, scheduler_names)))
+        found.append(
+            (kind, _configuration(kind, entry, client, _conditions(entry, scheduler_names, controllers)))
+        )
     return found
 
 
-def _configuration(
-    kind: Kind, service: Service, client: Manifest, scheduler_names: Collection[str]
-) -> Manifest:
+def _conditions(
+    service: Service, scheduler_names: Collection[str], controllers: Collection[str]
+) -> list[Manifest]:
+    """When a service is asked at all, beside its rules."""
+    if service.kind == POD:
+        return [our_scheduler(scheduler_names)]
+    if service.path == "/jobs/mutate":
+        return [something_is_open()]
+    if service.path == "/podgroups/validate" and controllers:
+        return [not_our_controllers(controllers)]
+    return []
+
+
+def _configuration(kind: Kind, service: Service, client: Manifest, conditions: list[Manifest]) -> Manifest:
     webhook: Manifest = {
         "name": service.name,
         "admissionReviewVersions": ["v1"],
@@ -65,13 +82,10 @@ def _configuration(
     }
     if service.mutating:
         webhook["reinvocationPolicy"] = "Never"
+    if conditions:
+        webhook["matchConditions"] = conditions
     if service.kind == POD:
-        # Pods are everybody's: only those that ask for our scheduler are ours to look at, and a webhook that is
-        # down must not stop even those.
-        names = ", ".join(json.dumps(name) for name in sorted(scheduler_names))
-        expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in [{names}]"
-        webhook["matchConditions"] = [{"name": "our-scheduler", "expression": expression}]
-        webhook["failurePolicy"] = "Ignore"
+        webhook["failurePolicy"] = "Ignore"  # a webhook that is down must not stop anybody's pods
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

@@ -95,6 +95,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--scheduler-name", action="append", default=[], help="schedulers whose pods are ours"
     )
+    parser.add_argument(
+        "--controllers-user",
+        action="append",
+        default=[],
+        metavar="USER",
+        help="as whom vc-controller-manager writes: the API server does not ask us about its jobs' PodGroups",
+    )
     parser.add_argument("--admission-conf", type=Path, default=None, help="resource groups")
     process.add_switch(parser, "--enable-healthz", default=False, help="serve /healthz")
     parser.add_argument("--healthz-address", default=":11251")
@@ -228,6 +235,7 @@ async def register(arguments: argparse.Namespace, client: Client, authority: byt
         scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
         service=None if arguments.webhook_url else service,
         url=arguments.webhook_url,
+        controllers=arguments.controllers_user,
     )
     taken = True
     for kind, manifest in wanted:

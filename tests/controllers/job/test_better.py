@@ -5,7 +5,7 @@ import pytest
 from tests.controllers.job.test_policies import phases_of
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
 from volcano.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid
-from volcano.kube.kinds import CONFIG_MAP, JOB, POD, SECRET, SERVICE
+from volcano.kube.kinds import CONFIG_MAP, JOB, POD, QUEUE, SECRET, SERVICE
 from volcano.kube.manifest import Key, labels_of
 from volcano.kube.operations import Create, Delete, Operation
 
@@ -281,3 +281,27 @@ def test_a_conflict_is_nobodys_business() -> None:
     cluster.advance(5)
     cluster.settle()
     assert (cluster.phase("j"), cluster.events("JobStatusError")) == ("Running", [])
+
+
+def test_a_job_whose_queue_was_closed_waits_for_it_to_open() -> None:
+    cluster = world()
+    default = Key("", "default")
+    cluster.change(QUEUE, default, {"status": {"state": "Closed"}}, subresource="status")
+    submit(cluster, job())
+    cluster.settle()
+    assert (cluster.phase("j"), cluster.group("j")) == ("Pending", None)
+    assert cluster.job("j")["status"]["state"]["reason"] == "QueueNotOpen"
+    assert "is Closed" in cluster.job("j")["status"]["state"]["message"]
+    cluster.change(QUEUE, default, {"status": {"state": "Open"}}, subresource="status")
+    cluster.settle()
+    assert cluster.phase("j") == "Running"
+    assert not cluster.job("j")["status"]["state"].get("reason")
+
+
+def test_a_job_that_has_its_podgroup_goes_on_in_a_queue_that_closes() -> None:
+    cluster = running(job(tasks=[task(replicas=1)]))
+    cluster.change(QUEUE, Key("", "default"), {"status": {"state": "Closing"}}, subresource="status")
+    cluster.run()
+    cluster.finish("j-main-0")
+    cluster.settle()
+    assert cluster.phase("j") == "Completed"

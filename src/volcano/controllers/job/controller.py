@@ -16,7 +16,7 @@ from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.plugins.plugin import KeySource, NotYet
 from volcano.controllers.job.podgroup import phase_of, says_the_same
 from volcano.controllers.job.policies import Trigger, most_severe, triggers
-from volcano.controllers.job.reconcile import Operations, Request, begin, begun, reconcile
+from volcano.controllers.job.reconcile import SHUT, Operations, Request, begin, begun, queue_state, reconcile
 from volcano.controllers.job.roster import member_of
 from volcano.controllers.job.status import parse_status
 from volcano.controllers.job.targets import join_targets
@@ -136,7 +136,7 @@ class JobController(Reconciler):
         if known is None or uid_of(known) != uid_of(event.object):
             return False
         if event.kind is QUEUE:
-            return _forwards(known) == _forwards(event.object)
+            return _matters(known) == _matters(event.object)
         return says_the_same(known, event.object)
 
     def _count_pod(self, before: Manifest | None, after: Manifest | None) -> bool:
@@ -376,8 +376,9 @@ def _claims(job: Manifest) -> Iterable[Hashable]:
     return {Key(namespace, volume.get("volumeClaimName") or "") for volume in volumes}
 
 
-def _forwards(queue: Manifest) -> bool:
-    return bool((queue.get("spec") or {}).get("extendClusters"))
+def _matters(queue: Manifest) -> tuple[bool, bool]:
+    """What of a queue its jobs depend on: whether they are forwarded, and whether it takes them."""
+    return bool((queue.get("spec") or {}).get("extendClusters")), queue_state(queue) in SHUT
 
 
 def _created(manifest: Manifest) -> float:

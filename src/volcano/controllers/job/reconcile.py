@@ -237,6 +237,9 @@ def _hindrance(seen: Observed) -> tuple[str, str] | None:
             "QueueNotFound",
             f"queue {seen.job.queue!r} does not exist; create it, or name another in spec.queue",
         )
+    state = queue_state(seen.queue)
+    if state in SHUT and seen.group is None:
+        return "QueueNotOpen", f"queue {seen.job.queue!r} is {state}; open it, or name another in spec.queue"
     for position, volume in enumerate(seen.job.volumes):
         if volume.claim is None and not volume.claim_name:
             return (
@@ -248,7 +251,9 @@ def _hindrance(seen: Observed) -> tuple[str, str] | None:
     return None
 
 
-_HINDRANCES = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "PVCError"})
+_HINDRANCES = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "QueueNotOpen", "PVCError"})
+# States of a queue that takes no more PodGroups.
+SHUT = frozenset({"Closed", "Closing", "Unknown"})
 
 
 def _was_hindered(status: Status) -> bool:
@@ -311,6 +316,11 @@ def _pods(seen: Observed) -> Iterator[Operation | Together]:
 
 
 # --- small things
+
+
+def queue_state(queue: Manifest) -> str:
+    """Open unless its status says otherwise."""
+    return str((queue.get("status") or {}).get("state") or "Open")
 
 
 def _is_forwarded(seen: Observed) -> bool:

@@ -38,3 +38,17 @@
 {{- end }}
 {{- toYaml $names }}
 {{- end }}
+
+{{/* What need not be asked because the answer is known: (dict "root" $ "path" "/jobs/mutate") */}}
+{{- define "volcano.webhook.conditions" -}}
+{{- if eq .path "/jobs/mutate" -}}
+- name: something-is-open
+  expression: >-
+    request.operation != "CREATE" || !(has(object.spec) && type(object.spec) == map && has(object.spec.queue) && type(object.spec.queue) == string && object.spec.queue != "" && has(object.spec.schedulerName) && type(object.spec.schedulerName) == string && object.spec.schedulerName != "" && has(object.spec.maxRetry) && type(object.spec.maxRetry) == int && object.spec.maxRetry != 0 && has(object.spec.minAvailable) && type(object.spec.minAvailable) == int && object.spec.minAvailable != 0 && (!has(object.spec.plugins) || type(object.spec.plugins) == map && ["mpi", "pytorch", "ray", "tensorflow"].all(p, !(p in object.spec.plugins))) && has(object.spec.tasks) && type(object.spec.tasks) == list && object.spec.tasks.all(t, type(t) == map && has(t.name) && type(t.name) == string && t.name != "" && has(t.maxRetry) && type(t.maxRetry) == int && t.maxRetry != 0 && has(t.minAvailable) && type(t.minAvailable) == int && has(t.template) && type(t.template) == map && has(t.template.spec) && type(t.template.spec) == map && !has(t.template.spec.hostNetwork) && !has(t.template.spec.initContainers) && has(t.template.spec.containers) && type(t.template.spec.containers) == list && t.template.spec.containers.all(c, type(c) == map && (!has(c.resources) || type(c.resources) == map && (!has(c.resources.requests) || type(c.resources.requests) == map && c.resources.requests.all(r, !r.contains("/")))))))
+{{- else if eq .path "/podgroups/validate" -}}
+{{- $user := printf "system:serviceaccount:%s:%s-controllers" .root.Release.Namespace .root.Release.Name }}
+- name: not-our-controllers
+  expression: >-
+    !(request.userInfo.username in [{{ $user | quote }}] && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == "Job" && o.apiVersion == "batch.volcano.sh/v1alpha1"))
+{{- end }}
+{{- end }}

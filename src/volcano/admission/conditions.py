@@ -1,0 +1,89 @@
+"""Match conditions: what the API server need not ask us, because the answer is known beforehand.
+
+An API server that does not know match conditions asks every time. Each expression answers for objects of any shape: CEL
+takes `false && error` for false, so a guard on the type goes with whatever is looked into.
+"""
+
+import json
+from collections.abc import Collection, Iterable
+
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import Manifest
+
+
+def our_scheduler(names: Collection[str]) -> Manifest:
+    """Pods are everybody's: only those that ask for our scheduler are ours to look at."""
+    expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in [{_words(sorted(names))}]"
+    return {"name": "our-scheduler", "expression": expression}
+
+
+def not_our_controllers(users: Collection[str]) -> Manifest:
+    """PodGroups that our Job controller makes for jobs are right: it checks the queue itself before."""
+    owned = (
+        f'object.metadata.ownerReferences.exists(o, o.kind == "Job" && o.apiVersion == "{JOB.api_version}")'
+    )
+    ours = f"request.userInfo.username in [{_words(sorted(users))}] && has(object.metadata.ownerReferences)"
+    return {"name": "not-our-controllers", "expression": f"!({ours} && {owned})"}
+
+
+def something_is_open() -> Manifest:
+    """New jobs in which nothing is left open have no defaults to be filled in."""
+    return {
+        "name": "something-is-open",
+        "expression": f'request.operation != "CREATE" || !({_all(_COMPLETE_JOB)})',
+    }
+
+
+def _words(names: Iterable[str]) -> str:
+    return ", ".join(json.dumps(name) for name in names)
+
+
+def _all(parts: Iterable[str]) -> str:
+    return " && ".join(parts)
+
+
+def _text(field: str) -> tuple[str, ...]:
+    return (f"has({field})", f"type({field}) == string", f'{field} != ""')
+
+
+def _number(field: str) -> tuple[str, ...]:
+    return (f"has({field})", f"type({field}) == int")
+
+
+def _counter(field: str) -> tuple[str, ...]:
+    return (*_number(field), f"{field} != 0")
+
+
+def _list(field: str, each: str) -> tuple[str, ...]:
+    return (f"has({field})", f"type({field}) == list", f"{field}.all({each})")
+
+
+_PLAIN_REQUESTS = (  # extended resources get limits; their names have a slash
+    "type(c) == map",
+    "(!has(c.resources) || type(c.resources) == map && (!has(c.resources.requests) || "
+    'type(c.resources.requests) == map && c.resources.requests.all(r, !r.contains("/"))))',
+)
+_COMPLETE_TASK = (
+    "type(t) == map",
+    *_text("t.name"),
+    *_counter("t.maxRetry"),
+    *_number("t.minAvailable"),
+    "has(t.template)",
+    "type(t.template) == map",
+    "has(t.template.spec)",
+    "type(t.template.spec) == map",
+    "!has(t.template.spec.hostNetwork)",
+    "!has(t.template.spec.initContainers)",
+    *_list("t.template.spec.containers", f"c, {_all(_PLAIN_REQUESTS)}"),
+)
+_NEEDY_PLUGINS = '["mpi", "pytorch", "ray", "tensorflow"].all(p, !(p in object.spec.plugins))'
+_COMPLETE_JOB = (
+    "has(object.spec)",
+    "type(object.spec) == map",
+    *_text("object.spec.queue"),
+    *_text("object.spec.schedulerName"),
+    *_counter("object.spec.maxRetry"),
+    *_counter("object.spec.minAvailable"),
+    f"(!has(object.spec.plugins) || type(object.spec.plugins) == map && {_NEEDY_PLUGINS})",
+    *_list("object.spec.tasks", f"t, {_all(_COMPLETE_TASK)}"),
+)
