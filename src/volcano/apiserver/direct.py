@@ -91,9 +91,8 @@ class DirectClient:
                 for start in range(0, len(pieces), IN_A_ROW):
                     if start:
                         await asyncio.sleep(0)
-                    yield [
-                        Event(type_, kind, decode(data)) for type_, data in pieces[start : start + IN_A_ROW]
-                    ]
+                    row = pieces[start : start + IN_A_ROW]
+                    yield [Event(type_, kind, decode(data), key) for type_, data, key in row]
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
         return Attributes(verb, kind, key, self._user, subresource, options)

@@ -14,6 +14,7 @@ from volcano.clock import Clock
 from volcano.kube.client import EventType
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key
 
 BOOKMARK_EVERY = 60.0
 # Pieces handed on at a time, so that one watcher that has much to catch up on does not hold up the others.
@@ -27,10 +28,11 @@ Convert = Callable[[bytes], bytes]
 
 
 class Piece(NamedTuple):
-    """One event: its type and the object's JSON."""
+    """One event: its type, the object's JSON, and where that lives (None for a bookmark)."""
 
     type: EventType
     data: bytes
+    key: Key | None = None
 
     def line(self) -> bytes:
         """The event as a line of a watch stream."""
@@ -67,7 +69,7 @@ class Feed:
 
     def begin(self, records: list[Record], *, mark_end: bool) -> None:
         """Tells of these objects first; with `mark_end`, a bookmark says where the present ends."""
-        self._initial.extend(self._piece(EventType.ADDED, record.data) for record in records)
+        self._initial.extend(self._piece(EventType.ADDED, record.data, record.key) for record in records)
         if mark_end:
             self._initial.append(self.bookmark(initial_end=True))
 
@@ -77,17 +79,19 @@ class Feed:
         while self._initial and len(pieces) < most:
             pieces.append(self._initial.popleft())
         history, settled = self._collection.history, self._store.settled
-        if self._position < history.start:
+        position, end = self._position, self._collection.history.end
+        if position < history.start:
             raise Gone(f"too old resource version: {self._version} ({history.horizon})")
-        while self._position < history.end and len(pieces) < most:
-            change = history.at(self._position)
+        while position < end and len(pieces) < most:
+            change = history.at(position)
             if change.version > settled:
                 break
-            self._position += 1
+            position += 1
             self._version = change.version
             piece = self._judge(change)
             if piece is not None:
                 pieces.append(piece)
+        self._position = position
         return pieces
 
     def bookmark(self, *, initial_end: bool = False) -> Piece:
@@ -163,20 +167,20 @@ class Feed:
     def _judge(self, change: Change) -> Piece | None:
         """What a change means to this watcher: an object that stops being selected is gone for it."""
         selection = self._selection
-        if selection.everything:
+        if not selection.tests:
             if selection.namespace and change.key.namespace != selection.namespace:
                 return None
-            return self._piece(change.type, change.data)
+            return self._piece(change.type, change.data, change.key)
         was = change.old is not None and selection.matches(change.old)
         if change.new is not None and selection.matches(change.new):
-            return self._piece(EventType.MODIFIED if was else EventType.ADDED, change.data)
+            return self._piece(EventType.MODIFIED if was else EventType.ADDED, change.data, change.key)
         if not was:
             return None
         if change.new is None or change.old is None:
-            return self._piece(EventType.DELETED, change.data)
+            return self._piece(EventType.DELETED, change.data, change.key)
         last = orjson.loads(change.old.data)
         last["metadata"]["resourceVersion"] = str(change.version)
-        return self._piece(EventType.DELETED, orjson.dumps(last))
+        return self._piece(EventType.DELETED, orjson.dumps(last), change.key)
 
-    def _piece(self, type_: EventType, data: bytes) -> Piece:
-        return Piece(type_, data if self._convert is None else self._convert(data))
+    def _piece(self, type_: EventType, data: bytes, key: Key) -> Piece:
+        return Piece(type_, data if self._convert is None else self._convert(data), key)

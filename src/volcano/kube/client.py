@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.manifest import Key, Manifest, key_of
 
 # Turns the JSON bytes of one object into what the caller wants to keep of it.
 Decode = Callable[[bytes], Any]
@@ -36,11 +36,19 @@ class EventType(StrEnum):
 class Event(
     msgspec.Struct, frozen=True
 ):  # made for every change by every watch, which a dataclass is slow at
-    """One change of one object. `object` is what the decoder made of it; a manifest by default."""
+    """One change of one object. `object` is what the decoder made of it; a manifest by default.
+
+    Whoever tells may add the `key` of the object; see `place`.
+    """
 
     type: EventType
     kind: Kind
     object: Any
+    key: Key | None = None
+
+    def place(self) -> Key:
+        """Where the object lives, looked up in its manifest only when nobody said."""
+        return self.key or key_of(self.object)
 
 
 @dataclass(frozen=True, slots=True)

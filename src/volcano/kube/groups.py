@@ -1,7 +1,6 @@
 """Changes in the groups in which a client hears of them, so that whoever is told is told once a group."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
 from typing import Protocol, cast
 
 from volcano.kube.client import Client, Decode, Event, Query
@@ -18,19 +17,18 @@ class GroupWatcher(Protocol):
         ...
 
 
-async def groups(
+def groups(
     client: Client, kind: Kind, query: Query, *, decode: Decode
 ) -> AsyncGenerator[Sequence[Event], None]:
     """What `client.watch` tells, in the client's own groups if it has any, else one by one."""
-    if not _has_groups(client):
-        events: AsyncIterator[Event] = client.watch(kind, query, decode=decode)
-        async for event in events:
-            yield (event,)
-        return
-    watching = cast(GroupWatcher, client).watch_groups(kind, query, decode=decode)
-    async with aclosing(watching):
-        async for group in watching:
-            yield group
+    if _has_groups(client):
+        return cast(GroupWatcher, client).watch_groups(kind, query, decode=decode)
+    return _one_by_one(client.watch(kind, query, decode=decode))
+
+
+async def _one_by_one(events: AsyncIterator[Event]) -> AsyncGenerator[Sequence[Event], None]:
+    async for event in events:
+        yield (event,)
 
 
 def _has_groups(client: Client) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, controller_of, key_of, uid_of, version_of
+from volcano.kube.manifest import Key, Manifest, controller_of, uid_of, version_of
 from volcano.log import Log
 
 log = Log("index")
@@ -41,7 +41,7 @@ class Index:
         """Takes one event in; False when it says nothing new."""
         if event.type is EventType.BOOKMARK:
             return False
-        key = key_of(event.object)
+        key = event.place()
         return self.take(event, key, self._objects[event.kind].get(key))
 
     def take(self, event: Event, key: Key, known: Manifest | None) -> bool:

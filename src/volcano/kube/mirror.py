@@ -27,8 +27,9 @@ class GroupMirror:
     """Feeds every change of some objects to a sink, a group at a time, for as long as `run` runs.
 
     After a gap (410, a restarted server) it lists afresh and tells the sink of everything that is new, changed or
-    gone, and of nothing else: `identify` says under which key. A DELETED event after a gap carries the object as it
-    was last seen. With `streaming`, the first list comes as a watch where the server can do that.
+    gone, and of nothing else: `identify` says where an object lives, in a way that equals its `Key`. A DELETED event
+    after a gap carries the object as it was last seen. With `streaming`, the first list comes as a watch where the
+    server can do that.
     """
 
     def __init__(
@@ -174,10 +175,11 @@ class GroupMirror:
             return
         known, identify = self._known, self._identify
         for event in group:
+            identity = event.key or identify(event.object)
             if event.type is EventType.DELETED:
-                known.pop(identify(event.object), None)
+                known.pop(identity, None)
             else:
-                known[identify(event.object)] = event.object
+                known[identity] = event.object
         self._sink(group)
 
 

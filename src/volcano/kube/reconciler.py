@@ -169,7 +169,7 @@ class Reconciler(ABC):
     def handle(self, event: Event) -> None:
         if event.type is EventType.BOOKMARK or not self.wants(event):
             return
-        place = key_of(event.object)
+        place = event.key or key_of(event.object)
         known = self.index.get(event.kind, place)
         if not self.index.take(event, place, known):
             return
