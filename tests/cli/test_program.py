@@ -193,6 +193,10 @@ def test_a_running_cluster_is_found_without_a_kubeconfig(
     state.announce(running)
     result = run_command("queue", "get", "default")
     assert (result.code, result.lines[1].split()[0]) == (0, "default")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "mistyped"))  # then no other cluster is meant
+    elsewhere = run_command("queue", "get", "default")
+    assert (elsewhere.code, elsewhere.out) == (4, "")
+    assert "mistyped" in elsewhere.err
 
 
 def test_an_unexpected_failure_is_one_line(vcctl: Vcctl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,11 +106,11 @@ class Session:
             raise NoServer(str(error)) from None
 
     def _configured(self) -> bool:
-        """Whether kubectl would find a cluster."""
+        """Whether kubectl would find a cluster, or has been told of one: a mistyped name means no other cluster."""
         from volcano.clients.kubeconfig import kubeconfig_files
 
-        files = kubeconfig_files(self.environment)
-        return any(path.exists() for path in files) or "KUBERNETES_SERVICE_HOST" in self.environment
+        told = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
+        return told or any(path.exists() for path in kubeconfig_files(self.environment))
 
     def _running(self) -> str:
         """The kubeconfig of a cluster that runs on this machine."""
