@@ -117,6 +117,11 @@ class Ledger:
         """Where the task stands now, in this cycle."""
         return self._status.get(task.uid, task.status)
 
+    @property
+    def statuses(self) -> Mapping[str, Status]:
+        """The statuses that this cycle changed, by task."""
+        return self._status
+
     def row(self, task: Task) -> int | None:
         """The row of the node the task is on, or was put on in this cycle."""
         found = self._row.get(task.uid)

@@ -43,7 +43,7 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "anywhere", "asked", "best", "curable", "future", "misfit", "misfit_at", "need", "needs",
+        "alive", "anywhere", "asked", "barren", "best", "curable", "future", "misfit", "misfit_at", "need", "needs",
         "promises", "refusal", "request", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
@@ -66,6 +66,7 @@ class Fit:
         # By row, whether it fits on what will be free; while nothing is promised, that is what is free now.
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)
         self.promises = False
+        self.barren = False  # it is known to fit nowhere, neither now nor later
         self.misfit: Misfit | None = None  # as of `misfit_at`
         self.misfit_at = -1
         self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
@@ -92,7 +93,7 @@ class Placer:
     def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
         """As `place`, when nobody wants to know why not."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None:
+        if fit.refusal is not None or fit.barren:
             return None
         policy = self._session.policy
         now = self._ruled_now(task, fit, within)
@@ -109,6 +110,7 @@ class Placer:
             rows = np.flatnonzero(feasible)
             if len(rows):
                 return Choice(self._best_of(task, fit, rows), later)
+        fit.barren = now is None and within is None
         return None
 
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
@@ -132,8 +134,8 @@ class Placer:
             return False
         if not self._session.policy.asked("reject_nodes_now"):
             return True
-        answers = self._session.policy.reject_nodes_now(task, self._nodes.rows([row]))
-        return not any(bool(reject.mask[0]) for _, reject in answers or ())
+        answers = self._session.policy.reject_nodes_now(task, self._nodes.at(np.array((row,))))
+        return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
 
     def curable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
@@ -179,7 +181,7 @@ class Placer:
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.refusal is not None or policy.asked("best_node"):
+        if fit.refusal is not None or fit.barren or policy.asked("best_node"):
             return []
         if policy.reject_nodes_now(task, self._some) is not None:
             return []
@@ -308,11 +310,13 @@ class Placer:
             return
         table = self._nodes.at(rows)
         idle = table.allocatable - table.used
-        fits_now = np.logical_and.reduce(fit.need < idle, axis=1)
+        fits_now = later = np.logical_and.reduce(fit.need < idle, axis=1)
         if fit.promises:
             idle = idle + (table.releasing - table.pipelined)
             fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
             fits_now = fits_now & later  # what is idle may be promised to somebody already
+        if fit.barren:
+            fit.barren = not later.any()
         times = self._session.times
         begun = times.now()
         ranks = self._rank[rows]

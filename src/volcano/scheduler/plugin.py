@@ -106,6 +106,9 @@ class Plugin:
         False  # its order of jobs and tasks goes before that of every other plugin, whatever the tier
     )
 
+    # Questions it has nothing to say to in this cycle, although it has the method; to be set when it is opened.
+    silent: frozenset[str] = frozenset()
+
     def __init__(self, session: "Session") -> None:
         self.session = session
         self.snapshot = session.snapshot

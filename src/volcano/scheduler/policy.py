@@ -65,6 +65,7 @@ class Policy:
         self._task_keys: dict[str, tuple[Any, ...]] = {}
         self._promised: dict[str, dict[str, Job]] | None = None  # who was promised room, by queue
         self._reserving: dict[Any, list[Plugin]] = {}
+        self._voting: dict[str, tuple[list[Ask], Tiers, Tiers]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
         self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
 
@@ -80,7 +81,9 @@ class Policy:
                 [
                     (plugin.name, self._ask(plugin, question))
                     for plugin in tier
-                    if overrides(type(plugin), question) and question not in self._disabled[plugin]
+                    if overrides(type(plugin), question)
+                    and question not in self._disabled[plugin]
+                    and question not in plugin.silent
                 ]
                 for tier in self.tiers
             ]
@@ -339,15 +342,20 @@ class Policy:
 
         With `first_tier`, only the first tier that votes is asked: whom it allows, no later tier is asked about.
         """
-        vote = VOTES[hunt.purpose]
-        vetoes = [plugin.spare for plugin in self._protectors if vote not in self._disabled[plugin]]
+        vetoes, tiers, first = self._voters(VOTES[hunt.purpose])
         left = reducers.sieve(vetoes, hunt, candidates)
         if not left:
             return []
-        tiers = self.tiers_of(vote)
-        if first_tier:
-            tiers = [tier for tier in tiers if tier][:1]
-        return reducers.tiered_intersection(tiers, hunt, left)
+        return reducers.tiered_intersection(first if first_tier else tiers, hunt, left)
+
+    def _voters(self, vote: str) -> tuple[list[Ask], Tiers, Tiers]:
+        """Who has a veto, who votes, and the first of these tiers."""
+        found = self._voting.get(vote)
+        if found is None:
+            vetoes = [plugin.spare for plugin in self._protectors if vote not in self._disabled[plugin]]
+            tiers = self.tiers_of(vote)
+            found = self._voting[vote] = (vetoes, tiers, [tier for tier in tiers if tier][:1])
+        return found
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)

@@ -101,15 +101,17 @@ def tiered_everyone(tiers: Tiers, *subject: Any) -> bool:
 def tiered_intersection(tiers: Tiers, hunt: Any, candidates: Sequence[Task]) -> list[Task]:
     """The first tier whose members agree on somebody decides; nobody when none does."""
     for tier in tiers:
-        agreed: set[str] | None = None
+        voted, left = False, candidates
         for _, ask in tier:
             answer: Sequence[Task] | Abstain = ask(hunt, candidates)
             if isinstance(answer, Abstain):
                 continue
-            named = {task.uid for task in answer}
-            agreed = named if agreed is None else agreed & named
-        if agreed:
-            return [task for task in candidates if task.uid in agreed]
+            voted = True
+            if len(answer) < len(candidates):  # else they may all go, for this one
+                named = {task.uid for task in answer}
+                left = [task for task in left if task.uid in named]
+        if voted and left:
+            return list(left)
     return []
 
 

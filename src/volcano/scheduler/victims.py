@@ -66,8 +66,10 @@ class Prey:
             self._seen = len(touched)
 
     def _look(self, row: int) -> None:
-        status = self._ledger.status
-        self._by_row[row] = [task for task in self._eligible[row] if status(task) in EVICTABLE]
+        now = self._ledger.statuses
+        self._by_row[row] = [
+            task for task in self._eligible[row] if now.get(task.uid, task.status) in EVICTABLE
+        ]
         self._unseen.discard(row)
         self._unsummed.add(row)
 
@@ -142,10 +144,8 @@ class Hunter:
         for row in trail:
             if self._fits(task, row):
                 return ledger.pipeline(task, row) is None
-            with ledger.statement() as statement:
-                if self._clear(hunt, row) and ledger.pipeline(task, row, evicting=True) is None:
-                    statement.commit()
-                    return True
+            if self._clear(hunt, row):
+                return True
         return False
 
     def _place_as_is(self, task: Task) -> bool:
@@ -165,16 +165,19 @@ class Hunter:
         return found
 
     def _clear(self, hunt: Hunt, row: int) -> bool:
-        """Evicts on one node, worst first, until the task fits; True when it does."""
+        """Evicts on one node, worst first, until the task fits, and promises it the room; True when that was done."""
         session, task = self._session, hunt.task
-        candidates = [other for other in self._prey.on(row) if self._may_take(task, other)]
+        candidates = self._takeable(task, self._prey.on(row))
         if not candidates:
             return False
         surplus, rest = self._by_surplus(session.policy.victim_order(hunt, candidates, in_task_order=True))
         # A gang is not broken because a later tier would allow it: only in the second round, when nothing else helps.
-        for victims in self._offers(hunt, surplus + rest if hunt.breaking else surplus, row):
+        for victims in self._offers(hunt, [*surplus, *rest] if hunt.breaking else surplus, row):
             with session.ledger.statement() as statement:
-                if self._evict_until_it_fits(hunt, victims, row):
+                if (
+                    self._evict_until_it_fits(hunt, victims, row)
+                    and session.ledger.pipeline(task, row, evicting=True) is None
+                ):
                     statement.commit()
                     return True
         return False
@@ -232,42 +235,47 @@ class Hunter:
             ledger.evict(task, self._purpose.value, self._job.uid)
         return True
 
-    def _by_surplus(self, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
+    def _by_surplus(self, tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[Task]]:
         """Members their gangs can spare, and those whose loss would break them; each in the order given."""
         ledger, jobs = self._session.ledger, self._session.snapshot.jobs
         spare: dict[str, int] = {}
         surplus: list[Task] = []
         rest: list[Task] = []
         for task in tasks:
-            job = jobs[task.job]
             left = spare.get(task.job)
             if left is None:
+                job = jobs[task.job]
                 left = ledger.ready(job) - job.min_available
             spare[task.job] = left - 1
             (surplus if left > 0 else rest).append(task)
         return surplus, rest
 
-    def _may_take(self, task: Task, other: Task) -> bool:
-        return other.job != task.job and (not task.best_effort or other.best_effort)
+    def _takeable(self, task: Task, others: Sequence[Task]) -> list[Task]:
+        """Whom the task may take the place of: not its own, and nobody who needs resources when it needs none."""
+        return [
+            other for other in others if other.job != task.job and (not task.best_effort or other.best_effort)
+        ]
 
     def _allowed(self, task: Task) -> bool:
         return self._session.policy.allocatable(self._queue, task) > 0
 
     def _fits(self, task: Task, row: int) -> bool:
-        return self._allowed(task) and self._session.placer.fits(task, self._queue.name, row)
+        return self._session.placer.fits(task, self._queue.name, row) and self._allowed(task)
 
 
 class InnerHunter(Hunter):
     """Finds room at the expense of the job's own, less important tasks."""
 
-    def _may_take(self, task: Task, other: Task) -> bool:
-        return other.job == task.job and (not task.best_effort or other.best_effort)
+    def _takeable(self, task: Task, others: Sequence[Task]) -> list[Task]:
+        return [
+            other for other in others if other.job == task.job and (not task.best_effort or other.best_effort)
+        ]
 
     def _place_as_is(self, task: Task) -> bool:
         return False
 
-    def _by_surplus(self, tasks: Sequence[Task]) -> tuple[list[Task], list[Task]]:
-        return list(tasks), []  # whoever leaves is replaced: the gang stays as large as it is
+    def _by_surplus(self, tasks: Sequence[Task]) -> tuple[Sequence[Task], Sequence[Task]]:
+        return tasks, ()  # whoever leaves is replaced: the gang stays as large as it is
 
 
 def same_queue(session: "Session", queue: str) -> Prey:

@@ -40,12 +40,16 @@ class Gang(Plugin):
     # -- enough to start? ------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
-        short, group = self._members_short(job, READY), job.group
+        tally, group = self.ledger.tally(job), job.group
+        # Pending tasks that ask for nothing count as good as there: backfill places them.
+        short = max(0, group.min_member - tally.ready - tally.best_effort)
         if group.min_task_member:
             short = max(short, self._roles_short(job))
         if group.sub_groups:
             short = max(short, self._sub_groups_short(job))
-        return short or int(self._resources_short(job))
+        if short or group.min_resources is None:
+            return short
+        return int(self._resources_short(job))
 
     def sub_job_short(self, sub_job: SubJob) -> int:
         return self._members_short(sub_job, READY)
@@ -141,18 +145,19 @@ class Gang(Plugin):
             if job is None:
                 surplus.append(task)
                 continue
-            tally, role, least = (
-                self.ledger.tally(job),
-                (job.uid, task.role),
-                role_minimums(job).get(task.role, 0),
-            )
-            spare = members.setdefault(job.uid, tally.count(READY) - job.min_available)
+            tally = self.ledger.tally(job)
+            least = role_minimums(job).get(task.role, 0) if job.group.min_task_member else 0
+            spare = members.get(job.uid)
+            if spare is None:
+                spare = tally.ready - job.min_available
+            role = (job.uid, task.role)
             spare_in_role = roles.setdefault(role, tally.count_role(task.role, READY) - least) if least else 1
             if spare > 0 and spare_in_role > 0:
-                members[job.uid] -= 1
+                spare -= 1
                 if least:
                     roles[role] -= 1
                 surplus.append(task)
+            members[job.uid] = spare
         return surplus
 
 

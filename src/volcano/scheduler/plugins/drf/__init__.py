@@ -17,6 +17,7 @@ from volcano.scheduler.readings import Reading
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 SAME_SHARE = 1e-6
+FLAT = frozenset(("queue_order", "reclaimable", "on_allocate", "on_deallocate"))  # what is about the tree alone
 
 
 class Drf(Plugin):
@@ -27,6 +28,8 @@ class Drf(Plugin):
 
     def open(self, arguments: Arguments) -> None:
         self.hierarchical = arguments.hierarchy
+        if not self.hierarchical:
+            self.silent = FLAT
         real = self.snapshot.total >= STEP
         # What one unit of each resource is worth; resources the cluster lacks are worth nothing.
         self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)

@@ -36,6 +36,8 @@ class NodeOrder(Plugin):
 
     def open(self, arguments: Arguments) -> None:
         self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
+        if self._predicates is not None:  # who counts neighbours for both
+            self.silent = frozenset(("on_allocate", "on_deallocate"))
 
     @cached_property
     def somebody_has_images(self) -> bool:
@@ -109,12 +111,10 @@ class NodeOrder(Plugin):
         return Neighbours(self.session, self.facts.labels)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        if self._predicates is None:
-            self.neighbours.come(tasks, rows)
+        self.neighbours.come(tasks, rows)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        if self._predicates is None:
-            self.neighbours.go(tasks, rows)
+        self.neighbours.go(tasks, rows)
 
 
 def weighted(weight: int, points: Vector, score: Vector | None) -> Vector:

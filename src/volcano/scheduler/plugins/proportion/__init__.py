@@ -127,9 +127,11 @@ class Proportion(Plugin):
 
     def overused(self, queue: Queue) -> bool:
         """Whether there is nothing left, in any resource, that the queue deserves and does not hold."""
-        left = self.deserved.get(queue.name, self.resources.zeros()) - self.holdings.allocated[queue.name]
-        left[PODS] = 0
-        return bool((left < STEP).all())
+        deserved, held = self._share_of(queue), self.holdings.allocated[queue.name]
+        for column in range(len(deserved)):
+            if column != PODS and deserved.item(column) - held.item(column) >= STEP:
+                return False
+        return True
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
         if not queue.open:

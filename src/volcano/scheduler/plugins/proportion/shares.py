@@ -247,7 +247,7 @@ def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Map
     """Whether every one of these queues, with what is left to it, still holds what it is promised of the request."""
     for name, amount in left.items():
         promised = guarantee.get(name)
-        if promised is not None and promised.any():
+        if promised is not None and any(promised.tolist()):
             relevant = (request > 0) & (promised > 0)
             if (amount[relevant] + STEP < promised[relevant]).any():
                 return False
