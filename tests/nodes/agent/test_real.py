@@ -27,8 +27,9 @@ LIMITED = {"resources": {"limits": {"ephemeral-storage": "2Mi"}}}
 class Host:
     """A cluster in memory and this host as its node."""
 
-    def __init__(self, cluster: SmallCluster, directory: Path) -> None:
+    def __init__(self, cluster: SmallCluster, directory: Path, mode: Mode = Mode.PLAIN) -> None:
         self.cluster = cluster
+        self._mode = mode
         self.settings = AgentSettings(directory, host_address="127.0.0.1", measure_every=0.2)
         self.agent: NodeAgent
         self.runtime: KeeperRuntime
@@ -36,7 +37,7 @@ class Host:
 
     async def begin(self) -> None:
         ready = asyncio.Event()
-        self.runtime = runtime = KeeperRuntime(self.settings.directory, Mode.PLAIN)
+        self.runtime = runtime = KeeperRuntime(self.settings.directory, self._mode)
         self.agent = NodeAgent(self.settings, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
         self._task = asyncio.create_task(self.agent.run())
         await asyncio.wait(
@@ -85,12 +86,12 @@ class Host:
 
 
 @asynccontextmanager
-async def host() -> AsyncIterator[Host]:
+async def host(mode: Mode = Mode.PLAIN) -> AsyncIterator[Host]:
     folder = tempfile.mkdtemp(prefix="volcano-agent-")
     try:
         async with SmallCluster() as cluster:
             await cluster.create(SERVICE_ACCOUNT, "default")
-            made = Host(cluster, Path(folder))
+            made = Host(cluster, Path(folder), mode)
             await made.begin()
             try:
                 yield made

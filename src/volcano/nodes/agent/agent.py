@@ -26,6 +26,7 @@ from volcano.nodes.agent.adopting import adopted
 from volcano.nodes.agent.containers import containers_of
 from volcano.nodes.agent.devices import Devices
 from volcano.nodes.agent.heart import Heart
+from volcano.nodes.agent.hostports import HostPorts
 from volcano.nodes.agent.life import TERMINAL, Record, Verdict
 from volcano.nodes.agent.machine import Machine, measure, pressures
 from volcano.nodes.agent.node import LocalNode, local_nodes
@@ -99,6 +100,7 @@ class NodeAgent:
         self._volumes = volumes or Volumes(client, clock)
         self._machine = machine
         self._events = Events(client, clock)
+        self._ports = HostPorts(runtime, clock, self._warn_of_port)
         self._nodes: dict[str, LocalNode] = {}
         self._around: Surroundings
         self._workers: dict[str, PodWorker] = {}
@@ -182,7 +184,7 @@ class NodeAgent:
             look_at=self._look_at,
             refresh_at=self._refresh_at,
             measure_at=self._measure_at,
-            tell_address=self._on_address,
+            tell_address=self._tell_address,
             host=HostNames(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
             default_user=None if features.pulls_images else own_user,
@@ -239,10 +241,20 @@ class NodeAgent:
             if not state.running:
                 worker.hear(state)
         if record.prepared and record.phase not in TERMINAL:
-            self._on_address(uid, record.address)
+            self._tell_address(uid, record.address)
             self._refresh_at(uid, at_once=True)  # who knows how long nobody has looked after its volumes
             worker.expect_measuring()
         worker.look()
+
+    def _tell_address(self, uid: str, address: str) -> None:
+        self._on_address(uid, address)
+        if address and uid in self._workers:
+            self._ports.open(self._workers[uid].pod, address)
+        else:
+            self._ports.shut(uid)
+
+    def _warn_of_port(self, pod: Manifest, text: str) -> None:
+        self._events.warn(pod["spec"]["nodeName"], about_pod(pod), "FailedHostPort", text)
 
     def _admit(self, pod: Manifest, record: Record) -> None:
         """Refuses a pod for which there is no room: somebody has bound it past the scheduler."""
@@ -260,6 +272,7 @@ class NodeAgent:
 
     def _lose(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
+        self._ports.shut(uid)
         self._agenda.drop(uid)
         for chore in CHORES:
             self._agenda.drop((chore, uid))
@@ -361,6 +374,7 @@ class NodeAgent:
             *tasks, *(worker.close() for worker in self._workers.values()), return_exceptions=True
         )
         self._workers.clear()
+        await self._ports.close()
         await self._events.close()
 
 
