@@ -5,15 +5,16 @@ import fcntl
 import hashlib
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import orjson
 import pytest
 
 from tests.apiserver.registries import config_map, namespace, registry
-from volcano.apiserver.datadir import DataDirectoryError
+from volcano.apiserver.datadir import DATABASE, DataDirectoryError
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.durable import Durable
+from volcano.apiserver.durable import AT_ONCE, Durable
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import Gone, Unavailable
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
@@ -107,7 +108,8 @@ async def test_readers_and_watchers_see_only_what_cannot_be_lost(directory: Path
     made = registry(durable.store)
     client = await filled(durable, 0)
     feed = made.feed(CONFIG_MAP, Query())
-    with durable.journal._wake:  # the thread cannot take anything while we look
+    with closing(sqlite3.connect(directory / DATABASE)) as other:
+        other.execute("BEGIN IMMEDIATE")  # nothing can be committed while we look
         writing = asyncio.create_task(client.create(CONFIG_MAP, config_map()))
         await asyncio.sleep(0)
         assert durable.store.get("configmaps", SETTINGS) is not None, "the next write sees it"
@@ -150,6 +152,19 @@ async def test_what_cannot_be_stored_is_taken_back_and_the_server_goes_on(direct
     reopened = Durable(directory)
     assert len(reopened.store.collection("configmaps").records) == 2
     reopened.close()
+
+
+@pytest.mark.parametrize("count", [1, 3, AT_ONCE, AT_ONCE + 1, 700])
+async def test_groups_of_any_size_are_stored_whole(directory: Path, count: int) -> None:
+    durable = Durable(directory)
+    client = await filled(durable, 0)
+    await asyncio.gather(*(client.create(CONFIG_MAP, config_map(f"m{number}")) for number in range(count)))
+    before = {key: record.data for key, record in durable.store.collection("configmaps").records.items()}
+    durable.close()
+    reopened = Durable(directory)
+    found = {key: record.data for key, record in reopened.store.collection("configmaps").records.items()}
+    reopened.close()
+    assert (len(found), found) == (count, before)
 
 
 async def test_many_writers_share_a_commit(directory: Path) -> None:

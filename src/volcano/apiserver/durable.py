@@ -11,7 +11,9 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from enum import Enum, auto
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import orjson
@@ -30,11 +32,20 @@ CREATE TABLE log (
 );
 CREATE TABLE horizons (collection TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
-# Rows are inserted by few statements, each for a power of two: every statement costs a fight for the interpreter.
-_GROUPS = tuple(2**exponent for exponent in range(9, -1, -1))
+# Rows are inserted by few statements, mostly by one: every statement costs a fight for the interpreter.
+AT_ONCE = 64
+_GROUPS = (512, 256, 128, *range(AT_ONCE, 0, -1))
 _INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _GROUPS}
 _FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
 _HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
+
+
+class _Word(Enum):
+    """What the thread is told beside changes."""
+
+    RESUME = auto()
+    CLOSE = auto()
+
 
 Row = tuple[int, str, str, str, int, int, bytes]
 
@@ -78,68 +89,75 @@ class SqliteJournal:
         self._committed = committed
         self._failed = failed
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._wake = threading.Condition()
-        self._rows: list[tuple[Place, Change]] = []
+        self._inbox: SimpleQueue[tuple[Place, Change] | _Word] = SimpleQueue()
+        self._outlived = threading.Lock()  # guards the next two
         self._forgotten: list[int] = []
         self._horizons: dict[str, int] = {}
-        self._stuck = False  # after a failure, until memory has taken back what was not committed
-        self._closing = False
+        self._closing = False  # the thread has been told to
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
     def write(self, place: Place, change: Change) -> None:
         if self._loop is None or self._loop.is_closed():
             self._loop = asyncio.get_running_loop()
-        with self._wake:
-            self._rows.append((place, change))
-            if len(self._rows) == 1:
-                self._wake.notify()
+        self._inbox.put((place, change))
 
     def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
-        with self._wake:
+        with self._outlived:
             self._forgotten.extend(versions)
             self._horizons[collection] = horizon
 
     def resume(self) -> None:
-        with self._wake:
-            self._rows.clear()
-            self._stuck = False
-            self._wake.notify()
+        self._inbox.put(_Word.RESUME)
 
     def close(self) -> None:
-        with self._wake:
-            self._closing = True
-            self._wake.notify()
+        self._inbox.put(_Word.CLOSE)
         self._thread.join()
 
     def _run(self) -> None:
         with closing(self._connection):
-            while True:
-                with self._wake:
-                    while self._stuck or not self._rows:
-                        if self._closing:
-                            return
-                        self._wake.wait()
-                    rows, self._rows = self._rows, []
+            while not self._closing:
+                rows = self._arrived()
+                if not rows:
+                    continue
+                with self._outlived:
                     forgotten, self._forgotten = self._forgotten, []
                     horizons, self._horizons = self._horizons, {}
                 try:
-                    self._commit([_row(place, change) for place, change in rows], forgotten, horizons)
+                    self._commit(rows, forgotten, horizons)
                 except sqlite3.Error as error:
                     self._give_up(str(error), forgotten, horizons)
                 else:
-                    self._report(self._committed, rows[-1][1].version)
+                    self._report(self._committed, rows[-1][0])
+
+    def _arrived(self) -> list[Row]:
+        """Waits for a change; returns all that have come by then."""
+        rows: list[Row] = []
+        while not rows or not self._inbox.empty():
+            word = self._inbox.get()
+            if not isinstance(word, _Word):
+                rows.append(_row(*word))
+            elif word is _Word.CLOSE:
+                self._closing = True
+                break
+        return rows
 
     def _commit(self, rows: list[Row], forgotten: list[int], horizons: dict[str, int]) -> None:
         connection = self._connection
+        if len(rows) <= AT_ONCE and not forgotten and not horizons:
+            self._insert(rows)  # alone, a statement is a transaction
+            return
         connection.execute("BEGIN IMMEDIATE")
         for group in _grouped(rows):
-            connection.execute(_INSERTS[len(group)], [value for row in group for value in row])
+            self._insert(group)
         if forgotten:
             connection.execute(_FORGET, (orjson.dumps(forgotten).decode(),))
         if horizons:
             connection.executemany(_HORIZON, list(horizons.items()))
         connection.execute("COMMIT")
+
+    def _insert(self, rows: list[Row]) -> None:
+        self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
 
     def _give_up(self, reason: str, forgotten: list[int], horizons: dict[str, int]) -> None:
         """After a failed commit: nothing more is written until memory has been put right."""
@@ -148,11 +166,18 @@ class SqliteJournal:
                 self._connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             log.error("rolling back failed too", reason=str(error))
-        with self._wake:
-            self._stuck = True
+        with self._outlived:
             self._forgotten[:0] = forgotten
             self._horizons = horizons | self._horizons
         self._report(self._failed, reason)
+        self._let_pass()
+
+    def _let_pass(self) -> None:
+        """Takes in what was written on top of what failed, and is taken back with it."""
+        word: object = None
+        while word is not _Word.RESUME and not self._closing:
+            word = self._inbox.get()
+            self._closing = word is _Word.CLOSE
 
     def _report(self, callback: Callable[[Any], None], value: int | str) -> None:
         assert self._loop is not None, "set by the first write"
