@@ -213,3 +213,19 @@ async def test_objects_shared_as_they_are_written_are_what_their_json_says(
         said["metadata"].pop("managedFields", None)
         assert manifest == said
         assert orjson.dumps(manifest) == orjson.dumps(said)
+
+
+def test_all_of_a_kind_are_those_that_are_stored_now_however_often_they_are_asked_for() -> None:
+    place = Place()
+    for value in (1, 2):
+        place.put(PRIORITY_CLASS, {"metadata": {"name": "high"}, "value": value})
+        assert [[each["value"] for each in place.lookup.all(PRIORITY_CLASS)] for _ in range(2)] == [
+            [value]
+        ] * 2
+    place.put(PRIORITY_CLASS, {"metadata": {"name": "low"}, "value": 0})
+    assert [each["value"] for each in place.lookup.all(PRIORITY_CLASS)] == [2, 0]
+    record = place.store.get(PRIORITY_CLASS.resource, Key("", "high"))
+    assert record is not None
+    place.store.remove(PRIORITY_CLASS.resource, orjson.loads(record.data), record)
+    assert place.lookup.all(PRIORITY_CLASS) == place.fresh_lookup().all(PRIORITY_CLASS)
+    assert [each["value"] for each in place.lookup.all(PRIORITY_CLASS)] == [0]

@@ -100,7 +100,9 @@ def complete(request: Request) -> Manifest | None:
     manifest = request.new
     for service in _ABOUT.get(request.kind, ()):
         if service.defaults and request.operation in service.operations:
-            manifest = completed(service, replace(request, new=manifest))
+            manifest = completed(
+                service, request if manifest is request.new else replace(request, new=manifest)
+            )
     return manifest
 
 

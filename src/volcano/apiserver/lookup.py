@@ -4,12 +4,13 @@ import orjson
 
 from volcano.apiserver.alike import Alike
 from volcano.apiserver.kindtable import KindTable, from_storage
-from volcano.apiserver.store import Store
+from volcano.apiserver.store import Collection, Store
 from volcano.kube.kinds import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest
 
 # Every new pod is held against these: they are decoded once for each version of theirs, not for each pod.
 _DECODED_ONCE = frozenset({LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT})
+MOST_NAMESPACES = 1024
 
 
 class StoreLookup:
@@ -19,6 +20,7 @@ class StoreLookup:
         self._store = store
         self._kinds = kinds
         self._decoded_once: Alike[Manifest] = Alike()
+        self._whole: dict[tuple[str, str], tuple[int, list[Manifest]]] = {}  # of a kind, in a namespace
 
     def find(self, kind: Kind, key: Key) -> Manifest | None:
         served = self._kinds.served(kind)
@@ -28,7 +30,21 @@ class StoreLookup:
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]:
         served = self._kinds.served(kind)
         collection = self._store.collection(served.storage.resource)
+        if kind in _DECODED_ONCE:
+            return self._unless_changed(kind, collection, namespace)
         return [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+
+    def _unless_changed(self, kind: Kind, collection: Collection, namespace: str) -> list[Manifest]:
+        """All of a kind that seldom changes: the same list until it does."""
+        place, state = (collection.name, namespace), collection.history.newest_version()
+        known = self._whole.get(place)
+        if known is not None and known[0] == state:
+            return known[1]
+        if len(self._whole) >= MOST_NAMESPACES:
+            self._whole.clear()
+        found = [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+        self._whole[place] = state, found
+        return found
 
     def _decode(self, kind: Kind, data: bytes) -> Manifest:
         if kind not in _DECODED_ONCE:
