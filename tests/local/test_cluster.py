@@ -272,6 +272,25 @@ async def test_the_configuration_asked_for_at_a_start_replaces_the_one_of_the_st
             assert held["data"] == {"volcano-scheduler.conf": expected}
 
 
+async def test_the_logs_say_who_was_placed_who_waits_and_who_was_refused(tmp_path: Path) -> None:
+    async with cluster(tmp_path) as running:
+
+        def says(component: str, words: str) -> Callable[[], Awaitable[object]]:
+            async def look() -> bool:
+                return any(words in line.text for line in running.logs.lines(component))
+
+            return look
+
+        await running.client.create(JOB, gang("fits", 2))
+        await running.client.create(JOB, gang("huge", 2, cpu="999"))
+        with pytest.raises(ApiError):
+            await running.client.create(JOB, gang("lost", 1, queue="nowhere"))
+        await until(says("volcano-scheduler", "placed job=default/fits"))
+        await until(says("volcano-scheduler", "waits job=default/huge"))
+        await until(says("volcano-controllers", "moved job=default/fits phase=Completed"))
+        await until(says("volcano-admission", "refused kind=Job object=default/lost"))
+
+
 async def test_a_bad_configuration_at_start_schedules_nothing_until_it_is_mended(tmp_path: Path) -> None:
     async with cluster(tmp_path, scheduler_conf='actions: "dance"\n') as running:
         await running.client.create(JOB, gang("wait", 1))

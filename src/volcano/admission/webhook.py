@@ -83,7 +83,11 @@ class Webhook:
             encoded = base64.b64encode(orjson.dumps(patch)).decode()
             return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}
         found = judged(service, request)
-        return _refusal("; ".join(map(str, found)), 422) if found else {"allowed": True}
+        if not found:
+            return {"allowed": True}
+        reason = "; ".join(map(str, found))
+        log.info("refused", kind=service.kind.kind, object=key, reason=reason)
+        return _refusal(reason, 422)
 
 
 def _mismatch(service: Service, asked: Mapping[str, Any]) -> str:

@@ -5,6 +5,12 @@ from volcano.admission.rules import complaints, complete, governed
 from volcano.apiserver.seams import Admit, Attributes, Lookup
 from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
+from volcano.local.logs import component
+from volcano.log import Log
+
+log = Log("admission")
+
+ADMISSION = "volcano-admission"  # the component whose log this is
 
 
 def completing(settings: Settings) -> Admit:
@@ -30,6 +36,10 @@ def judging(settings: Settings) -> Admit:
             return new
         found = complaints(Request(request.operation, request.kind, request.key, new, old, lookup, settings))
         if found:
+            with component(ADMISSION):
+                log.info(
+                    "refused", kind=request.kind.kind, object=request.key, reason="; ".join(map(str, found))
+                )
             raise _refusal(request, found)
         return new
 

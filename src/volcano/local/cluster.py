@@ -34,6 +34,7 @@ from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.runner import Runner
 from volcano.local import parts, state
+from volcano.local.admission import ADMISSION
 from volcano.local.credentials import Credentials, load_or_create, write_kubeconfig
 from volcano.local.files import Document, FileError, apply
 from volcano.local.host import Host, HostSettings
@@ -232,6 +233,8 @@ class LocalCluster:
         server = ApiServer(self.registry, setup)
         before, after = parts.admission()
         self.registry.admit_with(server.admission(before, after))
+        with component(ADMISSION):
+            log.info("started", part="rules, in process")
         return server
 
     def _audit(self) -> BinaryIO | None:
@@ -303,6 +306,7 @@ class LocalCluster:
 
         async def forever() -> None:
             while True:
+                log.info("started", part=name)
                 try:
                     await run()
                 except Exception as error:

@@ -28,6 +28,7 @@ from volcano.scheduler.pulse import Pulse
 from volcano.scheduler.queues import ensure_queues
 from volcano.scheduler.session import Outcome
 from volcano.scheduler.source import ConfigSource
+from volcano.scheduler.telling import tell
 from volcano.scheduler.writeback import WriteBack
 
 log = Log("scheduler")
@@ -129,6 +130,7 @@ class Scheduler:
             decisions = without_crowded(decisions, snapshot, self.cluster)
         self.cluster.assume(decisions)
         self.write_back.submit(decisions)
+        tell(decisions, snapshot.jobs, self.cycles)
         self.verdicts = dict(outcome.verdicts)
         self.troubles = outcome.troubles
         self._memory = dict(outcome.memory)
