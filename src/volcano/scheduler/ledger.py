@@ -2,8 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -34,8 +33,7 @@ class Listener(Protocol):
     def reserves(self, task: Task) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Tasks of one job, role and shape put on nodes in this cycle: `tasks[i]` on `rows[i]`."""
 
     tasks: tuple[Task, ...]
@@ -44,8 +42,7 @@ class Placement:
     evicting: bool = False  # room was made for it by eviction
 
 
-@dataclass(frozen=True, slots=True)
-class Eviction:
+class Eviction(NamedTuple):
     """A running task marked for eviction in this cycle."""
 
     task: Task
@@ -107,6 +104,8 @@ class Ledger:
         self._tallies: dict[str, Tally] = {}
         self._phases: dict[str, str] = {}
         self._journal: list[Undo] = []
+        # Registers how to take back a change that a plugin just made to its own state.
+        self.record_undo: Callable[[Undo], None] = self._journal.append
         self._open: list[Statement] = []
         self._committed_seen = 0
         self._committed_uids: set[str] = set()
@@ -202,10 +201,6 @@ class Ledger:
     def totals(self, start: Mapping[str, Vector] | None = None) -> Totals:
         """Totals by name that an undo restores: a queue's allocation, a job's share."""
         return Totals(self, start or {})
-
-    def record_undo(self, undo: Undo) -> None:
-        """Registers how to take back a change that a plugin just made to its own state."""
-        self._journal.append(undo)
 
     # -- changes -----------------------------------------------------------------------------------
 

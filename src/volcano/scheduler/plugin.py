@@ -77,9 +77,8 @@ class Purpose(Enum):
     GANG_PREEMPT = "gangpreempt"
     GANG_RECLAIM = "gangreclaim"
 
-    @property
-    def across_queues(self) -> bool:
-        return self in (Purpose.RECLAIM, Purpose.GANG_RECLAIM)
+    def __init__(self, action: str) -> None:
+        self.across_queues = action.endswith("reclaim")
 
 
 @dataclass(frozen=True, slots=True)

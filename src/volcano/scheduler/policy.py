@@ -352,7 +352,7 @@ class Policy:
         """Who has a veto, who votes, and the first of these tiers."""
         found = self._voting.get(vote)
         if found is None:
-            vetoes = [plugin.spare for plugin in self._protectors if vote not in self._disabled[plugin]]
+            vetoes: list[Ask] = [p.spare for p in self._protectors if vote not in self._disabled[p]]
             tiers = self.tiers_of(vote)
             found = self._voting[vote] = (vetoes, tiers, [tier for tier in tiers if tier][:1])
         return found

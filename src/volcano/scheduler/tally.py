@@ -113,20 +113,21 @@ class Totals:
 
     def add(self, name: str, amount: Vector) -> None:
         """Adds to a total; inside a statement, remembers how to take it back."""
-        self._set(name, self[name] + amount)
+        self._set(name, self._values.get(name, self._zero) + amount)
 
     def subtract(self, name: str, amount: Vector) -> None:
         """Subtracts from a total; inside a statement, remembers how to take it back."""
-        self._set(name, self[name] - amount)
+        self._set(name, self._values.get(name, self._zero) - amount)
 
     def _set(self, name: str, value: Vector) -> None:
-        before = self._values.get(name)
-        self._values[name] = value
+        values = self._values
+        before = values.get(name)
+        values[name] = value
 
         def undo() -> None:
             if before is None:
-                self._values.pop(name, None)
+                values.pop(name, None)
             else:
-                self._values[name] = before
+                values[name] = before
 
         self._ledger.record_undo(undo)

@@ -21,7 +21,7 @@ def allocate(session: Session) -> None:
     ledger, policy = session.ledger, session.policy
     sheets = []
     for job in session.active_jobs():
-        with session.attempt(job):
+        with session.inquiry(job):
             if sheet := _sheet(session, job):
                 sheets.append(sheet)
     work = Worklist(session, sheets)

@@ -142,6 +142,7 @@ class Neighbours:
             str, dict[str, dict[str, tuple[Task, int]]]
         ] = {}  # label → value → uid → pod and row
         self._carriers: tuple[Carriers, Carriers] | None = None
+        self._carrying: dict[Shape, bool] = {}
         self.labels = labels
 
     # -- questions -------------------------------------------------------------------------------------------
@@ -212,21 +213,29 @@ class Neighbours:
 
     def come(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Tasks of one shape were placed; the ledger will take it back if it undoes that."""
-        self._move(tasks, rows, 1)
+        if self._crowds or self._carriers is not None:
+            self._move(tasks, rows, 1)
         self._ledger.record_undo(lambda: self._move(tasks, rows, -1))
 
     def go(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         """Tasks of one shape are to be evicted, and count no more."""
-        self._move(tasks, rows, -1)
+        if self._crowds or self._carriers is not None:
+            self._move(tasks, rows, -1)
         self._ledger.record_undo(lambda: self._move(tasks, rows, 1))
 
     def _move(self, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
         if self._crowds:
             for task, row in zip(tasks, rows, strict=True):
                 self._move_one(task, row, by)
-        if self._carriers is not None and carries(tasks[0].shape):
+        if self._carriers is not None and self._carries(tasks[0].shape):
             for row in rows:
                 self._carry(tasks[0].shape, row, by)
+
+    def _carries(self, shape: Shape) -> bool:
+        known = self._carrying.get(shape)
+        if known is None:
+            known = self._carrying[shape] = carries(shape)
+        return known
 
     def _move_one(self, task: Task, row: int, by: int) -> None:
         for key, pods in self._pods.items():

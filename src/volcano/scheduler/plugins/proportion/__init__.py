@@ -30,6 +30,7 @@ from volcano.scheduler.plugins.proportion.tree import (
     plant,
     real_capabilities,
 )
+from volcano.scheduler.plugins.proportion.whole import WholeGangs
 from volcano.scheduler.readings import Reading, amounts
 
 OWN = "/own"  # the jobs of a queue that also has children stand beside the children under this name
@@ -83,6 +84,10 @@ class Proportion(Plugin):
         return shares
 
     @cached_property
+    def whole(self) -> WholeGangs:
+        return WholeGangs(self)
+
+    @cached_property
     def protection(self) -> Protection:
         limits = Limits(self.guarantee, self.deserved, tolerances(self.snapshot.queues.values()))
         return Protection(self.holdings, limits)
@@ -131,13 +136,20 @@ class Proportion(Plugin):
         for column in range(len(deserved)):
             if column != PODS and deserved.item(column) - held.item(column) >= STEP:
                 return False
-        return True
+        return not self.whole.unfinished(queue)
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
         if not queue.open:
             return 0
         parts = self.holdings.parts(task.shape)
-        return min(count, how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)))
+        found = min(count, how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)))
+        if found < count and (lacking := self.whole.lacks(queue, self.snapshot.jobs[task.job])) > found:
+            path = self.tree.path(queue.name)
+            room = min(
+                how_many(parts, self.holdings.allocated[name], self.capability[name]) for name in path
+            )
+            found = max(found, min(count, lacking, room))
+        return found
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
         if not queue.open:
@@ -154,7 +166,8 @@ class Proportion(Plugin):
         if not queue.open:
             return False
         if len(tasks) == 1:
-            return self.allocatable(queue, tasks[0], 1) > 0
+            parts = self.holdings.parts(tasks[0].shape)
+            return how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)) > 0
         request: Vector = np.sum([task.request for task in tasks], axis=0)
         return within(self.holdings.allocated[queue.name] + request, self._share_of(queue), asked(request))
 

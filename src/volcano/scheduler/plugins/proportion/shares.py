@@ -226,19 +226,26 @@ class Protection:
         holdings, limits = self.holdings, self.limits
         jobs, queues, allocated = holdings.snapshot.jobs, holdings.snapshot.queues, holdings.allocated
         running: dict[str, Vector] = {}
-        shared = holdings.tree.path(hunt.job.queue)
+        path = holdings.tree.path
+        shared = path(hunt.job.queue)
         for task in candidates:
             job = jobs.get(task.job)
-            if job is None or not queues[job.queue].reclaimable or job.queue in shared:
+            if job is None:
                 continue
-            held = running.get(job.queue)
-            held = allocated[job.queue] if held is None else held
+            queue = job.group.queue
+            if queue in shared or not queues[queue].reclaimable:
+                continue
+            held = running.get(queue)
+            held = allocated[queue] if held is None else held
             parts = holdings.common(task.shape, hunt.task.shape)
-            if not over_share(held, parts, limits.deserved[job.queue], limits.tolerance.get(job.queue)):
+            if not over_share(held, parts, limits.deserved[queue], limits.tolerance.get(queue)):
                 continue
-            above = [name for name in holdings.tree.path(job.queue) if name not in shared]
-            left = {name: running.get(name, allocated[name]) - task.request for name in above}
-            if keeps_guarantees(task.request, left, limits.guarantee):
+            request = task.request
+            left = {queue: held - request}
+            for name in path(queue)[1:]:
+                if name not in shared:
+                    left[name] = running.get(name, allocated[name]) - request
+            if keeps_guarantees(request, left, limits.guarantee):
                 running.update(left)
                 yield task
 
@@ -247,7 +254,7 @@ def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Map
     """Whether every one of these queues, with what is left to it, still holds what it is promised of the request."""
     for name, amount in left.items():
         promised = guarantee.get(name)
-        if promised is not None and any(promised.tolist()):
+        if promised is not None and any(promised.tolist()):  # a list, because arrays do not pay here
             relevant = (request > 0) & (promised > 0)
             if (amount[relevant] + STEP < promised[relevant]).any():
                 return False
