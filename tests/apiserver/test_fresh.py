@@ -23,7 +23,11 @@ SCALARS = st.one_of(
 VALUES = st.recursive(SCALARS, lambda each: st.lists(each) | st.dictionaries(st.text(), each), max_leaves=8)
 PARTS = st.dictionaries(st.text(max_size=4), VALUES, max_size=3)
 OBJECTS = st.fixed_dictionaries(
-    {"apiVersion": st.just("v1"), "kind": st.just("Pod"), "metadata": PARTS},
+    {
+        "apiVersion": st.just("v1"),
+        "kind": st.just("Pod"),
+        "metadata": PARTS | st.fixed_dictionaries({"managedFields": st.lists(PARTS, max_size=2)}),
+    },
     optional={"spec": PARTS, "status": PARTS, "data": PARTS},
 )
 

@@ -15,12 +15,12 @@ KEPT, LARGEST = 2048, 16 * 1024  # how many objects, of how many bytes each, sta
 class Fresh:
     """What was written last, as it was before it was encoded: most of it is soon written again, or looked at."""
 
-    __slots__ = ("_places", "_specs")
+    __slots__ = ("_parts", "_places")
 
     def __init__(self) -> None:
         # Every version has its place, which it leaves to the one that comes a whole round later.
         self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT
-        self._specs: Alike[Manifest] = Alike()
+        self._parts: Alike[Any] = Alike()
 
     def keep(self, record: Record, manifest: Manifest) -> None:
         """Takes over an object, which nobody may change any more."""
@@ -30,15 +30,15 @@ class Fresh:
     def manifest(self, record: Record) -> Manifest:
         """The object of a record, decoded unless it is known. It is shared: nobody may change it."""
         version, known = self._places[record.version % KEPT]
-        return known if version == record.version else decode(record.data, self._specs)
+        return known if version == record.version else decode(record.data, self._parts)
 
 
 class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
-    """An object of the usual parts, whose spec waits to be decoded."""
+    """An object of the usual parts, most of which wait to be decoded."""
 
     apiVersion: str  # noqa: N815 - as Kubernetes writes it
     kind: str
-    metadata: dict[str, Any]
+    metadata: dict[str, msgspec.Raw]
     spec: msgspec.Raw
     status: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
@@ -46,18 +46,28 @@ class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(_Encoded)
 
 
-def decode(data: bytes, specs: Alike[Manifest]) -> Manifest:
-    """A stored object. Its spec is that of one before, if they were written alike: nobody may change it."""
+def decode(data: bytes, parts: Alike[Any]) -> Manifest:
+    """A stored object. Its spec and managers are those of one before, if they were written alike: by number they are
+    nearly all of its parts. Nobody may change them."""
     try:
-        parts = _decoder.decode(data)
+        encoded = _decoder.decode(data)
     except msgspec.MsgspecError:  # an object of other parts
         whole: Manifest = orjson.loads(data)
         return whole
-    key = bytes(parts.spec)
-    spec = specs.get(key)
-    if spec is None:
-        specs.put(key, spec := orjson.loads(key))
-    manifest = {"apiVersion": parts.apiVersion, "kind": parts.kind, "metadata": parts.metadata, "spec": spec}
-    if parts.status is not msgspec.UNSET:
-        manifest["status"] = parts.status
+    metadata = {
+        name: _shared(value, parts) if name == "managedFields" else orjson.loads(memoryview(value))
+        for name, value in encoded.metadata.items()
+    }
+    spec = _shared(encoded.spec, parts)
+    manifest = {"apiVersion": encoded.apiVersion, "kind": encoded.kind, "metadata": metadata, "spec": spec}
+    if encoded.status is not msgspec.UNSET:
+        manifest["status"] = encoded.status
     return manifest
+
+
+def _shared(raw: msgspec.Raw, parts: Alike[Any]) -> Any:
+    key = bytes(raw)
+    known = parts.get(key)
+    if known is None:
+        parts.put(key, known := orjson.loads(key))
+    return known
