@@ -98,6 +98,42 @@ def test_an_edited_job_is_handed_in_again(programs: Programs, way: tuple[str, ..
     check_edits(run, way, "edited-" + "-".join(word.strip("-") for word in way))
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"tasks": "text"},
+        {"tasks": ["text"]},
+        {"tasks": None},
+        {"plugins": ["mpi"]},
+        {"maxRetry": "three"},
+        {
+            "tasks": [
+                {"name": "a", "maxRetry": 1, "minAvailable": 1, "template": {"spec": {"containers": [5]}}}
+            ]
+        },
+    ],
+    ids=str,
+)
+def test_a_job_of_another_shape_is_told_what_is_wrong_with_it(programs: Programs, odd: Object) -> None:
+    """Not that a match condition had no value: those look into jobs before anybody has checked their shape."""
+    manifest = complete_job(f"job-{next(_numbers)}")
+    manifest["spec"] |= odd
+    with pytest.raises(Refused) as refused:
+        programs.api.create(JOBS.format("hooked"), manifest)
+    assert "match condition" not in str(refused.value)
+    assert "spec" in str(refused.value)
+
+
+def complete_job(name: str) -> Object:
+    """A job in which nothing is left open."""
+    manifest = job(name, 1)
+    manifest["spec"] |= {"schedulerName": "volcano", "queue": "default", "maxRetry": 3}
+    manifest["spec"]["tasks"] = [
+        {**each, "minAvailable": 1, "maxRetry": 3} for each in manifest["spec"]["tasks"]
+    ]
+    return manifest
+
+
 def test_a_configuration_that_was_deleted_comes_back(programs: Programs) -> None:
     programs.api.delete(JOB_CHECK)
     until(lambda: admits(programs), 60.0, programs.logs)
@@ -113,6 +149,8 @@ def test_a_dead_webhook_stops_nobody_elses_pods_and_works_again_by_itself(progra
         assert programs.api.create(PODS.format("hooked"), pod)["spec"]["schedulerName"] == scheduler
     with pytest.raises(Refused, match=r"mutatejob\.volcano\.sh"):  # what nobody checks is not let in
         programs.api.create(JOBS.format("hooked"), job("unchecked", 1))
+    with pytest.raises(Refused, match=r"validatejob\.volcano\.sh"):  # nor what has nothing to be filled in
+        programs.api.create(JOBS.format("hooked"), complete_job("unchecked"))
     assert time.monotonic() - begun < 5.0
     until(lambda: admits(programs), 60.0, programs.logs)
 
