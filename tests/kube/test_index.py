@@ -1,5 +1,7 @@
 """The index takes only news, and finds objects where they are now."""
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +95,45 @@ def test_looking_often_or_seldom_finds_what_going_through_everything_finds(
         elif name in there:
             put(index, there.pop(name), EventType.DELETED)
     assert [sorted(names(index, digit)) for digit in "12"] == [under(digit) for digit in "12"]
+
+
+LOOKS: dict[str, Callable[[Index], object]] = {
+    "get": lambda index: [index.get(POD, Key("default", name)) for name in "ab"],
+    "all": lambda index: sorted(map(str, index.all(POD))),
+    "count": lambda index: index.count(POD),
+    "find": lambda index: sorted(names(index, "1")),
+}
+# Which object, under which uid and version, where; what happened; and how it was taken in or looked at meanwhile.
+HAPPENINGS = st.lists(
+    st.tuples(
+        st.sampled_from("ab"),
+        st.sampled_from("xy"),
+        st.integers(1, 6),
+        st.sampled_from("12"),
+        st.sampled_from([EventType.ADDED, EventType.MODIFIED, EventType.DELETED]),
+        st.sampled_from(["aside", "at once", *LOOKS]),
+    ),
+    max_size=12,
+)
+
+
+@given(HAPPENINGS)
+def test_whatever_is_put_aside_looking_shows_the_same_as_if_it_had_been_taken_in(
+    happenings: list[tuple[str, str, int, str, EventType, str]],
+) -> None:
+    lazy, eager = by_node(), by_node()
+    for name, uid, version, node, type_, how in happenings:
+        if how in LOOKS:
+            assert LOOKS[how](lazy) == LOOKS[how](eager)
+            continue
+        event = Event(type_, POD, pod(name, node, version, uid))
+        eager.apply(event)
+        if how == "aside" and type_ is not EventType.DELETED:
+            lazy.put_aside(event, Key("default", name))
+        else:
+            lazy.apply(event)
+    for look in LOOKS.values():
+        assert look(lazy) == look(eager)
 
 
 def test_an_object_that_cannot_be_filed_hides_no_other() -> None:

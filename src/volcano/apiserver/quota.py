@@ -215,9 +215,15 @@ class QuotaStatus(Reconciler):
         for kind in COUNTED:
             self.index.facet(kind, "namespace", _namespace)
 
+    def indifferent(self, event: Event) -> bool:
+        return event.kind is not kinds.RESOURCE_QUOTA and not self._quotas_of(event)
+
+    def _quotas_of(self, event: Event) -> list[Manifest]:
+        """The quotas of an object's namespace."""
+        return self.index.find(kinds.RESOURCE_QUOTA, "namespace", event.place().namespace)
+
     def keys(self, event: Event) -> Iterable[Hashable]:
-        namespace = key_of(event.object).namespace
-        quotas = self.index.find(kinds.RESOURCE_QUOTA, "namespace", namespace)
+        quotas = self._quotas_of(event)
         if not quotas and event.kind != kinds.RESOURCE_QUOTA:
             return ()
         own = [key_of(event.object)] if event.kind == kinds.RESOURCE_QUOTA else []

@@ -26,6 +26,7 @@ class Index:
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[Key, Manifest]] = defaultdict(dict)
         self._facets: dict[Kind, dict[str, _Filing]] = {}
+        self._aside: dict[Kind, dict[Key, Event]] = defaultdict(dict)  # heard of, not yet looked at
         # Versions at which objects went away, so that a late event does not bring them back.
         self._gone: dict[tuple[Kind, Key], tuple[str, int]] = {}
 
@@ -42,7 +43,15 @@ class Index:
         if event.type is EventType.BOOKMARK:
             return False
         key = event.place()
-        return self.take(event, key, self._objects[event.kind].get(key))
+        return self.take(event, key, self.get(event.kind, key))
+
+    def put_aside(self, event: Event, key: Key) -> None:
+        """Takes an event in when somebody looks at objects of its kind, and not before; the newest of a key is enough.
+        To be used for what changes nothing for anybody at present, but for a departure."""
+        aside = self._aside[event.kind]
+        waiting = aside.get(key)
+        if waiting is None or not _is_older(event.object, waiting.object):
+            aside[key] = event
 
     def take(self, event: Event, key: Key, known: Manifest | None) -> bool:
         """`apply` for who has found out already what is known under the key of the event's object."""
@@ -79,23 +88,35 @@ class Index:
 
     def get(self, kind: Kind, key: Key) -> Manifest | None:
         """The newest version seen, or None. Callers must not change it."""
-        return self._objects[kind].get(key)
+        objects = self._objects[kind]
+        aside = self._aside.get(kind)
+        if aside and (waiting := aside.pop(key, None)) is not None:
+            self.take(waiting, key, objects.get(key))
+        return objects.get(key)
 
     def all(self, kind: Kind) -> Iterator[Manifest]:
         """Every object of a kind."""
-        return iter(list(self._objects[kind].values()))
+        return iter(list(self._present(kind).values()))
 
     def count(self, kind: Kind) -> int:
-        return len(self._objects[kind])
+        return len(self._present(kind))
 
     def find(self, kind: Kind, facet: str, value: Hashable) -> list[Manifest]:
         """The objects under one value of a secondary index, in the order they were first seen."""
-        objects = self._objects[kind]
+        objects = self._present(kind)
         return [objects[key] for key in self._facets[kind][facet].find(value, objects)]
 
     def owned(self, kind: Kind, owner: Manifest) -> list[Manifest]:
         """The objects that `owner` manages; needs `by_controller(kind)`."""
         return self.find(kind, "controller", uid_of(owner))
+
+    def _present(self, kind: Kind) -> dict[Key, Manifest]:
+        """The objects of a kind, with all that was put aside."""
+        objects = self._objects[kind]
+        if kind in self._aside:
+            for key, event in self._aside.pop(kind).items():
+                self.take(event, key, objects.get(key))
+        return objects
 
     def _put(self, kind: Kind, key: Key, known: Manifest | None, manifest: Manifest | None) -> None:
         """Replaces what is known under a key."""
@@ -155,6 +176,10 @@ class _Filing:
         except Exception as error:  # one object nobody understands must not hide the others
             log.error("object not filed", key=key, error=error)
             return ()
+
+
+def _is_older(manifest: Manifest, than: Manifest) -> bool:
+    return uid_of(manifest) == uid_of(than) and version_of(manifest) < version_of(than)
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:

@@ -166,10 +166,18 @@ class Reconciler(ABC):
         """Whether an object is of any concern. Cheap: it spares the index what is of none, such as others' pods."""
         return True
 
+    def indifferent(self, event: Event) -> bool:
+        """Whether nobody could be concerned by an object at present, neither as it was nor as it is now, so that it
+        need not be looked at before somebody looks for it. To be answered without a look at objects of its kind."""
+        return False
+
     def handle(self, event: Event) -> None:
         if event.type is EventType.BOOKMARK or not self.wants(event):
             return
         place = event.key or key_of(event.object)
+        if event.type is not EventType.DELETED and self.indifferent(event):
+            self.index.put_aside(event, place)
+            return
         known = self.index.get(event.kind, place)
         if not self.index.take(event, place, known):
             return

@@ -29,8 +29,11 @@ class EndpointsController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.facet(SERVICE, "namespace", lambda s: (s["metadata"]["namespace"],))
+        self.index.facet(SERVICE, "namespace", _selecting_in)
         self.index.facet(POD, "label", _pod_labels)
+
+    def indifferent(self, event: Event) -> bool:
+        return event.kind is POD and not self._services(event.object)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
@@ -39,8 +42,12 @@ class EndpointsController(Reconciler):
             return (Key(manifest["metadata"]["namespace"], name),) if name else ()
         if event.kind != POD:
             return (key_of(manifest),)
-        services = self.index.find(SERVICE, "namespace", manifest["metadata"]["namespace"])
+        services = self._services(manifest)
         return [key_of(service) for service in services if _selects(service, labels_of(manifest))]
+
+    def _services(self, pod: Manifest) -> list[Manifest]:
+        """The Services of a pod's namespace that may select it."""
+        return self.index.find(SERVICE, "namespace", pod["metadata"]["namespace"])
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
@@ -110,6 +117,11 @@ class EndpointsController(Reconciler):
             )
         elif (known.get("endpoints") or []) != endpoints or (known.get("ports") or []) != ports:
             yield Patch(ENDPOINT_SLICE, key, {"endpoints": endpoints, "ports": ports})
+
+
+def _selecting_in(service: Manifest) -> Iterable[Hashable]:
+    """The namespace of a Service that selects pods."""
+    return (service["metadata"]["namespace"],) if service["spec"].get("selector") else ()
 
 
 def _pod_labels(pod: Manifest) -> Iterable[Hashable]:

@@ -37,15 +37,21 @@ class NodeLifecycleController(Reconciler):
         ] = {}  # node → last sign of life, monotonic moment we heard it
         self.index.facet(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
 
+    def indifferent(self, event: Event) -> bool:
+        """Only a pod on an unwell node is looked at."""
+        return event.kind is POD and self._is_well(event.object["spec"].get("nodeName", ""))
+
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
         if event.kind == POD:
-            # Only a pod on an unwell node is looked at.
-            node = self.index.get(NODE, Key("", manifest["spec"].get("nodeName", "")))
-            return (
-                (Key("", manifest["spec"].get("nodeName", "")),) if node is None or _no_execute(node) else ()
-            )
+            node = manifest["spec"].get("nodeName", "")
+            return () if self._is_well(node) else (Key("", node),)
         return (Key("", manifest["metadata"]["name"]),)
+
+    def _is_well(self, name: str) -> bool:
+        """Whether pods may stay on a node."""
+        node = self.index.get(NODE, Key("", name))
+        return node is not None and not _no_execute(node)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)

@@ -48,6 +48,11 @@ class ReplicaSetController(Reconciler):
     def wants(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, REPLICA_SET) or is_orphan(event.object)
 
+    def indifferent(self, event: Event) -> bool:
+        return (
+            event.kind is POD and controller_of(event.object) is None and not self._sets_beside(event.object)
+        )
+
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
         if event.kind == REPLICA_SET:
@@ -59,8 +64,11 @@ class ReplicaSetController(Reconciler):
                 if owner["kind"] == REPLICA_SET.kind
                 else ()
             )
-        sets = self.index.find(REPLICA_SET, "namespace", manifest["metadata"]["namespace"])
-        return tuple(key_of(owner) for owner in sets if claims(owner, manifest))
+        return tuple(key_of(owner) for owner in self._sets_beside(manifest) if claims(owner, manifest))
+
+    def _sets_beside(self, pod: Manifest) -> list[Manifest]:
+        """The ReplicaSets of a pod's namespace."""
+        return self.index.find(REPLICA_SET, "namespace", pod["metadata"]["namespace"])
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)

@@ -1,0 +1,107 @@
+"""What concerns nobody at present is put aside, and is there when somebody looks for it."""
+
+from collections.abc import Hashable, Iterable
+
+import pytest
+
+from volcano.apiserver.quota import QuotaStatus
+from volcano.clock import Instant
+from volcano.controllers.builtin.endpoints import EndpointsController
+from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
+from volcano.controllers.builtin.replicaset import ReplicaSetController
+from volcano.kube.client import Event, EventType
+from volcano.kube.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
+from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.reconciler import NOTHING, Plan, Reconciler
+
+NOW = Instant(0.0, 0.0)
+
+
+def thing(name: str, version: int = 1, namespace: str = "ns", **more: object) -> Manifest:
+    metadata = {"namespace": namespace, "name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"apiVersion": "v1", "kind": "Thing", "metadata": metadata, **more}
+
+
+class Reader(Reconciler):
+    """Looks at secrets whenever there is a config map."""
+
+    name = "reader"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at: list[list[str]] = []
+
+    def indifferent(self, event: Event) -> bool:
+        return event.kind is SECRET and not self.index.count(CONFIG_MAP)
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        return ("all",)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        self.looked_at.append([key_of(found).name for found in self.index.all(SECRET)])
+        return NOTHING
+
+
+def test_who_is_indifferent_is_not_woken_and_finds_everything_when_he_looks() -> None:
+    brain = Reader()
+    for version, name in enumerate(["a", "b", "a"], start=1):
+        brain.handle(Event(EventType.MODIFIED, SECRET, thing(name, version)))
+    assert brain.next_due() is None
+    brain.handle(Event(EventType.DELETED, SECRET, thing("b", 4)))
+    brain.handle(Event(EventType.ADDED, CONFIG_MAP, thing("here")))
+    brain.step(NOW)
+    assert brain.looked_at == [["a"]]
+
+
+POD_OF_NS = thing(
+    "p", 5, spec={"nodeName": "n1"}, status={"phase": "Running", "podIP": "10.0.0.1", "conditions": []}
+)
+POD_OF_NS["metadata"]["labels"] = {"app": "web"}
+TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}
+WELL = thing("n1", 1, "", spec={}, status={"conditions": [{"type": "Ready", "status": "True"}]})
+UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecute"}]}, status={})
+
+
+@pytest.mark.parametrize(
+    ("brain", "first", "kind", "waker"),
+    [
+        pytest.param(
+            EndpointsController(),
+            (SERVICE, thing("plain", 1, spec={})),
+            SERVICE,
+            thing("web", 9, spec={"selector": {"app": "web"}}),
+            id="a Service that selects",
+        ),
+        pytest.param(
+            QuotaStatus(),
+            (CONFIG_MAP, thing("other")),
+            RESOURCE_QUOTA,
+            thing("q", 9, spec={"hard": {"pods": "3"}}),
+            id="a quota",
+        ),
+        pytest.param(
+            ReplicaSetController(),
+            (POD, thing("q", 1, spec={}, status={})),
+            REPLICA_SET,
+            thing(
+                "r",
+                9,
+                spec={"replicas": 1, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
+            ),
+            id="a ReplicaSet that adopts",
+        ),
+        pytest.param(NodeLifecycleController(), (NODE, WELL), NODE, UNWELL, id="a node that is unwell"),
+    ],
+)
+def test_pods_are_no_news_until_there_is_somebody_who_cares(
+    brain: Reconciler, first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
+) -> None:
+    brain.handle(Event(EventType.ADDED, *first))
+    while brain.step(NOW) or brain.next_due() == float("-inf"):
+        pass
+    due = brain.next_due()
+    brain.handle(Event(EventType.ADDED, POD, POD_OF_NS))
+    assert brain.next_due() == due
+    brain.handle(Event(EventType.MODIFIED, kind, waker))
+    writes = str(brain.step(NOW))
+    assert "'p'" in writes or "10.0.0.1" in writes or "'pods': '1'" in writes
