@@ -145,9 +145,7 @@ class Proportion(Plugin):
         found = min(count, how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)))
         if found < count and (lacking := self.whole.lacks(queue, self.snapshot.jobs[task.job])) > found:
             path = self.tree.path(queue.name)
-            room = min(
-                how_many(parts, self.holdings.allocated[name], self.capability[name]) for name in path
-            )
+            room = min(how_many(parts, self.holdings.allocated[name], self.capability[name]) for name in path)
             found = max(found, min(count, lacking, room))
         return found
 
