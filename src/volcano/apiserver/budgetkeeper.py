@@ -18,6 +18,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest
 
+_BUDGETS, _PODS = POD_DISRUPTION_BUDGET.resource, POD.resource  # asked for with every change
 _SCALED = frozenset(kind.resource for kind in (DEPLOYMENT, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET))
 
 
@@ -27,21 +28,21 @@ class BudgetKeeper(Janitor[Key]):
     name = "budgets"
 
     def survey(self) -> None:
-        for key in self.store.collection(POD_DISRUPTION_BUDGET.resource).keys:
+        for key in self.store.collection(_BUDGETS).keys:
             self.add(key)
 
     def observe(self, collection: str, change: Change) -> None:
-        if collection == POD_DISRUPTION_BUDGET.resource:
+        if collection == _BUDGETS:
             if change.new is not None:
                 self.add(change.key)
-        elif collection == POD.resource:
+        elif collection == _PODS:
             self._add_covering(change)
         elif collection in _SCALED:
             for key in self._budgets(change.key.namespace):
                 self.add(key)
 
     async def tend(self, item: Key) -> None:
-        record = self.store.get(POD_DISRUPTION_BUDGET.resource, item)
+        record = self.store.get(_BUDGETS, item)
         if record is None:
             return
         budget = orjson.loads(record.data)
@@ -55,11 +56,11 @@ class BudgetKeeper(Janitor[Key]):
         self.registry.edit(self.registry.kinds.served(POD_DISRUPTION_BUDGET), item, restate)
 
     def _budgets(self, namespace: str) -> list[Key]:
-        return self.store.collection(POD_DISRUPTION_BUDGET.resource).range(namespace)
+        return self.store.collection(_BUDGETS).range(namespace)
 
     def _add_covering(self, change: Change) -> None:
         for key in self._budgets(change.key.namespace):
-            record = self.store.get(POD_DISRUPTION_BUDGET.resource, key)
+            record = self.store.get(_BUDGETS, key)
             if record is not None and _concerns(record, change):
                 self.add(key)
 

@@ -17,6 +17,7 @@ Address = tuple[str, str, str]  # group, version, plural
 Rewrite = Callable[[Manifest], None]
 # What a CRD makes the server serve; empty while it is not established.
 Serve = Callable[[Manifest], Sequence[Served]]
+_CRDS = CRD.resource
 
 
 def address_of(kind: Kind) -> Address:
@@ -95,7 +96,7 @@ class KindTable:
         """Keeps the table true to the CRDs in the store, from now on."""
 
         def changed(collection: str, change: Change) -> None:
-            if collection == CRD.resource:
+            if collection == _CRDS:
                 data = change.new.data if change.new is not None else None
                 self.set_crd(change.key.name, serve(orjson.loads(data)) if data is not None else ())
 

@@ -5,6 +5,7 @@ from volcano.apiserver.store import Store
 from volcano.kube.kinds import NAMESPACE, Kind
 from volcano.kube.manifest import Key
 
+_NAMESPACES = NAMESPACE.resource
 IMMORTAL = ("default", "kube-system", "kube-public")
 
 
@@ -12,7 +13,7 @@ def check_creation(store: Store, kind: Kind, key: Key) -> None:
     """Raises NotFound or Forbidden when the namespace takes nothing new."""
     if not kind.namespaced:
         return
-    record = store.get(NAMESPACE.resource, Key("", key.namespace))
+    record = store.get(_NAMESPACES, Key("", key.namespace))
     if record is None:
         raise not_found(NAMESPACE, key.namespace)
     if record.fields[0] == "Terminating":

@@ -16,6 +16,7 @@ from volcano.kube.manifest import Key, Manifest
 # Objects asked to go at a time, before others get their turn.
 HANDFUL = 100
 NAMESPACE_FINALIZER = "kubernetes"
+_NAMESPACES, _CRDS = NAMESPACE.resource, CRD.resource  # asked for with every change
 _DELETING = b'"deletionTimestamp"'
 
 
@@ -33,7 +34,7 @@ class NamespaceTerminator(Janitor[str]):
             self._notice(record)
 
     def observe(self, collection: str, change: Change) -> None:
-        if collection == NAMESPACE.resource:
+        if collection == _NAMESPACES:
             if change.new is None:
                 self._terminating.discard(change.key.name)
             else:
@@ -72,7 +73,7 @@ class CrdTerminator(Janitor[str]):
             self._notice(record)
 
     def observe(self, collection: str, change: Change) -> None:
-        if collection == CRD.resource:
+        if collection == _CRDS:
             if change.new is not None:
                 self._notice(change.new)
         elif change.new is None and self.store.get(CRD.resource, Key("", collection)) is not None:

@@ -28,6 +28,8 @@ from volcano.log import Log
 
 log = Log("webhooks")
 
+_CONFIGURATIONS = frozenset((MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resource))
+
 
 def chain(*admits: Admit) -> Admit:
     """Admission step after step, each given what the one before it made of the object.
@@ -68,7 +70,7 @@ class Webhooks:
 
     def changed(self, collection: str) -> None:
         """Hears of a change in the store, by resource name."""
-        if collection in (MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resource):
+        if collection in _CONFIGURATIONS:
             self._hooks.clear()
 
     def _registered(self, kind: Kind, lookup: Lookup) -> list[Hook]:
