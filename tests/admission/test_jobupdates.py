@@ -94,8 +94,10 @@ def test_a_job_put_in_the_place_of_another_is_completed(replicas: int) -> None:
 
 def test_changes_that_nobody_completed_are_judged_as_if_they_were() -> None:
     old = stored(noted(written(3), written(3)))
-    assert list(check_job_update(review(JOB, merged(old, written(2)), old))) == []
-    assert list(check_job_update(review(JOB, written(4), old))) == []
+    assert list(check_job_update(review(JOB, merged(old, written(5)), old))) == []
+    assert list(check_job_update(review(JOB, written(2), old))) == []
+    (complaint,) = check_job_update(review(JOB, merged(old, written(2)), old))
+    assert "3 of 2" in complaint.message  # as it would be stored
     assert list(check_job_update(review(JOB, stored(written(4)), written(3)))) == []
     (complaint,) = check_job_update(review(JOB, merged(old, written(3, maxRetry=9)), old))
     assert "changed: maxRetry" in complaint.message

@@ -22,17 +22,22 @@ def default_job(request: Request) -> Manifest:
     A file that is applied again, or put in the place of the job, is as silent as it was at first: `kubectl apply`
     takes a task's defaults away with the list they stood in. So a change is completed as a creation is.
     """
+    job, before = complete_job(request), (request.old or {}).get("spec") or {}
+    if before and _follows_tasks(job, before):
+        job["spec"]["minAvailable"] = _minimum(job["spec"])
+    return job
+
+
+def complete_job(request: Request) -> Manifest:
+    """The job with what is missing filled in, and nothing changed that is there."""
     assert request.new is not None
     job = copy.deepcopy(request.new)
     spec = job["spec"] = job.get("spec") or {}
     before = (request.old or {}).get("spec") or {}
-    usual = (
-        before.get("schedulerName") or request.settings.scheduler_names[0]
-    )  # the setting may have changed since
+    # A change keeps the scheduler it had: which one is the usual may have changed since.
+    usual = before.get("schedulerName") or request.settings.scheduler_names[0]
     spec["schedulerName"] = spec.get("schedulerName") or usual
     complete_spec(spec)
-    if before and _follows_tasks(job, before):
-        spec["minAvailable"] = _minimum(spec)
     return job
 
 

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from volcano.admission.jobdefaults import complete_spec, default_job
+from volcano.admission.jobdefaults import complete_job, complete_spec
 from volcano.admission.jobs import check_partition, check_sizes, check_topology, check_total, tasks_of
 from volcano.admission.review import Complaint, Request
 from volcano.kube.manifest import Manifest
@@ -21,8 +21,9 @@ SILENT_WHEN_EMPTY = frozenset(
 def check_job_update(request: Request) -> Iterable[Complaint]:
     """Everything wrong with a change of a job: sizes may change, the rest may not."""
     assert request.old is not None
-    # Completed here as well: an API server may not have been told yet to have changes completed.
-    new, old = default_job(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
+    # Completed here as well: an API server may not have been told yet to have changes completed. What is stored then
+    # has the same meaning to our controllers.
+    new, old = complete_job(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
     complete_spec(old)
     tasks, before = tasks_of(new), tasks_of(old)
