@@ -118,6 +118,7 @@ def test_webhooks_are_registered_as_the_manager_would_register_them(installed: R
         enabled=list(BY_PATH),
         scheduler_names=("volcano",),
         service=Key(NAMESPACE, "volcano-admission-service"),
+        controllers=(f"system:serviceaccount:{NAMESPACE}:volcano-controllers",),
     )
     for kind, manifest in wanted:
         found = installed.one(kind.kind, manifest["metadata"]["name"])
