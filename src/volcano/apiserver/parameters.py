@@ -57,7 +57,7 @@ def query_of(request: Request, namespace: str, *, watch: bool) -> Query:
 def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
     """What a create, update or patch asks for beyond its object; `kind` names the options in complaints."""
     if not request.query:
-        return _unspoken(user_agent)
+        return _unspoken(default_manager(user_agent))
     validation = request.parameter("fieldValidation")
     if validation and validation not in FIELD_VALIDATION:
         raise _unsupported(kind, "fieldValidation", f'"{validation}"', ("", *FIELD_VALIDATION))
@@ -74,9 +74,9 @@ def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
 
 
 @lru_cache(maxsize=128)
-def _unspoken(user_agent: str) -> Options:
+def _unspoken(manager: str) -> Options:
     """The options of a request that says nothing about them."""
-    return Options(field_manager=default_manager(user_agent), field_validation="Warn")
+    return Options(field_manager=manager, field_validation="Warn")
 
 
 def default_manager(user_agent: str) -> str:

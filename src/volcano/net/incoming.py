@@ -11,6 +11,7 @@ from volcano.net.messages import Peer, Request
 from volcano.net.wire import Malformed, split_target
 
 _LENGTH = b"content-length"
+FAMILIAR = 2048  # bytes of the longest head that is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,6 @@ class Head(NamedTuple):
     expects_continue: bool
 
 
-@lru_cache(maxsize=1024)  # a client sends the same lines with every request
 def read_head(lines: tuple[bytes, ...]) -> Head:
     """The head that these names and values, by turns, make; raises `Malformed`. It is shared: nobody may change it."""
     headers: dict[str, str] = {}
@@ -64,6 +64,10 @@ def read_head(lines: tuple[bytes, ...]) -> Head:
             headers[key] = f"{known}{'; ' if key == 'cookie' else ', '}{text}"
     expects = headers.get("expect", "").lower() == "100-continue"
     return Head(headers, "transfer-encoding" in headers, expects)
+
+
+# A client sends the same lines with every request.
+known_head = lru_cache(maxsize=1024)(read_head)
 
 
 class RequestParser:
@@ -152,7 +156,7 @@ class RequestParser:
         version, length = self._parser.get_http_version(), self._length
         if version not in ("1.1", "1.0"):
             raise Malformed(f"HTTP/{version} is not spoken here; use HTTP/1.1", 505)
-        head = read_head(tuple(self._lines))
+        head = (known_head if self._head_size <= FAMILIAR else read_head)(tuple(self._lines))
         headers = head.headers if length is None else {**head.headers, "content-length": length}
         if len(headers) > self._limits.headers:
             raise self._head_too_long()

@@ -1,6 +1,6 @@
 """What every object's metadata must look like, on creation and on every later write."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from volcano.kube.manifest import Manifest
 
 NameCheck = Callable[[str], tuple[str, ...]]
 ANNOTATIONS_LIMIT = 256 * 1024
+FAMILIAR = 2048  # characters of the longest labels that are remembered
 _NEVER_OWNERS = {("v1", "Event")}
 _ONE_OF_BOTH = ("orphan", "foregroundDeletion")
 _FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -82,11 +83,10 @@ def labels(values: Mapping[str, str], path: str) -> Causes:
 
 def annotations(values: Mapping[str, str], path: str) -> Causes:
     """Complaints about a map of annotations."""
-    size = 0
-    for key, value in values.items():
-        size += len(key) + len(value)
+    for key in values:
         if complaints := qualified_name(key.lower()):
             yield from field.each(path, key, complaints)
+    size = sum(map(len, values)) + sum(map(len, values.values()))
     if size > ANNOTATIONS_LIMIT:
         yield field.too_long(path, ANNOTATIONS_LIMIT)
 
@@ -118,23 +118,24 @@ def label_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
 
 def _common(metadata: Manifest, causes: list[Cause]) -> None:
     if values := metadata.get("labels"):
-        causes.extend(_own_labels(tuple(values.items())))
+        causes.extend(_own_labels(values))
     if values := metadata.get("annotations"):
-        causes.extend(_own_annotations(tuple(values.items())))
+        causes.extend(annotations(values, "metadata.annotations"))
     if owners := metadata.get("ownerReferences"):
         causes.extend(_owners(owners))
     if (metadata.get("generation") or 0) < 0:
         causes.extend(field.not_negative("metadata.generation", metadata["generation"]))
 
 
+def _own_labels(values: Mapping[str, str]) -> Iterable[Cause]:
+    if sum(map(len, values.values())) > FAMILIAR:
+        return labels(values, "metadata.labels")
+    return _known_labels(tuple(values.items()))
+
+
 @lru_cache(maxsize=1024)  # pods of one job have most labels in common, and often all of them
-def _own_labels(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
+def _known_labels(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
     return tuple(labels(dict(values), "metadata.labels"))
-
-
-@lru_cache(maxsize=256)
-def _own_annotations(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
-    return tuple(annotations(dict(values), "metadata.annotations"))
 
 
 def _owners(owners: list[Manifest]) -> Causes:
