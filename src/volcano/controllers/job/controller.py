@@ -43,7 +43,10 @@ from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of,
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, refused
 from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
+from volcano.log import Log
 from volcano.metrics import CollectorRegistry
+
+log = Log("job")
 
 # So often a write that the server finds faulty is tried before the job is terminated.
 MAX_REFUSALS = 15
@@ -307,6 +310,10 @@ class JobController(Reconciler):
                 self._metrics.pod_made((_created(result) - _created(job)) * 1000)
         elif operation.kind is JOB and isinstance(operation, Patch):
             phase = (((operation.patch or {}).get("status") or {}).get("state") or {}).get("phase")
+            if phase:
+                state = (result.get("status") or {}).get("state") or {}
+                why = ": ".join(filter(None, (state.get("reason"), state.get("message"))))
+                log.info("moved", job=operation.key, phase=phase, **({"reason": why} if why else {}))
             queue = (result.get("spec") or {}).get("queue") or DEFAULT_QUEUE
             if phase == Phase.COMPLETED:
                 self._metrics.completed(operation.key, queue)

@@ -13,9 +13,6 @@ from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Patch
 from volcano.kube.patch import merge_diff
-from volcano.log import Log
-
-log = Log("job")
 
 # Where the status says what a restart in progress still has to delete.
 RESTART = "restart"
@@ -169,8 +166,5 @@ def write(manifest: Manifest, status: Status) -> Patch | None:
     change = merge_diff(manifest.get("status") or {}, render(status))
     if not change:
         return None
-    if phase := (change.get("state") or {}).get("phase"):
-        why = ": ".join(filter(None, (status.reason, status.message)))
-        log.info("moved", job=key_of(manifest), phase=phase, **({"reason": why} if why else {}))
     metadata = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
     return Patch(JOB, key_of(manifest), {"metadata": metadata, "status": change}, subresource="status")
