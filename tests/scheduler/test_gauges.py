@@ -77,6 +77,7 @@ def test_after_a_cycle_every_metric_is_there_under_volcanos_name() -> None:
     snapshot = cluster.snapshot(START, 1)
     watch = iter(range(10**6))
     outcome = schedule(snapshot, CONFIG, lambda: float(next(watch)))
+    gauges.placed(outcome.decisions, snapshot)
     gauges.cycle(outcome, snapshot)
     found = samples(gauges.registry)
     assert [name for name in HISTOGRAMS if not found.get(f"volcano_{name}_count")] == []
@@ -99,6 +100,7 @@ def test_series_of_a_job_go_with_it() -> None:
         snapshot = cluster.snapshot(START, number)
         outcome = schedule(snapshot, CONFIG)
         cluster.assume(outcome.decisions)
+        gauges.placed(outcome.decisions, snapshot)
         gauges.cycle(outcome, snapshot)
         for each in jobs:
             for manifest in (*each.pods, each.group):

@@ -14,7 +14,7 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 
 # Events told before others get their turn: nothing else here makes whoever has much to catch up on pause.
-IN_A_ROW = 64
+IN_A_ROW = 32
 
 
 class DirectClient:

@@ -288,7 +288,7 @@ class LocalCluster:
 
         async def run() -> None:
             brain = first.pop() if first else make()
-            runner = Runner(brain, self.client, self.clock, on_ready=lambda: self._mark(name), hub=self._hub)
+            runner = Runner(brain, self._inner, self.clock, on_ready=lambda: self._mark(name), hub=self._hub)
             await runner.run()
 
         self._supervise(part, name, run)

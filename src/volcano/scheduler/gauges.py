@@ -1,13 +1,13 @@
 """The scheduler's metrics, under Volcano's names."""
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from volcano.clock import Instant
 from volcano.metrics import CollectorRegistry
-from volcano.model.decisions import Bind, Evict
+from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.queue import QueueTotals
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
@@ -101,8 +101,6 @@ class Gauges:
             self._observe(what, seconds, *labels)
         self._victims_of(outcome)
         bound = [decision for decision in outcome.decisions if isinstance(decision, Bind)]
-        for decision in bound:
-            self._placed(decision, snapshot)
         self._attempts.labels("scheduled").inc(len(bound))
         self._attempts.labels("unschedulable").inc(len(outcome.verdicts))
         self._waits(outcome, snapshot, Tally(decision.job for decision in bound))
@@ -111,6 +109,12 @@ class Gauges:
                 self._moments.forget(uid)
                 self._retries.forget(uid.rsplit("/", 1)[1])
         self._dials.show((*self._queues(snapshot), *outcome.readings), snapshot)
+
+    def placed(self, decisions: Iterable[Decision], snapshot: Snapshot) -> None:
+        """Some decisions of a cycle are about to be written."""
+        for decision in decisions:
+            if isinstance(decision, Bind):
+                self._placed(decision, snapshot)
 
     def bound(self, decision: Bind, now: Instant, settling: float, binding: float) -> None:
         """A binding was written, after so many seconds for the pod's volumes and so many for itself."""

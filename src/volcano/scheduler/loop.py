@@ -33,6 +33,8 @@ from volcano.scheduler.writeback import WriteBack
 
 log = Log("scheduler")
 
+AT_ONCE = 100  # decisions taken for done before others get their turn
+
 
 class Scheduler:
     """One scheduler at work. `ready` says whether it has seen the cluster and has a configuration to work with."""
@@ -122,14 +124,19 @@ class Scheduler:
             self.troubles = (f"cycle abandoned: {type(error).__name__}: {error}",)
             await self._clock.sleep(self._period)
             return
-        self._take(outcome, snapshot, revision)
+        await self._take(outcome, snapshot, revision)
 
-    def _take(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
+    async def _take(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
+        """Assumes and hands over some at a time: a cluster's worth of decisions must not hold up everybody else."""
         decisions = [decision for decision in outcome.decisions if self._still_possible(decision)]
         if self.cluster.revision != revision:
             decisions = without_crowded(decisions, snapshot, self.cluster)
-        self.cluster.assume(decisions)
-        self.write_back.submit(decisions)
+        for start in range(0, len(decisions), AT_ONCE):
+            some = decisions[start : start + AT_ONCE]
+            self.cluster.assume(some)
+            self.write_back.submit(some)
+            self.gauges.placed(some, snapshot)
+            await asyncio.sleep(0)
         tell(decisions, snapshot.jobs, self.cycles)
         self.verdicts = dict(outcome.verdicts)
         self.troubles = outcome.troubles
