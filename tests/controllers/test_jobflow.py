@@ -87,3 +87,17 @@ async def test_a_flow_may_patch_its_template() -> None:
         flows = [{"name": "a", "patch": {"jobSpec": {"queue": "urgent", "tasks": SPEC["tasks"]}}}]
         await cluster.create(JOB_FLOW, "f", spec={"flows": flows})
         assert (await cluster.get(JOB, "f-a"))["spec"]["queue"] == "urgent"
+
+
+async def test_nothing_of_what_was_said_about_a_job_stays_behind() -> None:
+    """What stayed behind would be found wrong, and written to no effect, again and again."""
+    async with SmallCluster(JobFlowController()) as cluster:
+        await templates(cluster, "a")
+        await cluster.create(JOB_FLOW, "f", spec={"flows": FLOWS[:1]})
+        for phase_of_pod, phase_of_job in (("Running", "Running"), ("Succeeded", "Completed")):
+            counts = {"default": {"phase": {"Running": None, phase_of_pod: 1}}}
+            status = {"state": {"phase": phase_of_job}, "taskStatusCount": counts}
+            await cluster.patch(JOB, "f-a", {"status": status}, "status")
+        conditions = (await cluster.get(JOB_FLOW, "f"))["status"]["conditions"]
+        assert conditions["f-a"]["taskStatusCount"] == {"default": {"phase": {"Succeeded": 1}}}
+        assert await phase(cluster) == "Succeed"

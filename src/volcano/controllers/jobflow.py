@@ -20,7 +20,7 @@ from volcano.kube.manifest import (
     uid_of,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.patch import merge_patch
+from volcano.kube.patch import merge_diff, merge_patch
 from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
 from volcano.metrics import CollectorRegistry
 
@@ -79,13 +79,13 @@ class JobFlowController(Reconciler):
         creations = list(self._create(flow, jobs, now)) if phase != "Succeed" else []
         coming = {operation.key.name for operation in creations if operation.kind == JOB}
         status = _status(flow, jobs, coming, now)
+        change = merge_diff(flow.get("status") or {}, status)
         # What can be said already does not wait for jobs that may be refused; a flow just made has nothing to say yet.
-        if status == (flow.get("status") or {}) or (creations and not flow.get("status")):
+        if not change or (creations and not flow.get("status")):
             return Plan(creations)
         if status["state"]["phase"] != phase and status["state"]["phase"] in ENDINGS:
             self._ending[key] = status["state"]["phase"]
-        patch = {"status": _replacing(flow.get("status") or {}, status)}
-        return Plan([Patch(JOB_FLOW, key, patch, "status"), *creations])
+        return Plan([Patch(JOB_FLOW, key, {"status": change}, "status"), *creations])
 
     def written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind == JOB_FLOW and operation.key in self._ending:
@@ -215,15 +215,6 @@ def _job_status(job: Manifest, known: Manifest | None, now: Instant) -> Manifest
     status["restartCount"] = (job.get("status") or {}).get("retryCount", 0)
     status["runningHistories"] = histories
     return status
-
-
-def _replacing(known: Manifest, status: Manifest) -> Manifest:
-    """A merge patch that leaves nothing of the old status behind."""
-    gone = {name: None for name in known if name not in status}
-    conditions = dict.fromkeys(set(known.get("conditions") or {}) - set(status.get("conditions") or {}))
-    if conditions and "conditions" in status:
-        status = {**status, "conditions": {**conditions, **status["conditions"]}}
-    return {**gone, **status}
 
 
 class JobTemplateController(Reconciler):
