@@ -15,7 +15,7 @@ from tests.entry.loopback import ask, free_port
 from volcano.clock import SystemClock, VirtualClock
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
 from volcano.entry.webhooks import answer, parse, register
-from volcano.kube.kinds import JOB, MUTATING_WEBHOOK, NAMESPACE, SECRET, VALIDATING_WEBHOOK
+from volcano.kube.kinds import JOB, MUTATING_WEBHOOK, NAMESPACE, POD_GROUP, QUEUE, SECRET, VALIDATING_WEBHOOK
 from volcano.kube.manifest import Manifest
 from volcano.net.tls import Credential, client_context, covers, expires_at, issued_by
 
@@ -139,6 +139,38 @@ async def test_it_answers_over_tls_and_shows_the_renewed_certificate_without_a_r
             assert await bundle(cluster) != before
             renewed = client_context(await bundle(cluster))
             assert (await ask(port, "/healthz", tls=renewed, host=HOST))[0] == 200
+        finally:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_podgroups_are_fetched_when_a_queue_is_to_become_a_parent() -> None:
+    async with cluster_of_ours() as cluster:
+        for name in ("root", "busy", "idle"):
+            await cluster.create(QUEUE, name, spec={"weight": 1})
+        await cluster.create(POD_GROUP, "at-work", spec={"minMember": 1, "queue": "busy"})
+        port = free_port()
+        flags = parse([*FLAGS, "--listen-address=127.0.0.1", f"--port={port}"])
+        clock = VirtualClock(SystemClock().now().wall)
+        running = asyncio.create_task(answer(flags, cluster.client, clock))
+        try:
+            await cluster.rest()
+            trusted = client_context(await bundle(cluster))
+
+            async def told(parent: str) -> str:
+                spec = {"weight": 1, "parent": parent}
+                asked = {
+                    "uid": "u",
+                    "operation": "CREATE",
+                    "object": {"metadata": {"name": "child"}, "spec": spec},
+                }
+                resource = {"group": QUEUE.group, "version": QUEUE.version, "resource": QUEUE.plural}
+                body = orjson.dumps({"request": {**asked, "resource": resource}})
+                _, answered = await ask(port, "/queues/validate", body, tls=trusted, host=HOST)
+                return str(orjson.loads(answered)["response"].get("status", {}).get("message", ""))
+
+            assert "because of its PodGroups at-work" in await told("busy")
+            assert await told("idle") == ""
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)

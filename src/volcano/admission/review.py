@@ -26,8 +26,16 @@ def notes_of(manifest: Manifest | None) -> Mapping[str, str]:
     return ((manifest or {}).get("metadata") or {}).get("annotations") or {}
 
 
+class NotAtHand(Exception):
+    """Objects that are so rarely looked at that nobody keeps them: they have to be fetched before the review."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__(f"{kind.plural} have to be fetched")
+        self.kind = kind
+
+
 class Lookup(Protocol):
-    """The objects that rules look at beside the one under review."""
+    """The objects that rules look at beside the one under review. Those not at hand are asked for by `NotAtHand`."""
 
     def find(self, kind: Kind, key: Key) -> Manifest | None: ...
 

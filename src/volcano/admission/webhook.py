@@ -1,12 +1,12 @@
 """The HTTPS surface of admission: AdmissionReview in, AdmissionReview out, one path for each service."""
 
 import base64
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import orjson
 
-from volcano.admission.review import Lookup, Request, Settings
+from volcano.admission.review import Lookup, NotAtHand, Request, Settings
 from volcano.admission.rules import BY_PATH, Service, completed, judged
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
@@ -33,12 +33,21 @@ BODY_LIMIT = 3 * 1024 * 1024
 class Webhook:
     """Answers the API server's questions about the services that are enabled."""
 
-    def __init__(self, lookup: Lookup, settings: Settings, enabled: Collection[str] = tuple(BY_PATH)) -> None:
+    def __init__(
+        self,
+        lookup: Lookup,
+        settings: Settings,
+        enabled: Collection[str] = tuple(BY_PATH),
+        *,
+        fetch: Callable[[Kind], Awaitable[Lookup]] | None = None,
+    ) -> None:
+        """`fetch` gives a lookup that has a kind's objects at hand, for reviews that cannot do without."""
         unknown = [path for path in enabled if path not in BY_PATH]
         if unknown:
             raise ValueError(f"unknown admission service {unknown[0]!r}; choose from {', '.join(BY_PATH)}")
         self._lookup = lookup
         self._settings = settings
+        self._fetch = fetch
         self._services = {path: BY_PATH[path] for path in enabled}
 
     async def __call__(self, request: messages.Request) -> messages.Answer:
@@ -60,12 +69,20 @@ class Webhook:
                 "", _refusal("the body is no AdmissionReview: an object with request.uid was expected", 400)
             )
         try:
-            return _reply(uid, self._judge(service, asked))
+            return _reply(uid, await self._review(service, asked))
         except Exception as error:  # a bug must refuse with a reason, not time out
             log.error("review failed", path=request.path, error=error)
             return _reply(uid, _refusal(f"the object could not be reviewed: {error}", 500))
 
-    def _judge(self, service: Service, asked: Mapping[str, Any]) -> Manifest:
+    async def _review(self, service: Service, asked: Mapping[str, Any]) -> Manifest:
+        try:
+            return self._judge(service, asked, self._lookup)
+        except NotAtHand as wanted:
+            if self._fetch is None:
+                raise
+            return self._judge(service, asked, await self._fetch(wanted.kind))
+
+    def _judge(self, service: Service, asked: Mapping[str, Any], lookup: Lookup) -> Manifest:
         problem = _mismatch(service, asked)
         if problem:
             return _refusal(problem, 400)
@@ -75,7 +92,7 @@ class Webhook:
             return _refusal(f"there is no object to review in this {asked['operation']}", 400)
         namespace = asked.get("namespace") or "" if service.kind.namespaced else ""
         key = Key(namespace, _name(asked, new, old))
-        request = Request(asked["operation"], service.kind, key, new, old, self._lookup, self._settings)
+        request = Request(asked["operation"], service.kind, key, new, old, lookup, self._settings)
         if service.defaults is not None:
             patch = diff(new, completed(service, request))
             if not patch:

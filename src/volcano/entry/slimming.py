@@ -1,4 +1,4 @@
-"""As much of a PodGroup as admission looks at: a webhook on a busy cluster keeps thousands of them."""
+"""As much of a PodGroup as admission looks at: on a busy cluster there are thousands of them."""
 
 from typing import Any
 

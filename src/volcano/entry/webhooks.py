@@ -6,14 +6,12 @@ import ssl
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import orjson
 
 from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile
-from volcano.admission.review import Settings, no_resource_groups
+from volcano.admission.review import NotAtHand, Settings, no_resource_groups
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.clock import Clock, SystemClock
@@ -36,8 +34,10 @@ from volcano.net.tls import load_credential, server_context
 log = Log("webhooks")
 
 NAME = "vc-webhook-manager"
-# What rules look at, and how much of it is kept.
-LOOKED_AT: Mapping[Kind, Decode] = {QUEUE: orjson.loads, NAMESPACE: orjson.loads, POD_GROUP: slim_group}
+# What rules look at all the time, and what only a queue that becomes a parent is looked at for: of that there are
+# thousands, and following them all would cost more than a list now and then.
+KEPT = (QUEUE, NAMESPACE)
+FETCHED: Mapping[Kind, Decode] = {POD_GROUP: slim_group}
 LOOK_EVERY = 60.0  # seconds between looks at certificates, registration and resource groups
 LOOK_SOON = 5.0  # the same while the registration is not as it should be
 WHOLE = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)
@@ -121,15 +121,19 @@ def _parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True, slots=True)
 class IndexLookup:
-    """What rules look at, from what the mirrors have seen."""
+    """What rules look at, from what the mirrors have seen, and what was fetched for one review."""
 
     index: Index
+    fetched: Mapping[Kind, list[Manifest]] = field(default_factory=dict)
 
     def find(self, kind: Kind, key: Key) -> Manifest | None:
         return self.index.get(kind, key)
 
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]:
-        return [m for m in self.index.all(kind) if not namespace or key_of(m).namespace == namespace]
+        if kind in FETCHED and kind not in self.fetched:
+            raise NotAtHand(kind)
+        found = self.fetched[kind] if kind in FETCHED else self.index.all(kind)
+        return [m for m in found if not namespace or key_of(m).namespace == namespace]
 
 
 async def _run(arguments: argparse.Namespace) -> None:
@@ -143,10 +147,14 @@ async def _run(arguments: argparse.Namespace) -> None:
 async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
     """Answers the API server's questions, for ever: with certificates, registered, after everything is listed."""
     index, groups = Index(), _groups(arguments.admission_conf)
-    webhook = Webhook(IndexLookup(index), _settings(arguments, groups), arguments.enabled)
-    mirrors = [
-        Mirror(client, Watch(kind), _sink(index), clock, decode=decode) for kind, decode in LOOKED_AT.items()
-    ]
+
+    async def fetch(kind: Kind) -> IndexLookup:
+        listing = await client.list(kind, decode=FETCHED[kind])
+        return IndexLookup(index, {kind: list(listing.items)})
+
+    settings = _settings(arguments, groups)
+    webhook = Webhook(IndexLookup(index), settings, arguments.enabled, fetch=fetch)
+    mirrors = [Mirror(client, Watch(kind), _sink(index), clock) for kind in KEPT]
     listening: list[int] = []
     health = process.Health(
         ready={
