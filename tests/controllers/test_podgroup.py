@@ -83,6 +83,24 @@ async def test_the_pods_of_a_replica_set_share_a_group_that_its_annotation_sizes
         assert await cluster.names(POD_GROUP) == []
 
 
+async def test_what_a_newer_template_no_longer_asks_for_leaves_the_group() -> None:
+    """What stayed behind would be found wrong, and written to no effect, again and again."""
+
+    def template(**requests: str) -> Manifest:
+        container = {"name": "c", "image": "i", "resources": {"requests": requests}}
+        return {"metadata": {"labels": {"app": "w"}}, "spec": pod(containers=[container])}
+
+    selector = {"matchLabels": {"app": "w"}}
+    spec = {"replicas": 1, "selector": selector, "template": template(cpu="1", memory="1Gi")}
+    async with SmallCluster(PodGroupController(), ReplicaSetController()) as cluster:
+        await cluster.create(REPLICA_SET, "w", spec=spec)
+        await cluster.patch(REPLICA_SET, "w", {"spec": {"template": template(cpu="1")}})
+        await cluster.delete(POD, (await cluster.names(POD))[0], grace=0)
+        (group,) = await cluster.all(POD_GROUP)
+        resources = {"count/pods": "1", "cpu": "1", "pods": "1", "requests.cpu": "1"}
+        assert group["spec"]["minResources"] == resources
+
+
 async def test_a_group_deleted_by_mistake_comes_back() -> None:
     async with SmallCluster(PodGroupController()) as cluster:
         made = await cluster.create(POD, "p", spec=pod())

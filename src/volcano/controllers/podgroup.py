@@ -23,6 +23,7 @@ from volcano.kube.manifest import (
     uid_of,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.patch import merge_diff
 from volcano.kube.quantity import Quantity
 from volcano.kube.reconciler import NOTHING, Done, Plan, Reconciler, Watch
 
@@ -221,8 +222,10 @@ def _change(group: Manifest, built: Manifest) -> Manifest:
                 missing = {k: v for k, v in value.items() if (known.get(name) or {}).get(k) != v}
                 if missing:
                     change.setdefault(part, {})[name] = missing
-            elif name not in ("name", "namespace", "ownerReferences") and known.get(name) != value:
-                change.setdefault(part, {})[name] = value
+            elif name not in ("name", "namespace", "ownerReferences"):
+                other = merge_diff(known.get(name), value)  # what is no longer asked for goes
+                if other is not None:
+                    change.setdefault(part, {})[name] = other
     return change
 
 
