@@ -67,6 +67,10 @@ def test_starving_takes_the_first_tier_with_an_opinion() -> None:
     assert not reducers.tiered_everyone([])
 
 
+def test_starving_is_for_as_many_tasks_as_everybody_agrees_on() -> None:
+    assert reducers.tiered_everyone([[("p", lambda: 5), ("q", lambda: 3)], [("r", lambda: 1)]]) == 3
+
+
 def test_each_may_lower_how_many_are_allowed() -> None:
     asked = [lambda q, t, n: min(n, 3), lambda q, t, n: n - 1]
     assert reducers.least(asked, None, A, 9) == 2

@@ -212,32 +212,43 @@ class Ledger:
         """Promises a task what is being released on a node."""
         return self._place((task,), (row,), Status.PIPELINED, evicting=evicting)
 
+    def pipeline_run(self, tasks: tuple[Task, ...], row: int) -> Refusal | None:
+        """Promises pending tasks of one job, role and shape what evictions release on a node, as one change."""
+        return self._place(tasks, (row,) * len(tasks), Status.PIPELINED, evicting=True)
+
     def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
         """Puts pending tasks of one job, role and shape on nodes, `tasks[i]` on `rows[i]`, as one change."""
         return self._place(tuple(tasks), tuple(rows), Status.ALLOCATED, evicting=False)
 
     def evict(self, task: Task, reason: str, on_behalf_of: str = "") -> None:
         """Marks a running task for eviction; its resources are releasing from now on."""
-        row, before = self.row(task), self.status(task)
+        self.evict_run((task,), reason, on_behalf_of)
+
+    def evict_run(self, tasks: tuple[Task, ...], reason: str, on_behalf_of: str = "") -> None:
+        """As `evict`, for tasks of one job, role, shape and status on one node."""
+        first, many = tasks[0], len(tasks)
+        row, before = self.row(first), self.status(first)
         assert row is not None
         self.promises = True
         line = self.board.cells[row]
         saved = line.copy()
         releasing = line[self.board.layout.releasing]
-        releasing += task.request
+        releasing += first.request if many == 1 else first.request * many
         self.touched.append(row)
-        self._status[task.uid] = Status.RELEASING
-        self._count(task, 1, before, Status.RELEASING, -1)
-        self._change(Eviction(task, row, reason, on_behalf_of))
+        self._count(first, many, before, Status.RELEASING, -1)
+        for task in tasks:
+            self._status[task.uid] = Status.RELEASING
+            self._change(Eviction(task, row, reason, on_behalf_of))
 
         def undo() -> None:
             line[:] = saved
             self.touched.append(row)
-            self._set_back(task, before)
+            for task in tasks:
+                self._set_back(task, before)
 
         self._journal.append(undo)
         if self.listener is not None:
-            self.listener.on_deallocate((task,), (row,))
+            self.listener.on_deallocate(tasks, (row,) * many)
 
     def unplace(self, task: Task) -> None:
         """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""

@@ -158,6 +158,23 @@ class Placer:
         """Whether the request fits on a node once `extra` more is released there."""
         return self._room(self._fits.get((task.shape, queue)) or self.fit(task, queue), row, extra)
 
+    def exchange(self, task: Task, queue: str, row: int, gain: Vector, victims: int) -> tuple[int, int]:
+        """How many victims that free `gain` each task like this one needs, and for how many tasks that holds.
+
+        Placed one after the other on a row, each must need exactly as many as the first.
+        """
+        fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
+        each = 1
+        while each <= victims and not self._room(fit, row, gain * each):
+            each += 1
+        tries = victims // each
+        free = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
+        before = free + np.arange(tries)[:, None] * (gain * each - fit.request)  # (tasks, resources)
+        enough = (fit.need < before + gain * each).all(axis=1)
+        too_many = (fit.need < before + gain * (each - 1)).all(axis=1)
+        holds = enough & ~too_many
+        return each, tries if holds.all() else int(holds.argmin())
+
     def _room(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
         """Whether a row will have what is asked for."""
         ledger = self._session.ledger

@@ -105,6 +105,9 @@ class Plugin:
         False  # its order of jobs and tasks goes before that of every other plugin, whatever the tier
     )
 
+    # Whether its votes and vetoes on victims depend on what the taker holds already. Where nobody's do, and each
+    # weighs candidates in the order they would go, several like tasks get their room together.
+    weighs_taker: ClassVar[bool] = True
     # Questions it has nothing to say to in this cycle, although it has the method; to be set when it is opened.
     silent: frozenset[str] = frozenset()
 
@@ -183,9 +186,12 @@ class Plugin:
         """As `job_pipelined`, for one sub-group."""
         return Vote.ABSTAIN
 
-    def job_starving(self, job: Job) -> bool:
-        """Whether the job lacks something it is entitled to, so that others may be evicted for it."""
-        return False
+    def job_starving(self, job: Job) -> int:
+        """Whether the job lacks something it is entitled to, so that others may be evicted for it.
+
+        A number says for how many more tasks; with True it is asked again after each.
+        """
+        return 0
 
     # -- queues ------------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class Policy:
         self._task_keys: dict[str, tuple[Any, ...]] = {}
         self._promised: dict[str, dict[str, Job]] | None = None  # who was promised room, by queue
         self._reserving: dict[Any, list[Plugin]] = {}
+        self._impartial: dict[Purpose, bool] = {}
         self._voting: dict[str, tuple[list[Ask], Tiers, Tiers]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
         self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
@@ -81,13 +82,18 @@ class Policy:
                 [
                     (plugin.name, self._ask(plugin, question))
                     for plugin in tier
-                    if overrides(type(plugin), question)
-                    and question not in self._disabled[plugin]
-                    and question not in plugin.silent
+                    if self._answers(plugin, question)
                 ]
                 for tier in self.tiers
             ]
         return found
+
+    def _answers(self, plugin: Plugin, question: str) -> bool:
+        return (
+            overrides(type(plugin), question)
+            and question not in self._disabled[plugin]
+            and question not in plugin.silent
+        )
 
     def _ask(self, plugin: Plugin, question: str) -> Ask:
         ask: Ask = getattr(plugin, question)
@@ -237,7 +243,8 @@ class Policy:
             return self.job_pipelined(job)
         return reducers.tiered_vote(self.tiers_of("sub_job_pipelined"), sub_job) is None
 
-    def job_starving(self, job: Job) -> bool:
+    def job_starving(self, job: Job) -> int:
+        """For how many more tasks others may be evicted."""
         return reducers.tiered_everyone(self.tiers_of("job_starving"), job)
 
     # -- queues ------------------------------------------------------------------------------------
@@ -356,6 +363,16 @@ class Policy:
             tiers = self.tiers_of(vote)
             found = self._voting[vote] = (vetoes, tiers, [tier for tier in tiers if tier][:1])
         return found
+
+    def impartial(self, purpose: Purpose) -> bool:
+        """Whether nobody who decides about victims in the first place weighs what the taker holds already."""
+        known = self._impartial.get(purpose)
+        if known is None:
+            vote = VOTES[purpose]
+            voting = ([plugin for plugin in tier if self._answers(plugin, vote)] for tier in self.tiers)
+            deciding = [*next((tier for tier in voting if tier), ()), *self._protectors]
+            known = self._impartial[purpose] = not any(plugin.weighs_taker for plugin in deciding)
+        return known
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
         return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)

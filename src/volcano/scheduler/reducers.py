@@ -87,15 +87,18 @@ def tiered_vote(tiers: Tiers, *subject: Any) -> Refusal | None:
     return None
 
 
-def tiered_everyone(tiers: Tiers, *subject: Any) -> bool:
-    """All of the first tier that has an opinion must agree; no when nobody answers."""
+def tiered_everyone(tiers: Tiers, *subject: Any) -> int:
+    """All of the first tier that has an opinion must agree, and the smallest of their numbers counts; 0, a no, else."""
     for tier in tiers:
+        count: int | None = None
         for _, ask in tier:
-            if not ask(*subject):
-                return False
-        if tier:
-            return True
-    return False
+            answer = int(ask(*subject))
+            if answer <= 0:
+                return 0
+            count = answer if count is None else min(count, answer)
+        if count is not None:
+            return count
+    return 0
 
 
 def tiered_intersection(tiers: Tiers, hunt: Any, candidates: Sequence[Task]) -> list[Task]:

@@ -131,11 +131,15 @@ class Hunter:
         self.trails = trails or Trails()
         self._full: set[Shape] = set()  # shapes for which nothing is free
 
-    def make_room(self, task: Task) -> bool:
-        """Pipelines the task, evicting as few as are needed; False, with nothing changed, when that is impossible."""
+    def make_room(self, run: Sequence[Task]) -> int:
+        """Pipelines the first of these like tasks, and those after it that the same node can give room in the same way.
+
+        Evicts as few as are needed; 0, with nothing changed, when it is impossible even for the first.
+        """
+        task = run[0]
         if task.shape not in self._full:
             if self._allowed(task) and self._place_as_is(task):
-                return True
+                return 1
             self._full.add(task.shape)
         kind = (self._queue.name, self._job.priority, task.shape, self._breaking)
         trail = self.trails.find(kind, lambda: self._rows(task))
@@ -143,10 +147,10 @@ class Hunter:
         ledger = self._session.ledger
         for row in trail:
             if self._fits(task, row):
-                return ledger.pipeline(task, row) is None
+                return int(ledger.pipeline(task, row) is None)
             if self._clear(hunt, row):
-                return True
-        return False
+                return 1 + (self._repeat(hunt, run[1:], row) if len(run) > 1 else 0)
+        return 0
 
     def _place_as_is(self, task: Task) -> bool:
         """Without evicting anybody: on what is idle or already being released."""
@@ -181,6 +185,56 @@ class Hunter:
                     statement.commit()
                     return True
         return False
+
+    def _repeat(self, hunt: Hunt, others: Sequence[Task], row: int) -> int:
+        """Makes room on a node for more tasks like the one that just got it there, together; says for how many.
+
+        The same victims go as would one by one. That is certain where all who may go belong to one gang that can spare
+        them, where each task needs equally many of them and nothing but resources, and where nobody weighs what the
+        taker holds already.
+        """
+        session, task = self._session, hunt.task
+        policy, ledger = session.policy, session.ledger
+        if hunt.breaking or not policy.impartial(self._purpose) or policy.reserves(task):
+            return 0
+        victims = self._spare_of_one_gang(self._takeable(task, self._prey.on(row)))
+        if not victims or policy.reject_nodes_now(task, session.nodes.at(np.array((row,)))) is not None:
+            return 0
+        each, many = session.placer.exchange(task, self._queue.name, row, victims[0].request, len(victims))
+        victims = victims[: min(many, len(others)) * each]
+        if not victims:
+            return 0
+        allowed = policy.victims(hunt, victims, first_tier=True)
+        many = _common(allowed, victims) // each
+        chosen, placed = tuple(victims[: many * each]), tuple(others[:many])
+        if not many or not self._entitled(placed):
+            return 0
+        with ledger.statement() as statement:
+            ledger.evict_run(chosen, self._purpose.value, self._job.uid)
+            enough = policy.allocatable(self._queue, task, many) >= many
+            if enough and ledger.pipeline_run(placed, row) is None:
+                statement.commit()
+                return many
+        return 0
+
+    def _spare_of_one_gang(self, candidates: Sequence[Task]) -> list[Task]:
+        """The first candidates that are alike, as far as their gang can spare them; nobody when they are of several."""
+        if not candidates:
+            return []
+        ledger, first = self._session.ledger, candidates[0]
+        job, status = self._session.snapshot.jobs[first.job], ledger.status(first)
+        if job.sub_jobs or any(task.job != first.job for task in candidates):
+            return []
+        found: list[Task] = []
+        for task in candidates[: max(0, ledger.ready(job) - job.min_available)]:
+            if (task.shape, task.role, ledger.status(task)) != (first.shape, first.role, status):
+                break
+            found.append(task)
+        return found
+
+    def _entitled(self, tasks: Sequence[Task]) -> bool:
+        """Whether the queue may take room for so many tasks."""
+        return True
 
     def _offers(self, hunt: Hunt, candidates: Sequence[Task], row: int) -> Iterator[list[Task]]:
         """Sets of victims that would make enough room, to be tried in turn: usually the first few will do."""
@@ -306,3 +360,13 @@ def _sum(tasks: Sequence[Task]) -> Vector:
     for task in tasks[1:]:
         total += task.request
     return total
+
+
+def _common(left: Sequence[Task], right: Sequence[Task]) -> int:
+    """How many tasks two sequences have in common at their beginning."""
+    count = 0
+    for one, other in zip(left, right, strict=False):
+        if one is not other:
+            break
+        count += 1
+    return count

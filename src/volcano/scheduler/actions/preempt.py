@@ -47,7 +47,7 @@ def starving(session: Session) -> Iterator[tuple[Queue, Job]]:
 def _starves(session: Session, job: Job) -> bool:
     if session.ledger.phase(job) == "Pending" or job.group.malformed or not session.valid(job):
         return False
-    return job.count(Status.PENDING) > 0 and session.policy.job_starving(job)
+    return job.count(Status.PENDING) > 0 and session.policy.job_starving(job) > 0
 
 
 def _between_jobs(
@@ -74,18 +74,37 @@ def fill(session: Session, job: Job, tasks: list[Task], hunter: Hunter) -> bool:
     marks = hunter.trails.marks()
     with ledger.statement() as statement:
         failed: set[object] = set()
-        for task in tasks:
-            if not policy.job_starving(job):
-                break
+        at = 0
+        while at < len(tasks) and (wanted := policy.job_starving(job)):
+            task = tasks[at]
             if task.shape in failed or ledger.changed(task):
+                at += 1
                 continue
-            if not hunter.make_room(task):
+            made = hunter.make_room(_alike(job, tasks, at, wanted))
+            if not made:
                 failed.add(task.shape)
+            at += max(made, 1)
         if statement.changes and policy.job_pipelined(job):
             statement.commit()
             return True
     hunter.trails.back_to(marks)
     return False
+
+
+def _alike(job: Job, tasks: list[Task], start: int, most: int) -> list[Task]:
+    """The tasks from `start` on that are alike in all that matters to those who make room for them."""
+    first = tasks[start]
+    if job.sub_jobs or most == 1:
+        return [first]
+    end, limit = start + 1, min(start + most, len(tasks))
+    while (
+        end < limit
+        and tasks[end].shape is first.shape
+        and tasks[end].role == first.role
+        and tasks[end].priority == first.priority
+    ):
+        end += 1
+    return tasks[start:end]
 
 
 def _inside_job(session: Session, queue: Queue, job: Job, prey: Prey) -> None:
@@ -95,6 +114,6 @@ def _inside_job(session: Session, queue: Queue, job: Job, prey: Prey) -> None:
     hunter = InnerHunter(session, job, queue, prey, Purpose.PREEMPT, breaking=False)
     for task in pending(session, job, lambda task: task.shape.preempts):
         with session.ledger.statement() as statement:
-            if not hunter.make_room(task):
+            if not hunter.make_room((task,)):
                 return
             statement.commit()

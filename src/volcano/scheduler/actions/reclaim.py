@@ -1,5 +1,7 @@
 """reclaim: across queues, a queue that has less than it deserves takes it back from those that have more."""
 
+from collections.abc import Sequence
+
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.task import Task
@@ -28,8 +30,11 @@ def reclaim(session: Session) -> None:
 class Reclaimer(Hunter):
     """A hunter that asks before each task whether its queue may take room for it."""
 
-    def make_room(self, task: Task) -> bool:
-        return self._session.policy.preemptive(self._queue, (task,)) and super().make_room(task)
+    def make_room(self, run: Sequence[Task]) -> int:
+        return super().make_room(run) if self._entitled(run[:1]) else 0
+
+    def _entitled(self, tasks: Sequence[Task]) -> bool:
+        return self._session.policy.preemptive(self._queue, tasks)
 
 
 def _take_back(

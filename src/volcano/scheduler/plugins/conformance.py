@@ -14,6 +14,7 @@ class Conformance(Plugin):
     """Pods of `kube-system`, and pods of a system priority class wherever they are, are protected."""
 
     leads = True  # also before jobs of a higher priority
+    weighs_taker = False
 
     def job_order(self, job: Job) -> bool:
         return not (job.namespace == SYSTEM_NAMESPACE or job.group.priority_class in CRITICAL)

@@ -15,6 +15,8 @@ PIPELINED = READY | {Status.PIPELINED}
 class Gang(Plugin):
     """All or nothing: fewer tasks than the minimum are never started, and victims never shrink a job below it."""
 
+    weighs_taker = False
+
     def job_valid(self, job: Job) -> Refusal | None:
         tally = self.ledger.tally(job)
         if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
@@ -69,8 +71,9 @@ class Gang(Plugin):
     def sub_job_pipelined(self, sub_job: SubJob) -> Vote:
         return Vote.PERMIT if self._members_short(sub_job, PIPELINED) == 0 else Vote.REJECT
 
-    def job_starving(self, job: Job) -> bool:
-        return self.ledger.waiting(job) + self.ledger.ready(job) < job.min_available
+    def job_starving(self, job: Job) -> int:
+        tally = self.ledger.tally(job)
+        return max(0, job.min_available - tally.ready - tally.counts[Status.PIPELINED])
 
     def _members_short(self, job: Job | SubJob, statuses: frozenset[Status]) -> int:
         """Pending tasks that ask for nothing count as good as there: backfill places them."""

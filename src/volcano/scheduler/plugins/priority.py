@@ -11,6 +11,8 @@ from volcano.scheduler.plugin import Hunt, Plugin, Purpose
 class Priority(Plugin):
     """Jobs are ordered by their priority class, tasks by their pod's priority."""
 
+    weighs_taker = False
+
     def job_order(self, job: Job) -> int:
         return -job.priority
 
@@ -20,9 +22,10 @@ class Priority(Plugin):
     def task_order(self, task: Task) -> int:
         return -task.priority
 
-    def job_starving(self, job: Job) -> bool:
+    def job_starving(self, job: Job) -> int:
         """A job wants room for as long as not all of its tasks have a place."""
-        return self.ledger.ready(job) + self.ledger.tally(job).counts[Status.PIPELINED] < len(job.tasks)
+        tally = self.ledger.tally(job)
+        return max(0, len(job.tasks) - tally.ready - tally.counts[Status.PIPELINED])
 
     def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Inside a queue nobody has to go for someone who is not more important, whatever another tier says."""

@@ -17,7 +17,8 @@ from volcano.scheduler.readings import Reading
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 SAME_SHARE = 1e-6
-FLAT = frozenset(("queue_order", "reclaimable", "on_allocate", "on_deallocate"))  # what is about the tree alone
+# What is about the tree alone.
+FLAT = frozenset(("queue_order", "reclaimable", "on_allocate", "on_deallocate"))
 
 
 class Drf(Plugin):

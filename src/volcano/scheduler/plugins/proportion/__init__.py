@@ -43,6 +43,8 @@ class Proportion(Plugin):
     deserves; who comes to hold more, because others came back for their part, can be reclaimed from.
     """
 
+    weighs_taker = False
+
     # -- what belongs to whom --------------------------------------------------------------------------------
 
     @cached_property
