@@ -16,6 +16,7 @@ from volcano.apiserver.validation.names import (
     port_number,
     qualified_name,
 )
+from volcano.apiserver.validation.podsettings import container_confinement, pauses
 from volcano.apiserver.validation.resources import requirements
 from volcano.kube.manifest import Manifest
 
@@ -56,6 +57,9 @@ def containers(spec: Mapping[str, Any], path: str, volumes: Mapping[str, Manifes
         yield from _container(container, f"{path}.containers[{index}]", volumes, names, host=host)
         if container.get("ports"):
             yield from _host_ports(container, f"{path}.containers[{index}]", host_ports)
+        if container.get("lifecycle"):
+            grace = spec.get("terminationGracePeriodSeconds")
+            yield from pauses(container, f"{path}.containers[{index}]", grace)
     for index, container in enumerate(spec.get("initContainers") or ()):
         where = f"{path}.initContainers[{index}]"
         yield from _container(container, where, volumes, names, host=host)
@@ -101,6 +105,7 @@ def _container(
                 yield from _handler(hooks[name], f"{path}.lifecycle.{name}")
     if context := container.get("securityContext"):
         yield from user_ids(context, f"{path}.securityContext")
+        yield from container_confinement(context, f"{path}.securityContext")
 
 
 def _init_only(container: Manifest, path: str) -> Causes:

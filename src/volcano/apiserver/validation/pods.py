@@ -8,6 +8,7 @@ from volcano.apiserver.validation.containers import containers, user_ids
 from volcano.apiserver.validation.field import Causes
 from volcano.apiserver.validation.metadata import annotations, labels
 from volcano.apiserver.validation.names import dns_label, dns_subdomain, in_range, ip_address, qualified_name
+from volcano.apiserver.validation.podsettings import dns_config, pod_confinement
 from volcano.apiserver.validation.scheduling import affinity, spread, tolerations
 from volcano.apiserver.validation.volumes import volumes
 from volcano.kube.manifest import Manifest
@@ -65,8 +66,8 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
     )
     policy = spec.get("dnsPolicy")
     yield from field.one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, needed=True)
-    if policy == "None" and not (spec.get("dnsConfig") or {}).get("nameservers"):
-        yield from _dns_config(spec, path)
+    if policy == "None" or spec.get("dnsConfig"):
+        yield from dns_config(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
         yield field.invalid(f"{path}.activeDeadlineSeconds", deadline, in_range(1, _LONGEST_DEADLINE))
@@ -87,16 +88,6 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
         )
     yield from field.one_of(f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION)
     yield from _gates(spec, path)
-
-
-def _dns_config(spec: Mapping[str, Any], path: str) -> Causes:
-    if spec.get("dnsConfig") is None:
-        yield field.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
-    else:
-        yield field.required(
-            f"{path}.dnsConfig.nameservers",
-            "must provide at least one DNS nameserver when `dnsPolicy` is None",
-        )
 
 
 def _names(spec: Mapping[str, Any], path: str) -> Causes:
@@ -125,6 +116,7 @@ _NAME_CHECKS = (
 
 def _security(context: Mapping[str, Any], path: str) -> Causes:
     yield from user_ids(context, path)
+    yield from pod_confinement(context, path)
     for where, sysctl in field.items(context, "sysctls", path):
         name = sysctl.get("name") or ""
         if not name:

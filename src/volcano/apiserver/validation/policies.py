@@ -18,6 +18,11 @@ SCOPES = (
     "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
 )  # fmt: skip
+_FOR_SCOPES = "value when `operator` is {} for scope selector"
+_ONLY_EXISTS = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
 _OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _COMPUTE = ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory", "pods")
 _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
@@ -60,6 +65,28 @@ def resource_quota(manifest: Manifest) -> Causes:
             yield field.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
     if any(pair <= set(scopes) for pair in _OPPOSITES):
         yield field.invalid("spec.scopes", scopes, "conflicting scopes")
+    for requirement in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        yield from _scope_requirement(requirement, "spec.scopeSelector.matchExpressions")
+
+
+def _scope_requirement(requirement: Manifest, path: str) -> Causes:
+    scope, operator = requirement.get("scopeName") or "", requirement.get("operator") or ""
+    values = requirement.get("values") or []
+    if scope not in SCOPES:
+        yield field.invalid(f"{path}.scopeName", scope, "unsupported scope")
+    elif scope not in ("PriorityClass", "VolumeAttributesClass") and operator != "Exists":
+        yield field.invalid(f"{path}.operator", operator, _ONLY_EXISTS)
+    if operator in ("In", "NotIn"):
+        if not values:
+            yield field.required(
+                f"{path}.values", "must be at least one " + _FOR_SCOPES.format("'In' or 'NotIn'")
+            )
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            detail = "must be no " + _FOR_SCOPES.format("'Exist' or 'DoesNotExist'")
+            yield field.invalid(f"{path}.values", values, detail)
+    else:
+        yield field.invalid(f"{path}.operator", operator, "not a valid selector operator")
 
 
 def _scope_fits(scope: str, name: str) -> bool:

@@ -7,8 +7,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.apiserver.validation import field
 from volcano.apiserver.validation.field import Causes
+from volcano.apiserver.validation.jobpolicies import by_index, failure_policy
 from volcano.apiserver.validation.metadata import label_selector
-from volcano.apiserver.validation.names import dns_label, dns_subdomain, percent, qualified_name
+from volcano.apiserver.validation.names import dns_label, dns_subdomain, percent
 from volcano.apiserver.validation.pods import template
 from volcano.apiserver.validation.storage import claim_spec
 from volcano.kube import cron, selectors
@@ -207,7 +208,6 @@ _JOB_COUNTS = (
     "parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished",
     "backoffLimitPerIndex", "maxFailedIndexes",
 )  # fmt: skip
-_FAILURE_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 
 
 def job(manifest: Manifest) -> Causes:
@@ -233,11 +233,8 @@ def job_spec(spec: Manifest, path: str) -> Causes:
         yield field.required(f"{path}.completions", "when completion mode is Indexed")
     replacement = spec.get("podReplacementPolicy")
     yield from field.one_of(f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed"))
-    for where, rule in field.items(spec.get("podFailurePolicy") or {}, "rules", f"{path}.podFailurePolicy"):
-        yield from field.one_of(f"{where}.action", rule.get("action"), _FAILURE_ACTIONS, needed=True)
-        for place, condition in field.items(rule, "onPodConditions", where):
-            name = condition.get("type") or ""
-            yield from field.each(f"{place}.type", name, qualified_name(name))
+    yield from by_index(spec, path)
+    yield from failure_policy(spec, f"{path}.podFailurePolicy")
     pod = spec.get("template") or {}
     yield from template(pod, f"{path}.template")
     policy = (pod.get("spec") or {}).get("restartPolicy")
