@@ -1,6 +1,7 @@
 """Brains that watch the same objects are told by one watch."""
 
 import asyncio
+from collections.abc import Sequence
 
 import orjson
 import pytest
@@ -10,7 +11,8 @@ from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
 from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Options, Query
 from volcano.kube.hub import Hub, SharedDecoder
-from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
+from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, JOB, NAMESPACE, Kind
+from volcano.kube.manifest import Manifest
 from volcano.kube.reconciler import Watch
 
 WATCH = Watch(CONFIG_MAP)
@@ -151,3 +153,43 @@ async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -
         with hub.subscription(WATCH, told.append):  # a new one in its place
             await settle()
             assert said(told) == ["ADDED before"]
+
+
+def owned(name: str, *owner: str) -> Manifest:
+    """A config map that an owner of some apiVersion and kind manages, if one is given."""
+    manifest = config_map(name)
+    if owner:
+        api_version, kind = owner
+        reference = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "o-1", "controller": True}
+        manifest["metadata"]["ownerReferences"] = [reference]
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("managers", "expected"),
+    [
+        pytest.param(None, ["before", "job", "vcjob", "free"], id="everybody"),
+        pytest.param((BATCH_JOB,), ["job"], id="a kind of one group"),
+        pytest.param((JOB, None), ["before", "vcjob", "free"], id="a kind, and nobody"),
+        pytest.param((), [], id="none"),
+    ],
+)
+async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
+    client: Counting, managers: Sequence[Kind | None] | None, expected: list[str]
+) -> None:
+    hub = Hub(client, VirtualClock())
+    early: list[Event] = []
+    late: list[Event] = []
+    with hub.group_subscription(WATCH, early.extend, managers):
+        await settle()
+        for manifest in (
+            owned("job", "batch/v1", "Job"),
+            owned("vcjob", JOB.api_version, "Job"),
+            owned("free"),
+        ):
+            await client.create(CONFIG_MAP, manifest)
+        await settle()
+        with hub.group_subscription(WATCH, late.extend, managers):
+            pass
+    assert [event.object["metadata"]["name"] for event in early] == expected
+    assert [event.object["metadata"]["name"] for event in late] == expected

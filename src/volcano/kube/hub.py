@@ -2,14 +2,15 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import orjson
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Decode, Event, EventType
-from volcano.kube.manifest import Manifest
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest, controller_of
 from volcano.kube.mirror import GroupMirror, one_by_one
 from volcano.kube.reconciler import Watch
 
@@ -44,17 +45,21 @@ class Hub:
             yield mirror
 
     @contextmanager
-    def group_subscription(self, watch: Watch, sink: GroupSink) -> Iterator[GroupMirror]:
-        """As `subscription`, for a sink that takes changes in the groups in which they come."""
+    def group_subscription(
+        self, watch: Watch, sink: GroupSink, managers: Iterable[Kind | None] | None = None
+    ) -> Iterator[GroupMirror]:
+        """As `subscription`, for a sink that takes changes in the groups in which they come; with `managers`, only
+        those of objects that one of these kinds manages (None: that nobody manages)."""
         shared = self._shared.get(watch)
         if shared is None or shared.task.done():
             shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self.decode)
-        shared.add(sink)
+        listener = Listener(sink, managers)
+        shared.add(listener)
         try:
             yield shared.mirror
         finally:
-            shared.sinks.remove(sink)
-            if not shared.sinks:
+            shared.listeners.remove(listener)
+            if not shared.listeners:
                 shared.task.cancel()
                 if self._shared.get(watch) is shared:
                     del self._shared[watch]
@@ -64,24 +69,59 @@ class Hub:
         await asyncio.shield(self._shared[watch].task)
 
 
+class Listener:
+    """One whom a mirror tells: of everything, or of what some kinds manage."""
+
+    def __init__(self, sink: GroupSink, managers: Iterable[Kind | None] | None = None) -> None:
+        self._sink = sink
+        self._managers = None if managers is None else frozenset(map(_named, managers))
+
+    def tell(self, group: Sequence[Event], managers: "_Managers") -> None:
+        if self._managers is not None:
+            group = [event for event, manager in managers.of(group) if manager in self._managers]
+        if group:
+            self._sink(group)
+
+
+class _Managers:
+    """Who manages the objects of a group, found out once and only if somebody asks."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Event, tuple[str, str] | None]] | None = None
+
+    def of(self, group: Sequence[Event]) -> list[tuple[Event, tuple[str, str] | None]]:
+        if self._found is None:
+            self._found = [(event, _manager(event.object)) for event in group]
+        return self._found
+
+
+def _named(kind: Kind | None) -> tuple[str, str] | None:
+    return None if kind is None else (kind.api_version, kind.kind)
+
+
+def _manager(manifest: Manifest) -> tuple[str, str] | None:
+    owner = controller_of(manifest)
+    return None if owner is None else (owner.get("apiVersion", ""), owner.get("kind", ""))
+
+
 class _Shared:
     """A mirror at work and whom it tells."""
 
     def __init__(self, client: Client, watch: Watch, clock: Clock, decode: Decode) -> None:
-        self.sinks: list[GroupSink] = []
+        self.listeners: list[Listener] = []
         self._watch = watch
         self.mirror = GroupMirror(client, watch, self._tell, clock, decode=decode)
         self.task = asyncio.create_task(self.mirror.run(), name=f"mirror of {watch.kind}")
 
-    def add(self, sink: GroupSink) -> None:
+    def add(self, listener: Listener) -> None:
         present = [Event(EventType.ADDED, self._watch.kind, item) for item in self.mirror.objects()]
-        if present:
-            sink(present)
-        self.sinks.append(sink)
+        listener.tell(present, _Managers())
+        self.listeners.append(listener)
 
     def _tell(self, group: Sequence[Event]) -> None:
-        for sink in list(self.sinks):
-            sink(group)
+        managers = _Managers()
+        for listener in list(self.listeners):
+            listener.tell(group, managers)
 
 
 class SharedDecoder:

@@ -179,7 +179,10 @@ class _Filing:
 
 
 def _is_older(manifest: Manifest, than: Manifest) -> bool:
-    return uid_of(manifest) == uid_of(than) and version_of(manifest) < version_of(than)
+    new, old = manifest["metadata"], than["metadata"]
+    if new.get("uid") != old.get("uid"):
+        return False
+    return version_of(manifest) < version_of(than)
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:

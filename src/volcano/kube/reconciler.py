@@ -2,9 +2,10 @@
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Protocol
 
 from volcano.clock import Instant
@@ -143,6 +144,9 @@ class Reconciler(ABC):
 
     name: str = ""
     watches: Sequence[Watch] = ()
+    # Of these kinds, only objects that one of the given kinds manages (None: that nobody manages) need be told of.
+    # Whoever tells of others does no harm: `wants` has the last word.
+    managers: Mapping[Kind, Sequence[Kind | None]] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.index = Index()

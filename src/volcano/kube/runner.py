@@ -2,16 +2,17 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.hub import Hub
+from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
-from volcano.kube.reconciler import Brain, Done, Reconciler, Work
+from volcano.kube.reconciler import Brain, Done, Reconciler, Watch, Work
 from volcano.log import Log
 
 log = Log("runner")
@@ -55,7 +56,9 @@ class Runner:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
         with ExitStack() as subscriptions:
             mirrors = [
-                subscriptions.enter_context(self._hub.group_subscription(watch, self._handle))
+                subscriptions.enter_context(
+                    self._hub.group_subscription(watch, self._handle, self._managers(watch))
+                )
                 for watch in self._brain.watches
             ]
             async with asyncio.TaskGroup() as group:
@@ -70,6 +73,9 @@ class Runner:
                 finally:
                     self._disarm()
                     await self._abandon()
+
+    def _managers(self, watch: Watch) -> Iterable[Kind | None] | None:
+        return self._brain.managers.get(watch.kind) if isinstance(self._brain, Reconciler) else None
 
     async def _abandon(self) -> None:
         """Ends the writes that are still under way: nobody would hear of them."""

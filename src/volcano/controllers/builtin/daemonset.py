@@ -1,6 +1,7 @@
 """DaemonSet: one pod on every node that will have it."""
 
 from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from volcano.clock import Instant
@@ -41,6 +42,7 @@ class DaemonSetController(Reconciler):
 
     name = "daemonset"
     watches = (Watch(DAEMON_SET), Watch(POD), Watch(NODE))
+    managers = MappingProxyType({POD: (DAEMON_SET,)})
 
     def __init__(self) -> None:
         super().__init__()

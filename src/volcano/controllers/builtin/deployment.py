@@ -1,6 +1,7 @@
 """Deployment: one ReplicaSet per revision of the template, moved to the newest by rolling or by recreating."""
 
 from collections.abc import Hashable, Iterable
+from types import MappingProxyType
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.builtin.pods import (
@@ -35,6 +36,7 @@ class DeploymentController(Reconciler):
 
     name = "deployment"
     watches = (Watch(DEPLOYMENT), Watch(REPLICA_SET), Watch(POD))
+    managers = MappingProxyType({POD: (REPLICA_SET,)})
 
     def __init__(self) -> None:
         super().__init__()

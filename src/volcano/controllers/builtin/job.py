@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from volcano.clock import Instant, parse_timestamp
 from volcano.controllers.builtin.pods import (
@@ -50,6 +51,7 @@ class JobController(Reconciler):
 
     name = "job"
     watches = (Watch(BATCH_JOB), Watch(POD))
+    managers = MappingProxyType({POD: (BATCH_JOB,)})
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
 """ReplicaSet: so many pods of one template, always."""
 
 from collections.abc import Hashable, Iterable
+from types import MappingProxyType
 
 from volcano.clock import Instant
 from volcano.controllers.builtin.pods import (
@@ -38,6 +39,7 @@ class ReplicaSetController(Reconciler):
 
     name = "replicaset"
     watches = (Watch(REPLICA_SET), Watch(POD))
+    managers = MappingProxyType({POD: (REPLICA_SET, None)})
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
 """StatefulSet: pods with a name and a volume of their own, started and replaced in order."""
 
 from collections.abc import Hashable, Iterable
+from types import MappingProxyType
 
 from volcano.clock import Instant
 from volcano.controllers.builtin.pods import (
@@ -38,6 +39,7 @@ class StatefulSetController(Reconciler):
 
     name = "statefulset"
     watches = (Watch(STATEFUL_SET), Watch(POD), Watch(PERSISTENT_VOLUME_CLAIM), Watch(CONTROLLER_REVISION))
+    managers = MappingProxyType({POD: (STATEFUL_SET,)})
 
     def __init__(self) -> None:
         super().__init__()

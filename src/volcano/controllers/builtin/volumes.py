@@ -47,7 +47,7 @@ class VolumeController(Reconciler):
         )
 
     def wants(self, event: Event) -> bool:
-        return event.kind != POD or bool(_claims_of(event.object))
+        return event.kind != POD or _has_claims(event.object)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
@@ -202,6 +202,14 @@ class VolumeController(Reconciler):
                 "hostPath": {"path": f"{self._directory}/{name}", "type": "DirectoryOrCreate"},
             },
         }
+
+
+def _has_claims(pod: Manifest) -> bool:
+    """Whether `_claims_of` finds any; asked for every pod, most of which have none."""
+    for volume in pod["spec"].get("volumes") or ():
+        if volume.get("persistentVolumeClaim") or volume.get("ephemeral"):
+            return True
+    return False
 
 
 def _claims_of(pod: Manifest) -> list[Key]:

@@ -122,9 +122,10 @@ class JobController(Reconciler):
         if event.kind is not POD and not self._is_noise(event):
             super().handle(event)
             return
-        before = self.index.get(event.kind, key_of(event.object))
-        if self.index.apply(event) and event.kind is POD:
-            after = self.index.get(POD, key_of(event.object))
+        place = event.place()
+        before = self.index.get(event.kind, place)
+        if self.index.take(event, place, before) and event.kind is POD:
+            after = None if event.type is EventType.DELETED else event.object
             if self._count_pod(before, after):
                 for manifest in filter(None, (before, after)):
                     for key in self.keys(Event(event.type, POD, manifest)):
