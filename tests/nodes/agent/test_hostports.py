@@ -21,7 +21,8 @@ from volcano.nodes.keeper.specs import Mode
 
 PATIENCE = 20.0
 GREETER = """
-import socket, sys
+import signal, socket, sys
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 with socket.create_server(("", int(sys.argv[1]))) as server:
     while True:
         connection, _ = server.accept()
