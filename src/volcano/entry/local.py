@@ -88,7 +88,12 @@ def _cluster_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=_port, default=0, help="listen on this port (default: the last one, or a free one)"
     )
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="write the kubeconfig to FILE")
+    parser.add_argument(
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="write the kubeconfig to FILE; other clusters that are in it stay",
+    )
     _node_options(parser)
     _local_node_options(parser)
     parser.add_argument("--scheduler-conf", type=Path, metavar="FILE", help="scheduler configuration")

@@ -35,9 +35,10 @@ from volcano.kube.names import DEFAULT_QUEUE
 from volcano.kube.runner import Runner
 from volcano.local import parts, state
 from volcano.local.admission import ADMISSION
-from volcano.local.credentials import Credentials, load_or_create, write_kubeconfig
+from volcano.local.credentials import Credentials, load_or_create
 from volcano.local.files import Document, FileError, apply
 from volcano.local.host import Host, HostSettings
+from volcano.local.kubeconfig import write_kubeconfig
 from volcano.local.logs import ComponentLogs, LocalLogSource, component, nobody
 from volcano.local.parts import MakeBrain
 from volcano.local.system import (

@@ -1,12 +1,9 @@
 """A cluster's keys: its authority, its server certificate, the admin's token and the key that signs tokens."""
 
-import base64
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-import yaml
 
 from volcano.apiserver.tokens import new_signing_key
 from volcano.net.tls import (
@@ -55,26 +52,6 @@ def load_or_create(directory: Path, hosts: tuple[str, ...], now: float) -> Crede
     )
     token = _kept(directory / "admin.token", lambda: secrets.token_urlsafe(32).encode()).decode()
     return Credentials(authority, server, token, _kept(directory / "signing.key", new_signing_key))
-
-
-def write_kubeconfig(path: Path, url: str, credentials: Credentials) -> None:
-    """Writes a kubeconfig that makes its reader cluster admin."""
-    cluster = {"server": url, "certificate-authority-data": _base64(credentials.authority.cert_pem)}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "volcano", "cluster": cluster}],
-        "users": [{"name": "volcano-admin", "user": {"token": credentials.admin_token}}],
-        "contexts": [{"name": "volcano", "context": {"cluster": "volcano", "user": "volcano-admin"}}],
-        "current-context": "volcano",
-        "preferences": {},
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
 
 
 def _pair(

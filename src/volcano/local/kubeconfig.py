@@ -1,0 +1,55 @@
+"""The way in, written where the user wants it: other clusters in the same kubeconfig stay as they are."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from volcano.local.credentials import Credentials
+from volcano.net.tls import write_private
+
+NAME = "volcano"
+USER = "volcano-admin"
+_SECTIONS = ("clusters", "users", "contexts")
+
+
+class KubeconfigError(OSError):
+    """A file that is there already and is no kubeconfig: it is left as it is."""
+
+
+def write_kubeconfig(path: Path, url: str, credentials: Credentials) -> None:
+    """Makes the reader of a kubeconfig cluster admin, and this cluster the current one."""
+    authority = base64.b64encode(credentials.authority.cert_pem).decode()
+    ours = {
+        "clusters": {"name": NAME, "cluster": {"server": url, "certificate-authority-data": authority}},
+        "users": {"name": USER, "user": {"token": credentials.admin_token}},
+        "contexts": {"name": NAME, "context": {"cluster": NAME, "user": USER}},
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    place = path.resolve()  # a link stays one
+    config = {"apiVersion": "v1", "kind": "Config", **_present(place), "current-context": NAME}
+    for section, entry in ours.items():
+        others = [other for other in config.get(section) or [] if other.get("name") != entry["name"]]
+        config[section] = [*others, entry]
+    config.setdefault("preferences", {})
+    write_private(place, yaml.safe_dump(config, sort_keys=False).encode())
+
+
+def _present(path: Path) -> dict[str, Any]:
+    """What a kubeconfig holds already; nothing when there is none. What is no kubeconfig is not ours to replace."""
+    try:
+        text = path.read_bytes() if path.exists() else b""
+        config = yaml.safe_load(text)
+    except yaml.YAMLError:
+        config = "no YAML"
+    if config is None:
+        return {}
+    fits = isinstance(config, dict) and config.get("kind", "Config") == "Config"
+    if not fits or not all(_entries(config.get(section)) for section in _SECTIONS):
+        raise KubeconfigError(f"{path}: there is a file already, and it is no kubeconfig; name another one")
+    return dict(config)
+
+
+def _entries(value: object) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(entry, dict) for entry in value))
