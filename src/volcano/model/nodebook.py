@@ -8,7 +8,7 @@ import numpy as np
 from volcano.model.node import Node
 from volcano.model.resources import ResourceIndex, Vector
 from volcano.model.status import ON_NODE, Status
-from volcano.model.task import Task
+from volcano.model.task import Shape, Task
 
 
 class NodeView(NamedTuple):
@@ -21,6 +21,15 @@ class NodeView(NamedTuple):
     releasing: Vector
     nonzero_used: Vector
     tasks_on: tuple[Mapping[str, Task], ...]
+
+
+class _Entry(NamedTuple):
+    """What a task adds to, or takes from, a row."""
+
+    row: int
+    shape: Shape
+    sign: float
+    releasing: bool
 
 
 class NodeBook:
@@ -37,6 +46,7 @@ class NodeBook:
         self._row_of: dict[str, int] | None = None
         self._facts: tuple[Node, ...] | None = None
         self._arrays = self._empty(64)
+        self._unbooked: list[_Entry] = []  # not in the arrays yet: many are added up at once far faster
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -56,6 +66,7 @@ class NodeBook:
 
     def put(self, node: Node) -> None:
         """A node appeared or changed."""
+        self._settle()
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._facts = None
@@ -74,6 +85,7 @@ class NodeBook:
         """A node went; rows after it move up."""
         if self._nodes.pop(name, None) is None:
             return
+        self._settle()
         row = self._rows[name]
         del self._names[row]
         del self._views[row]
@@ -86,6 +98,7 @@ class NodeBook:
     def widen(self, index: ResourceIndex, tasks: Mapping[str, Mapping[str, Task]]) -> None:
         """New resources appeared: makes everything afresh with the tasks as they are now."""
         self._index = index
+        self._unbooked.clear()
         self._tasks = {name: dict(found) for name, found in tasks.items()}
         self._arrays = self._empty(len(self._arrays[0]))
         for name, node in self._nodes.items():
@@ -113,20 +126,31 @@ class NodeBook:
 
     def room(self, name: str) -> Vector | None:
         """What is left on a node; None when there is no such node."""
+        self._settle()
         row = self._rows.get(name)
         return None if row is None else self._arrays[0][row] - self._arrays[1][row]
 
     def _book(self, task: Task, sign: float) -> None:
         row = self._rows.get(task.node)
-        if row is None:
+        if row is not None:
+            self._dirty.add(task.node)
+            self._unbooked.append(_Entry(row, task.shape, sign, task.status is Status.RELEASING))
+
+    def _settle(self) -> None:
+        """Adds up what has been noted, in the order in which it was; to be done before rows are read or moved."""
+        entries = self._unbooked
+        if not entries:
             return
-        self._dirty.add(task.node)
         _, used, releasing, nonzero = self._arrays
-        amount = task.shape.request if sign > 0 else -task.shape.request
-        used[row] += amount
-        nonzero[row] += sign * task.shape.nonzero_request
-        if task.status is Status.RELEASING:
-            releasing[row] += amount
+        rows = np.array([entry.row for entry in entries])
+        signs = np.array([[entry.sign] for entry in entries])
+        amounts = signs * np.stack([entry.shape.request for entry in entries])
+        np.add.at(used, rows, amounts)
+        np.add.at(nonzero, rows, signs * np.stack([entry.shape.nonzero_request for entry in entries]))
+        going = np.array([entry.releasing for entry in entries])
+        if going.any():
+            np.add.at(releasing, rows[going], amounts[going])
+        entries.clear()
 
     def _fill(self, name: str) -> None:
         self._dirty.add(name)
@@ -143,6 +167,7 @@ class NodeBook:
 
     def view(self) -> NodeView:
         """The nodes as they are now; only what changed since the last time is made afresh."""
+        self._settle()
         for name in self._dirty:
             row = self._rows.get(name)
             if row is not None:
