@@ -167,9 +167,8 @@ async def test_groups_of_any_size_are_stored_whole(directory: Path, count: int) 
     assert (len(found), found) == (count, before)
 
 
-async def test_many_writers_share_a_commit(directory: Path) -> None:
-    durable = Durable(directory)
-    client = await filled(durable, 0)
+def counted(durable: Durable) -> list[int]:
+    """The versions that commits reach from now on."""
     commits: list[int] = []
     told = durable.store.committed
 
@@ -178,6 +177,49 @@ async def test_many_writers_share_a_commit(directory: Path) -> None:
         told(version)
 
     durable.journal._committed = count
+    return commits
+
+
+async def test_what_is_written_in_one_turn_of_the_loop_is_one_commit(directory: Path) -> None:
+    durable = Durable(directory)
+    await filled(durable, 0)
+    commits = counted(durable)
+    written = [durable.store.put("configmaps", config_map(f"m{number}"), None) for number in range(5)]
+    await durable.store.durable(written[-1].version)
+    assert commits == [written[-1].version]
+    durable.close()
+
+
+async def test_what_was_written_last_is_stored_though_the_loop_does_not_turn_again(directory: Path) -> None:
+    durable = Durable(directory)
+    await filled(durable, 0)
+    durable.store.put("configmaps", config_map("last"), None)
+    durable.close()
+    reopened = Durable(directory)
+    assert reopened.store.get("configmaps", Key("default", "last")) is not None
+    reopened.close()
+
+
+def test_a_store_outlives_the_loop_it_was_written_in(directory: Path) -> None:
+    durable = Durable(directory)
+
+    async def write(name: str, *, wait: bool) -> None:
+        record = durable.store.put("configmaps", config_map(name), None)
+        if wait:
+            await durable.store.durable(record.version)
+
+    asyncio.run(write("first", wait=False))
+    asyncio.run(write("second", wait=True))
+    durable.close()
+    reopened = Durable(directory)
+    assert len(reopened.store.collection("configmaps").records) == 2
+    reopened.close()
+
+
+async def test_many_writers_share_a_commit(directory: Path) -> None:
+    durable = Durable(directory)
+    client = await filled(durable, 0)
+    commits = counted(durable)
     await asyncio.gather(*(client.create(CONFIG_MAP, config_map(f"m{number}")) for number in range(200)))
     assert len(commits) < 100
     durable.close()

@@ -89,7 +89,8 @@ class SqliteJournal:
         self._committed = committed
         self._failed = failed
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._inbox: SimpleQueue[tuple[Place, Change] | _Word] = SimpleQueue()
+        self._gathered: list[tuple[Place, Change]] = []  # in this turn of the loop
+        self._inbox: SimpleQueue[list[tuple[Place, Change]] | _Word] = SimpleQueue()
         self._outlived = threading.Lock()  # guards the next two
         self._forgotten: list[int] = []
         self._horizons: dict[str, int] = {}
@@ -98,9 +99,12 @@ class SqliteJournal:
         self._thread.start()
 
     def write(self, place: Place, change: Change) -> None:
-        if self._loop is None or self._loop.is_closed():
-            self._loop = asyncio.get_running_loop()
-        self._inbox.put((place, change))
+        loop = asyncio.get_running_loop()
+        if not self._gathered or loop is not self._loop:
+            # Others write in the same turn: handed over together, they wake the thread once and are one commit.
+            self._loop = loop
+            loop.call_soon(self._hand_over)
+        self._gathered.append((place, change))
 
     def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
         with self._outlived:
@@ -108,11 +112,18 @@ class SqliteJournal:
             self._horizons[collection] = horizon
 
     def resume(self) -> None:
+        self._gathered = []
         self._inbox.put(_Word.RESUME)
 
     def close(self) -> None:
+        self._hand_over()
         self._inbox.put(_Word.CLOSE)
         self._thread.join()
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._inbox.put(gathered)
 
     def _run(self) -> None:
         with closing(self._connection):
@@ -136,7 +147,7 @@ class SqliteJournal:
         while not rows or not self._inbox.empty():
             word = self._inbox.get()
             if not isinstance(word, _Word):
-                rows.append(_row(*word))
+                rows += [_row(place, change) for place, change in word]
             elif word is _Word.CLOSE:
                 self._closing = True
                 break
