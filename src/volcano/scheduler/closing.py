@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from volcano.clock import timestamp
 from volcano.kube import names
 from volcano.model import resources
 from volcano.model.decisions import (
@@ -159,7 +158,7 @@ def _merged(job: Job, condition: Condition | None, session: Session) -> tuple[Co
     """The PodGroup's conditions with this one in its place; a job that is ready is no longer unschedulable."""
     if condition is None:
         return job.group.conditions
-    now, mark = timestamp(session.snapshot.now), str(session.snapshot.seed)
+    now, mark = session.written_at, str(session.snapshot.seed)
     merged = []
     for known in job.group.conditions:
         if known.type == condition.type:

@@ -26,7 +26,9 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     rows = by_rank[ranks]
     room = np.minimum(capacity[rows], wanted)
     ladders = [[score] for score in best[ranks].tolist()]
-    _extend(ladders, range(len(ladders)), rows, room, -(-wanted // max(len(ladders), 1)) + 1, score_copies)
+    even = -(-wanted // max(len(ladders), 1))  # how many each would get; some get a few more
+    spare = 3 if len(ladders) <= TOGETHER else 1
+    _extend(ladders, range(len(ladders)), rows, room, even + spare, score_copies)
     heap = [
         (-ladder[0], rank, i) for i, (ladder, rank) in enumerate(zip(ladders, ranks.tolist(), strict=True))
     ]

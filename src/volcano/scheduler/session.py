@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-import numpy as np
+from numpy.random import default_rng
 
+from volcano.clock import timestamp
 from volcano.log import Log
 from volcano.model.decisions import Decision, RemoveGate, Tell
 from volcano.model.job import Job
@@ -56,7 +58,7 @@ class Session:
         columns = Columns(snapshot.nodes, snapshot.row_of)
         self.nodes = NodeTable.of_all(columns, self.ledger.board)
         # Equal scores are broken by one permutation of the nodes for the whole cycle.
-        self.permutation = np.random.default_rng(snapshot.seed).permutation(len(snapshot.nodes))
+        self.permutation = default_rng(snapshot.seed).permutation(len(snapshot.nodes))
         self.faults: dict[str, str] = {}
         self.verdicts: dict[str, Verdict] = {}
         self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
@@ -79,6 +81,11 @@ class Session:
             if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
                 self.faults[uid] = reason
                 self.judge(_fault(uid, reason))
+
+    @cached_property
+    def written_at(self) -> str:
+        """The cycle's time, as conditions have it."""
+        return timestamp(self.snapshot.now)
 
     @property
     def admits(self) -> bool:

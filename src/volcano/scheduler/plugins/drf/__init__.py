@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from operator import mul
 
 import numpy as np
 
@@ -34,10 +35,12 @@ class Drf(Plugin):
         real = self.snapshot.total >= STEP
         # What one unit of each resource is worth; resources the cluster lacks are worth nothing.
         self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)
+        self._worth: list[float] = self.worth.tolist()
 
     def share(self, allocated: Vector) -> float:
         """The dominant share of an allocation."""
-        return float((allocated * self.worth).max())
+        largest: float = max(map(mul, allocated.tolist(), self._worth))  # too small for arrays to pay
+        return largest
 
     def job_order(self, job: Job) -> float:
         return self.share(self.ledger.allocated(job))
