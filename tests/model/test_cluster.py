@@ -84,9 +84,10 @@ def test_a_late_event_of_an_older_version_changes_nothing() -> None:
 
 def test_foreign_pods_take_room_but_belong_to_no_job() -> None:
     foreign = pod("x", node="n1", cpu=3, scheduler="other", group="j")
-    snapshot = cluster_of(nodes=[node("n1")], pods=[foreign], podgroups=[podgroup("j")]).snapshot(START)
+    pods = [foreign, pod("mine", group="j")]
+    snapshot = cluster_of(nodes=[node("n1")], pods=pods, podgroups=[podgroup("j")]).snapshot(START)
     assert snapshot.used[0][0] == 3000
-    assert not snapshot.jobs["default/j"].tasks
+    assert [task.name for task in snapshot.jobs["default/j"].tasks.values()] == ["mine"]
 
 
 def test_foreign_pods_that_wait_are_not_ours() -> None:

@@ -181,3 +181,26 @@ def test_a_job_set_aside_stays_so_until_one_of_its_objects_changes() -> None:
     third = run_cycle(cluster.snapshot(START, 3, second.memory), fine)
     assert third.verdicts == {}
     assert any(isinstance(decision, Bind) for decision in third.decisions)
+
+
+def test_a_gang_that_another_scheduler_places_is_left_to_it() -> None:
+    """Two schedulers that each count their own pods would write against each other for ever."""
+    theirs = [pod(f"p{i}", group="pg", node="n1", scheduler="other") for i in (1, 2)]
+    group = podgroup("pg", min_member=2, phase="Running")
+    made = cluster_of(nodes=[node("n1", cpu=8)], podgroups=[group], pods=theirs)
+
+    def written() -> list[SetPodGroup]:
+        outcome = run_cycle(made.snapshot(START, 1), config(PLUGINS))
+        return [decision for decision in outcome.decisions if isinstance(decision, SetPodGroup)]
+
+    assert written() == []
+    for manifest in theirs:
+        made.apply(event(manifest, made, EventType.DELETED))
+    assert [decision.phase for decision in written()] == ["Pending"]
+
+
+def test_a_gang_of_which_we_place_a_part_is_ours() -> None:
+    group = podgroup("pg", min_member=1, phase="Inqueue")
+    pods = [pod("theirs", group="pg", node="n1", scheduler="other"), pod("mine", group="pg")]
+    result = schedule(nodes=[node("n1", cpu=8)], podgroups=[group], pods=pods, plugins=PLUGINS)
+    assert set(result.bound()) == {"mine"}

@@ -21,6 +21,7 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.status import COMPLETED, Status
 from volcano.model.storage import Storage
 from volcano.model.storage_parse import STORAGE, Other
+from volcano.model.strangers import Strangers
 from volcano.model.task import Task
 
 WATCHED: tuple[Kind, ...] = (kinds.POD, kinds.NODE, kinds.POD_GROUP, kinds.QUEUE, *STORAGE)
@@ -47,6 +48,7 @@ class Cluster:
         self._ignored_provisioners = frozenset(ignored_provisioners)
         self._ours = frozenset(scheduler_names) | ({DEFAULT_SCHEDULER} if serve_default else frozenset())
         self._serve_default = serve_default
+        self._strangers = Strangers(self._ours)
         self._index = self.parser.shapes.index
         self._book = NodeBook(self._index)
         self._tasks: dict[tuple[str, str], Task] = {}  # as the scheduler takes them to be
@@ -68,9 +70,7 @@ class Cluster:
         self._others: dict[Kind, dict[tuple[str, str], Any]] = {kind: {} for kind in STORAGE}
         self._frozen: dict[str, Any] = {}
         self.revision = 0  # counts changes that could change a decision
-        self.asides = (
-            0  # those among them of pods without a job: they matter to nobody but who waits for room
-        )
+        self.asides = 0  # those among them of pods without a job: they matter to who waits for room only
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -100,6 +100,7 @@ class Cluster:
     def _apply_task(self, task: Task, *, gone: bool) -> None:
         key = (task.namespace, task.name)
         known = self._tasks.get(key)
+        self._strangers.see(task, self._dirty, gone=gone)
         if gone:
             if known is not None and known.uid == task.uid:
                 self._drop(known)
@@ -406,7 +407,7 @@ class Cluster:
         """Makes a job afresh and corrects its queue's totals."""
         before = self._jobs.pop(uid, None)
         self._active.pop(uid, None)
-        group = self._groups.get(uid)
+        group = self._groups.get(uid) if uid in self._members or uid not in self._strangers else None
         job = None
         if group is not None and group.queue in self._queues:
             tasks = dict(self._members.get(uid, NO_MEMBERS))
