@@ -86,14 +86,14 @@ def _about_job(session: Session, job: Job) -> Iterator[Decision]:
     condition = _condition(session, job)
     phase = _phase(session, job, unschedulable=condition is not None and condition.type == "Unschedulable")
     conditions = _merged(job, condition, session)
-    counts = tuple(job.count(status) for status in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED))
+    counts = (job.count(Status.RUNNING), job.count(Status.SUCCEEDED), job.count(Status.FAILED))
     changed = SetPodGroup(
         job.uid,
         job.namespace,
         job.name,
         phase=phase if phase != job.phase else None,
         conditions=conditions if conditions != job.group.conditions else None,
-        counts=(counts[0], counts[1], counts[2]) if counts != job.group.counts else None,
+        counts=counts if counts != job.group.counts else None,
     )
     if changed.phase is not None or changed.conditions is not None or changed.counts is not None:
         yield changed
@@ -182,8 +182,8 @@ def _phase(session: Session, job: Job, *, unschedulable: bool) -> str:
     """Pending → Inqueue → Running → Completed; Unknown while a gang runs only in part."""
     if unschedulable and job.count(Status.RUNNING):
         return "Unknown"
-    scheduled = sum(job.count(status) for status in SCHEDULED)
-    scheduled += sum(1 for task in job.by_status.get(Status.RELEASING, ()) if task.node)
+    scheduled = sum([len(tasks) for status, tasks in job.by_status.items() if status in SCHEDULED])
+    scheduled += sum([1 for task in job.by_status.get(Status.RELEASING, ()) if task.node])
     if job.tasks and scheduled >= job.min_available and scheduled:
         completed = sum(job.count(status) for status in COMPLETED)
         return "Completed" if completed == scheduled else "Running"
