@@ -100,6 +100,21 @@ def test_run_fails_when_a_job_fails_or_does_not_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
+    (scratch := tmp_path / "scratch").mkdir()
+    command = [sys.executable, "-m", "volcano.entry.local", "run", "--no-local-node"]
+    job = write_job(tmp_path, command="sleep 1000")
+    environment = os.environ | {"HOME": str(tmp_path), "TMPDIR": str(scratch), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([*command, job], stdout=subprocess.PIPE, env=environment, text=True) as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if "Running" in line)
+        assert list(scratch.iterdir()) != []
+        running.terminate()
+        assert running.wait(timeout=60) == 130
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.slow
 def test_up_detach_status_and_down(tmp_path: Path) -> None:
     directory = tmp_path / "cluster"
     options = ("--data-dir", str(directory))

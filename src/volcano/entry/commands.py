@@ -246,6 +246,10 @@ async def _run(
 ) -> int:
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
     console = _console(stderr=output == "json")
+    if (
+        task := asyncio.current_task()
+    ) is not None:  # whoever ends us finds nothing of us left, as after Ctrl-C
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     cluster = LocalCluster(settings)
     try:
         await cluster.start()

@@ -14,6 +14,13 @@ FAILED, USAGE = 1, 2
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns the exit code."""
     parsed = _parser().parse_args(arguments)
+    try:
+        return _carry_out(parsed)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return 130
+
+
+def _carry_out(parsed: argparse.Namespace) -> int:
     from volcano.entry import commands  # late: `volcano --help` must not wait for numpy
 
     command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
@@ -22,8 +29,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except commands.CommandError as error:
         print(f"volcano: {error}", file=sys.stderr)
         return error.code
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return 130
 
 
 def _parser() -> argparse.ArgumentParser:
