@@ -179,10 +179,7 @@ class _Filing:
 
 
 def _is_older(manifest: Manifest, than: Manifest) -> bool:
-    new, old = manifest["metadata"], than["metadata"]
-    if new.get("uid") != old.get("uid"):
-        return False
-    return version_of(manifest) < version_of(than)
+    return version_of(manifest) < version_of(than) and uid_of(manifest) == uid_of(than)
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:

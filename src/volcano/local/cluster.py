@@ -289,7 +289,8 @@ class LocalCluster:
 
         async def run() -> None:
             brain = first.pop() if first else make()
-            runner = Runner(brain, self._inner, self.clock, on_ready=lambda: self._mark(name), hub=self._hub)
+            client = DirectClient(self.registry, decode=self._hub.decode)  # as many writes as it wants
+            runner = Runner(brain, client, self.clock, on_ready=lambda: self._mark(name), hub=self._hub)
             await runner.run()
 
         self._supervise(part, name, run)
