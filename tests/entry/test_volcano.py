@@ -136,6 +136,24 @@ def test_up_detach_status_and_down(tmp_path: Path) -> None:
     assert "no cluster runs" in gone.stderr
 
 
+@pytest.mark.slow
+def test_nothing_is_left_of_a_cluster_in_memory(tmp_path: Path) -> None:
+    directory = tmp_path / "volcano-in-memory"
+    up = volcano("up", "--in-memory", "--no-local-node", "--detach", home=tmp_path)
+    try:
+        assert up.returncode == 0, up.stderr
+        assert (directory / "kubeconfig").exists()
+    finally:
+        down = volcano("down", home=tmp_path)
+    assert down.returncode == 0, down.stderr
+    assert not directory.exists()
+    directory.mkdir()
+    (directory / "admin.token").write_text("of one that was killed")
+    cleared = volcano("down", home=tmp_path)
+    assert (cleared.returncode, directory.exists()) == (0, False)
+    assert str(directory) in cleared.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [

@@ -72,7 +72,7 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.put_nowait, number)
-    keep_pods = False
+    why: signal.Signals | None = None
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.WARNING)
     cluster = LocalCluster(settings)
     started = time.monotonic()
@@ -85,16 +85,17 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
         await cluster.apply(documents)
         running = _announce(cluster)
         _introduce(running, time.monotonic() - started)
-        # Whoever sends SIGTERM may want to start again: pods run on, and `volcano down` ends them.
-        keep_pods = await stop.get() is signal.SIGTERM
+        why = await stop.get()
         print("stopping ...", file=sys.stderr)
     except FileError as error:
         raise CommandError(str(error)) from None
     finally:
-        await cluster.stop(keep_pods=keep_pods)
+        # Whoever sends SIGTERM may want to start again: pods run on, and `volcano down` ends them.
+        await cluster.stop(keep_pods=why is signal.SIGTERM)
         if not settings.durable:
             state.retract(settings.directory)
-            shutil.rmtree(settings.directory / state.VOLUMES, ignore_errors=True)
+            if why is signal.SIGINT:  # after a failure its log stays
+                shutil.rmtree(settings.directory, ignore_errors=True)
     return 0
 
 
@@ -188,6 +189,8 @@ def down(arguments: argparse.Namespace) -> int:
         raise CommandError(f"process {running.pid} is still there after {STOPPED_WITHIN:.0f} s")
     if not arguments.keep_pods:
         asyncio.run(clear(Path(running.directory)))
+        if not running.durable:
+            shutil.rmtree(running.directory, ignore_errors=True)
     print(
         f"stopped the cluster of {running.directory}" if running.durable else "stopped the in-memory cluster"
     )
@@ -199,6 +202,9 @@ def _clear_up(directory: Path | None) -> int:
     removed: list[str] = []
     for place in [directory] if directory else [state.default_directory(), state.memory_directory()]:
         removed += asyncio.run(clear(place))
+    if directory is None and state.memory_directory().exists():
+        shutil.rmtree(state.memory_directory(), ignore_errors=True)
+        removed.append(str(state.memory_directory()))
     if not removed:
         where = str(directory) if directory else f"{state.default_directory()} or in memory"
         raise CommandError(f"no cluster runs from {where}; `volcano up` starts one", code=4)
