@@ -70,7 +70,7 @@ def _changes(session: Session) -> Iterator[Decision]:
 def _concerned(session: Session) -> list[str]:
     """The jobs whose status could have to change: what changed since the last cycle, or in this one, or waits."""
     jobs = session.snapshot.jobs
-    concerned = dict.fromkeys(uid for uid in session.snapshot.changed if uid in jobs)
+    concerned = dict.fromkeys(sorted(uid for uid in session.snapshot.changed if uid in jobs))
     concerned.update(dict.fromkeys(session.ledger.phases))
     for uid in (*session.verdicts, *session.snapshot.active):
         # Of a gang that was let in and has no pods yet, the last cycle said all there is to say.
