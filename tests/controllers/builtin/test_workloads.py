@@ -116,7 +116,9 @@ async def test_a_replica_set_follows_the_annotations_of_its_deployment() -> None
     async with SmallCluster(DeploymentController(), ReplicaSetController()) as cluster:
         await cluster.create(DEPLOYMENT, "web", spec=workload(3))
         minimum = {"scheduling.volcano.sh/group-min-member": "5"}
-        await cluster.patch(DEPLOYMENT, "web", {"metadata": {"annotations": minimum}, "spec": {"replicas": 5}})
+        await cluster.patch(
+            DEPLOYMENT, "web", {"metadata": {"annotations": minimum}, "spec": {"replicas": 5}}
+        )
         (replica_set,) = await cluster.all(REPLICA_SET)
         annotations = replica_set["metadata"]["annotations"]
         assert annotations.items() >= minimum.items()
