@@ -75,6 +75,7 @@ class Gauges:
             )
             for what, (name, text, buckets, labels) in TIMED.items()
         }
+        self._series: dict[tuple[str, ...], Histogram] = {}  # by what is timed and its labels; few
         # The library adds `_total` to these two, which is how Volcano spells them.
         self._attempts = counter("schedule_attempts", "tasks tried, by what came of it", "result")
         self._evictions = counter("eviction_transactions", "jobs room was made for", "action")
@@ -132,8 +133,11 @@ class Gauges:
     # -- parts of a cycle --------------------------------------------------------------------------
 
     def _observe(self, what: str, seconds: float, *labels: str) -> None:
-        histogram = self._timed[what]
-        (histogram.labels(*labels) if labels else histogram).observe(max(seconds, 0.0) * 1000)
+        series = self._series.get((what, *labels))
+        if series is None:
+            histogram = self._timed[what]
+            series = self._series[what, *labels] = histogram.labels(*labels) if labels else histogram
+        series.observe(max(seconds, 0.0) * 1000)
 
     def _victims_of(self, outcome: Outcome) -> None:
         victims = [decision for decision in outcome.decisions if isinstance(decision, Evict)]

@@ -68,7 +68,8 @@ def metadata_update_causes(new: Manifest, old: Manifest) -> list[Cause]:
     for name in _FIXED:
         if after.get(name) != before.get(name):
             causes.extend(field.immutable(f"metadata.{name}", after.get(name), before.get(name)))
-    _common(after, causes)
+    if any(after.get(name) != before.get(name) for name in _JUDGED):  # what is as it was has been judged
+        _common(after, causes)
     return causes
 
 
@@ -114,6 +115,9 @@ def label_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
         yield from field.each(f"{where}.key", key, qualified_name(key))
         for index, value in enumerate(values):
             yield from field.each(f"{where}.values[{index}]", value, label_value(value))
+
+
+_JUDGED = ("labels", "annotations", "ownerReferences", "generation")
 
 
 def _common(metadata: Manifest, causes: list[Cause]) -> None:
