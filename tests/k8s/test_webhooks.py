@@ -151,7 +151,7 @@ def test_a_dead_webhook_stops_nobody_elses_pods_and_works_again_by_itself(progra
         programs.api.create(JOBS.format("hooked"), job("unchecked", 1))
     with pytest.raises(Refused, match=r"validatejob\.volcano\.sh"):  # nor what has nothing to be filled in
         programs.api.create(JOBS.format("hooked"), complete_job("unchecked"))
-    assert time.monotonic() - begun < 5.0
+    assert time.monotonic() - begun < 9.0  # nobody waited for a call to time out, which takes ten
     until(lambda: admits(programs), 60.0, programs.logs)
 
 

@@ -10,6 +10,7 @@ import orjson
 from volcano.apiserver.registry import Registry
 from volcano.apiserver.seams import SYSTEM, Attributes, User
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, Query
+from volcano.kube.groups import members
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 
@@ -73,13 +74,10 @@ class DirectClient:
         async with self._slots:
             return (await self._registry.delete(self._request("delete", kind, key, "", options))).manifest()
 
-    async def watch(
+    def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        async with aclosing(self.watch_groups(kind, query, decode=decode)) as groups:
-            async for group in groups:
-                for event in group:
-                    yield event
+        return members(self.watch_groups(kind, query, decode=decode))
 
     async def watch_groups(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads

@@ -23,6 +23,7 @@ from volcano.clients.requests import (
 from volcano.clock import Clock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, PatchType, Query
 from volcano.kube.errors import Gone, Unauthorized, Unavailable
+from volcano.kube.groups import members
 from volcano.kube.kinds import Kind
 from volcano.kube.limits import Limiter
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -126,13 +127,10 @@ class HttpClient:
         path = path_of(kind, _home(kind, key), key.name)
         return await self._json("DELETE", path, delete_body(options))
 
-    async def watch(
+    def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        async with aclosing(self.watch_groups(kind, query, decode=decode)) as groups:
-            async for group in groups:
-                for event in group:
-                    yield event
+        return members(self.watch_groups(kind, query, decode=decode))
 
     async def watch_groups(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads

@@ -16,12 +16,16 @@ def note(
     *,
     source: str,
     warning: bool = False,
+    occasion: str | None = None,
 ) -> Create:
-    """An Event about an object, as a write that may fail without consequence."""
+    """An Event about an object, as a write that may fail without consequence.
+
+    It is named after what it says and the `occasion`, by default this moment: saying it again makes no second one.
+    """
     target = reference_to(about, kind)
     manifest = event(
         target,
-        name_after(target, reason, message, str(now.wall)),
+        name_after(target, reason, message, str(now.wall) if occasion is None else occasion),
         severity=WARNING if warning else NORMAL,
         reason=reason,
         message=message,

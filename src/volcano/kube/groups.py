@@ -1,6 +1,7 @@
 """Changes in the groups in which a client hears of them, so that whoever is told is told once a group."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Protocol, cast
 
 from volcano.kube.client import Client, Decode, Event, Query
@@ -24,6 +25,14 @@ def groups(
     if _has_groups(client):
         return cast(GroupWatcher, client).watch_groups(kind, query, decode=decode)
     return _one_by_one(client.watch(kind, query, decode=decode))
+
+
+async def members(groups: AsyncGenerator[Sequence[Event], None]) -> AsyncGenerator[Event, None]:
+    """The events of groups, one after the other: how a client of groups offers `watch`."""
+    async with aclosing(groups):
+        async for group in groups:
+            for event in group:
+                yield event
 
 
 async def _one_by_one(events: AsyncIterator[Event]) -> AsyncGenerator[Sequence[Event], None]:
