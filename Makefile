@@ -16,7 +16,9 @@ test-slow: $(STAMP)
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow and not k8s" --timeout 900
 
 test-k8s: $(STAMP)
-	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m k8s --timeout 900 tests || \
+	@$(BIN)/python -m tests.k8s.control_plane.build && $(BIN)/python -m pytest -m k8s --timeout 900 tests && \
+		KUBECTL=$$($(BIN)/python -m tests.k8s.control_plane.build --path kubectl) \
+		$(BIN)/python -m pytest -n 2 -m "not slow and not k8s" tests/kubectl || \
 		{ code=$$?; [ $$code -eq 77 ] && echo "test-k8s: skipped, Go is not installed" || exit $$code; }
 
 # What failed in the last run of a suite, one test at a time: broken, or only slow company?

@@ -12,13 +12,10 @@ from tests.kubectl.serving import Serving
 from volcano.apiserver.logs import LogOptions
 from volcano.kube.manifest import Manifest
 
-CACHED = Path.home() / ".cache" / "volcano-k8s"
-
 
 def find_kubectl() -> str:
-    """$KUBECTL, the newest one that our test control plane was built with, or the one on the PATH."""
-    cached = sorted(CACHED.glob("*/kubectl"))
-    return os.environ.get("KUBECTL") or (str(cached[-1]) if cached else "") or shutil.which("kubectl") or ""
+    """$KUBECTL, or the one on the PATH; never one that an earlier run has left in a cache."""
+    return os.environ.get("KUBECTL") or shutil.which("kubectl") or ""
 
 
 class Kubectl:
@@ -80,5 +77,5 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 def kubectl(serving: Serving, tmp_path_factory: pytest.TempPathFactory) -> Kubectl:
     binary = find_kubectl()
     if not binary:
-        pytest.skip("no kubectl: set $KUBECTL, put it on the PATH, or run `make test-k8s` once")
+        pytest.skip("no kubectl: set $KUBECTL or put it on the PATH")
     return Kubectl(binary, serving.kubeconfig, tmp_path_factory.mktemp("home"))

@@ -50,6 +50,9 @@ class Index:
         To be used for what changes nothing for anybody at present, but for a departure."""
         aside = self._aside[event.kind]
         waiting = aside.get(key)
+        if waiting is not None and uid_of(waiting.object) != uid_of(event.object):
+            self.take(waiting, key, self._objects[event.kind].get(key))  # a namesake: the departure matters
+            waiting = None
         if waiting is None or not _is_older(event.object, waiting.object):
             aside[key] = event
 
@@ -179,7 +182,7 @@ class _Filing:
 
 
 def _is_older(manifest: Manifest, than: Manifest) -> bool:
-    return version_of(manifest) < version_of(than) and uid_of(manifest) == uid_of(than)
+    return version_of(manifest) < version_of(than)
 
 
 def _controller_uid(manifest: Manifest) -> Iterable[Hashable]:

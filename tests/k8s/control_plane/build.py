@@ -1,6 +1,7 @@
 """Builds a real control plane and Helm from published Go modules, once, into a cache outside the repository.
 
 Run as a program it prints progress; it exits with 77 where Go is missing, so that the caller can skip.
+With `--path NAME` it only prints where that program is.
 """
 
 import os
@@ -96,6 +97,9 @@ def _environment() -> dict[str, str]:
 
 
 def main() -> int:
+    if sys.argv[1:2] == ["--path"]:
+        print(program(sys.argv[2]))
+        return 0
     if not missing():
         return 0
     if shutil.which("go") is None:
