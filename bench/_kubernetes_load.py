@@ -38,7 +38,7 @@ from volcano.kube.errors import AlreadyExists
 from volcano.kube.kinds import JOB, POD, POD_GROUP, QUEUE
 from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind
-from volcano.scheduler.lowering import binding
+from volcano.scheduler.writeback.operations import binding
 
 CONNECTIONS = 32
 JSON = "application/json"

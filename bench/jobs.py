@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.case import Case
-from volcano.apiserver.builtin import built_in_kinds
-from volcano.apiserver.crds import served
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.store import Store
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.crds import served
+from volcano.apiserver.storage.store import Store
 from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import DEFAULTS, Event, Options
+from volcano.kube.controller import Plan, Reconciler, Watch
+from volcano.kube.controller_runner import ABREAST, Runner
 from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
-from volcano.kube.reconciler import Plan, Reconciler, Watch
-from volcano.kube.runner import ABREAST, Runner
 from volcano.local import parts
 
 SPACE = "bench"

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.case import Case
-from volcano.nodes.keeper import processes
-from volcano.nodes.keeper.specs import ContainerSpec, Mode, SandboxSpec
-from volcano.nodes.runtimes.keeper import KeeperRuntime
 from volcano.nodes.runtimes.probe import probe
+from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.shim import processes
+from volcano.nodes.shim.specs import ContainerSpec, Mode, SandboxSpec
 
 POD = "bench"
 

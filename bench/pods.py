@@ -13,16 +13,16 @@ from typing import Any
 
 from bench.case import Case
 from volcano.kube.client import Event, EventType
+from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
-from volcano.kube.mirror import Mirror
-from volcano.kube.reconciler import Watch
+from volcano.kube.reflector import Mirror
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.host import HostSettings
-from volcano.nodes.keeper import processes
-from volcano.nodes.keeper.specs import Mode
-from volcano.nodes.runtimes.launching import living
 from volcano.nodes.runtimes.probe import probe
+from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.shim import processes
+from volcano.nodes.shim.specs import Mode
 
 IDLE = 50
 SINGLES = 15

@@ -17,9 +17,9 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.manifest import Manifest
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Evict
-from volcano.scheduler.config import parse, shipped
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.session import Outcome
+from volcano.scheduler.engine.config import parse, shipped
+from volcano.scheduler.engine.session import Outcome
 
 BENCH = "scheduling"
 SIZES = (100, 1_000, 5_000, 10_000)

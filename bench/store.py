@@ -12,12 +12,12 @@ from random import Random
 import orjson
 
 from bench.case import Case
-from volcano.apiserver.builtin import built_in_kinds
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.durable import Durable
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.store import Store
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.store import Store
 from volcano.clock import SystemClock
 from volcano.kube.client import Query
 from volcano.kube.kinds import NAMESPACE, POD

@@ -7,22 +7,22 @@ from random import Random
 from types import TracebackType
 from typing import Any
 
-from volcano.apiserver.builtin import built_in_kinds
-from volcano.apiserver.crds import served
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.garbage import Collector
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Admit
-from volcano.apiserver.store import Store
+from volcano.apiserver.interfaces import Admit
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.crds import served
+from volcano.apiserver.storage.store import Store
 from volcano.apiserver.terminations import NamespaceTerminator
 from volcano.clock import VirtualClock
 from volcano.kube import crds
 from volcano.kube.client import Client, Options, Query
+from volcano.kube.controller import Brain
+from volcano.kube.controller_runner import Runner
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.reconciler import Brain
-from volcano.kube.runner import Runner
 
 TURNS = 60  # event loop turns without a write that count as rest
 LONGEST_REST = 200_000

@@ -25,10 +25,10 @@ from volcano.model.decisions import (
     Tell,
 )
 from volcano.model.snapshot import Snapshot
-from volcano.scheduler.config import Config, parse
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.explain import Verdict
-from volcano.scheduler.session import Outcome, Session
+from volcano.scheduler.engine.config import Config, parse
+from volcano.scheduler.engine.diagnosis import Verdict
+from volcano.scheduler.engine.session import Outcome, Session
 
 KINDS: Mapping[tuple[str, str], Kind] = kinds.by_gvk(WATCHED)
 PluginSpec = str | Mapping[str, Any]

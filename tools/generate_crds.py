@@ -8,11 +8,11 @@ from typing import Any
 
 import yaml
 
-from volcano.kube import facts
+from volcano.kube import type_info
 from volcano.kube.manifest import Manifest
 
 SOURCES = Path(__file__).parent / "crds"
-TARGET = Path(facts.__file__).parent / "crds"
+TARGET = Path(type_info.__file__).parent / "crds"
 QUANTITY = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
 SCALARS: Mapping[str, Mapping[str, Any]] = {
     "string": {"type": "string"},
@@ -96,7 +96,7 @@ def of_type(name: str) -> Manifest:
         return dict(SCALARS[name])
     if name == "meta.v1.ObjectMeta":
         return fragment(TEMPLATE_METADATA)
-    found = facts.named(name)
+    found = type_info.named(name)
     schema: Manifest = {
         "type": "object",
         "properties": {each.json: of_field(each) for each in found.fields.values()},
@@ -109,7 +109,7 @@ def of_type(name: str) -> Manifest:
     return schema
 
 
-def of_field(about: facts.Field) -> Manifest:
+def of_field(about: type_info.Field) -> Manifest:
     single = of_type(about.type)
     if about.container == "map":
         return {"type": "object", "additionalProperties": single}
@@ -126,9 +126,9 @@ def of_field(about: facts.Field) -> Manifest:
     return schema
 
 
-def _complete_keys(item: Manifest, about: facts.Field) -> None:
+def _complete_keys(item: Manifest, about: type_info.Field) -> None:
     """What tells list items apart has to be there: keys are required, or have a default."""
-    fields = facts.named(about.type).fields
+    fields = type_info.named(about.type).fields
     for key in about.keys:
         default = fields[key].default
         if default is not None:

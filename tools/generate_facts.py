@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from volcano.kube import kinds
-from volcano.kube.facts import DATA, FLAGS, go_type
+from volcano.kube.type_info import DATA, FLAGS, go_type
 
 ROOT = Path(__file__).resolve().parent.parent
 # Posted or answered, but no resource of their own.

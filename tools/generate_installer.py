@@ -14,7 +14,7 @@ import yaml
 from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT, SINGLE_FILE, NoHelm, find_helm, run_helm
 from volcano.kube import crds
-from volcano.scheduler import config
+from volcano.scheduler.engine import config
 
 NAMESPACE = "volcano-system"
 HEADER = f"""# Volcano in Python, as the chart installs it with its defaults: kubectl apply -f volcano-development.yaml
@@ -57,7 +57,7 @@ def chart_files() -> Iterator[tuple[Path, str]]:
     """The generated files of the chart, and what they should hold."""
     for source in sorted(crds.FOLDER.glob("*.json")):
         yield CHART / "definitions" / source.name, source.read_text()
-    for source in sorted((Path(config.__file__).parent / "conf").glob("*.conf")):
+    for source in sorted((Path(config.__file__).parents[1] / "conf").glob("*.conf")):
         yield CHART / "config" / source.name, source.read_text()
     for name, text in dashboards().items():
         yield CHART / "dashboards" / name, text

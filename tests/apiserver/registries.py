@@ -3,12 +3,12 @@
 import itertools
 from random import Random
 
-from volcano.apiserver.builtin import built_in_kinds
-from volcano.apiserver.crds import served as serve_crd
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Admit
-from volcano.apiserver.store import Store
+from volcano.apiserver.interfaces import Admit
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.crds import served as serve_crd
+from volcano.apiserver.storage.store import Store
 from volcano.clock import Clock, VirtualClock
 from volcano.kube.manifest import Manifest
 

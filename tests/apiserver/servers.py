@@ -8,12 +8,12 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 from tests.apiserver.registries import registry
-from volcano.apiserver.logs import LogSource, StreamSource
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import User
+from volcano.apiserver.authn.tokens import new_signing_key
+from volcano.apiserver.endpoints.logs import LogSource, StreamSource
+from volcano.apiserver.interfaces import User
+from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
-from volcano.apiserver.store import Store
-from volcano.apiserver.tokens import new_signing_key
+from volcano.apiserver.storage.store import Store
 from volcano.clock import VirtualClock
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Answer, Peer, Request, Response, Stream

@@ -4,9 +4,9 @@ import asyncio
 
 from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.seams import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.kube.client import Query
-from volcano.kube.hub import SharedDecoder
+from volcano.kube.informers import SharedDecoder
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.manifest import Key, Manifest
 

@@ -6,10 +6,10 @@ import pytest
 
 from tests.apiserver.registries import config_map, namespace, pod, registry
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.durable import Durable
 from volcano.apiserver.garbage import Collector
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.storage.journal import Durable
 from volcano.clock import VirtualClock
 from volcano.kube.client import Options
 from volcano.kube.errors import Forbidden

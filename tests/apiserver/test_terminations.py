@@ -3,7 +3,7 @@
 import pytest
 
 from tests.apiserver.registries import config_map, namespace, pod, registry
-from tests.apiserver.test_registry import WIDGET, widget, with_widgets
+from tests.apiserver.registry.test_registry import WIDGET, widget, with_widgets
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.janitor import Janitor
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from tests.k8s.control_plane import cluster
-from volcano.apiserver.strategies import strategy_for
+from volcano.apiserver.registry.strategies import strategy_for
 from volcano.clock import Instant
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import BUILT_IN, Kind, by_gvk

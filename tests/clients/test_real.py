@@ -13,14 +13,14 @@ from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_settings
 from volcano.clock import SystemClock
 from volcano.kube.client import Event, Query
+from volcano.kube.controller import Watch
 from volcano.kube.election import Candidate, Terms, lead
 from volcano.kube.events import WARNING
 from volcano.kube.kinds import CONFIG_MAP, EVENT, LEASE, NAMESPACE
 from volcano.kube.manifest import Key
-from volcano.kube.mirror import Mirror
 from volcano.kube.operations import perform
-from volcano.kube.reconciler import Watch
 from volcano.kube.recorder import Recorder
+from volcano.kube.reflector import Mirror
 
 pytestmark = pytest.mark.k8s
 _numbers = itertools.count(1)

@@ -11,10 +11,10 @@ from tests.apiserver.registries import registry
 from tests.apiserver.servers import ADMIN_TOKEN, SIGNING_KEY
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.durable import Durable
-from volcano.apiserver.registry import Registry
+from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.server import ApiServer, Setup
-from volcano.apiserver.store import Store
+from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.store import Store
 from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
 from volcano.clock import SystemClock

@@ -12,9 +12,9 @@ from tests.contracts.clients import api_server, real
 from tests.contracts.rooms import Room
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.durable import Durable
 from volcano.apiserver.garbage import Collector
 from volcano.apiserver.janitor import Janitor
+from volcano.apiserver.storage.journal import Durable
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
 from volcano.kube.client import Options
 from volcano.kube.errors import NotFound

@@ -7,13 +7,13 @@ from typing import Any
 
 from volcano.clock import Instant, VirtualClock
 from volcano.kube.client import Event, EventType
+from volcano.kube.controller import Brain, Done, Watch, Work
 from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
 from volcano.kube.names import JOB_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, Update
 from volcano.kube.patch import merge_patch
-from volcano.kube.reconciler import Brain, Done, Watch, Work
 
 
 class Crash(Exception):

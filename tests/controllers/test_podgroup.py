@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.cluster import SmallCluster
-from volcano.apiserver.seams import Attributes, Lookup
-from volcano.controllers.builtin.replicaset import ReplicaSetController
+from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import EVENT, POD, POD_GROUP, REPLICA_SET

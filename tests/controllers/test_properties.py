@@ -16,9 +16,9 @@ from tests.controllers.world import CutClient, World, take
 from tests.controllers.worlds import WORLDS
 from volcano.clock import Instant
 from volcano.kube.client import Event
+from volcano.kube.controller import Brain
 from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Key, key_of, uid_of
-from volcano.kube.reconciler import Brain
 
 QUICK = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 LASTING = 40.0  # seconds in the end, for what waits for a moment

@@ -10,9 +10,9 @@ from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.kube.kinds import POD, POD_GROUP, QUEUE
 from volcano.nodes.pools import nodes_of, parse_pools
-from volcano.nodes.simulated import SimulatedNodes
+from volcano.nodes.simulated.controller import SimulatedNodes
+from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.loop import Scheduler
-from volcano.scheduler.source import ConfigSource
 
 AT_ONCE = 3.0  # seconds: a few cycles of the scheduler
 

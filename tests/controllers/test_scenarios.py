@@ -12,11 +12,11 @@ from tests.controllers.test_jobflow import SPEC, phase, set_phase, templates
 from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.test_queue import command, group, state
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.builtin.replicaset import ReplicaSetController
-from volcano.controllers.builtin.statefulset import StatefulSetController
 from volcano.controllers.cronjob import CronJobController, find_due
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
+from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.kube import cron

@@ -5,14 +5,15 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from tests.controllers.world import World, pod_gone
-from volcano.controllers.builtin.daemonset import DaemonSetController
-from volcano.controllers.builtin.deployment import DeploymentController
-from volcano.controllers.builtin.endpoints import EndpointsController
-from volcano.controllers.builtin.job import JobController as BatchJobController
-from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
-from volcano.controllers.builtin.replicaset import ReplicaSetController
-from volcano.controllers.builtin.statefulset import StatefulSetController
-from volcano.controllers.builtin.volumes import VolumeController
+from volcano.controllers.kubernetes.daemonset import DaemonSetController
+from volcano.controllers.kubernetes.deployment import DeploymentController
+from volcano.controllers.kubernetes.endpoints import EndpointsController
+from volcano.controllers.kubernetes.job import JobController as BatchJobController
+from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
+from volcano.controllers.kubernetes.statefulset import StatefulSetController
+from volcano.controllers.kubernetes.volumes import VolumeController
+from volcano.kube.controller import Brain
 from volcano.kube.kinds import (
     BATCH_JOB,
     DAEMON_SET,
@@ -25,9 +26,8 @@ from volcano.kube.kinds import (
     STATEFUL_SET,
 )
 from volcano.kube.manifest import Manifest, controller_of, key_of
-from volcano.kube.reconciler import Brain
 from volcano.nodes.pools import nodes_of, parse_pools
-from volcano.nodes.simulated import SimulatedNodes
+from volcano.nodes.simulated.controller import SimulatedNodes
 
 LABELS = {"app": "web"}
 

@@ -8,15 +8,15 @@ from typing import Any
 
 from tests.cluster import SmallCluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry import Registry
+from volcano.apiserver.registry.registry import Registry
 from volcano.kube.client import DEFAULTS, Options
+from volcano.kube.controller import Brain
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import (
     POD,
     Kind,
 )
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.reconciler import Brain
 
 Step = Callable[[SmallCluster, int], Awaitable[Any]]
 

@@ -13,10 +13,10 @@ from tests.controllers.test_jobflow import SPEC
 from tests.controllers.test_podgroup import GROUP, pod
 from tests.controllers.workloads import WORKLOADS
 from tests.controllers.world import World, pod_gone
-from volcano.controllers.builtin.replicaset import ReplicaSetController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import CLOSED_BY_PARENT, QueueController
 from volcano.kube.errors import ApiError

@@ -11,7 +11,7 @@ from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT
 from volcano.controllers.metrics import JobFlowMetrics, QueueMetrics
 from volcano.metrics import CollectorRegistry
-from volcano.scheduler.gauges import Gauges
+from volcano.scheduler.report.metrics import Gauges
 
 PARITY = ROOT / "docs" / "parity" / "installer.md"
 

@@ -13,7 +13,7 @@ from volcano.admission.rules import BY_PATH
 from volcano.entry import controllers, scheduler, webhooks
 from volcano.kube import crds
 from volcano.kube.manifest import Key
-from volcano.scheduler.config import parse, shipped
+from volcano.scheduler.engine.config import parse, shipped
 
 NAMESPACE = "volcano-system"
 Parse = Callable[[Sequence[str]], argparse.Namespace]

@@ -17,11 +17,11 @@ from volcano.clients.http import HttpClient, Retries
 from volcano.clients.kubeconfig import Overrides, Settings, in_cluster_settings, load_settings
 from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
+from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden, Gone, Unauthorized
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, ROLE_BINDING, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Manifest
-from volcano.kube.mirror import Mirror
-from volcano.kube.reconciler import Watch
+from volcano.kube.reflector import Mirror
 
 pytestmark = pytest.mark.k8s
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube import apply, facts, protobuf
+from volcano.kube import apply, protobuf, type_info
 from volcano.kube.errors import ApiError, BadRequest, Conflict
 from volcano.kube.fieldset import paths
-from volcano.kube.shapes import Schema, built_in, custom
+from volcano.kube.merge_types import Schema, built_in, custom
 
 NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:00:09Z"
@@ -88,7 +88,7 @@ RECORDED = [
 ]
 
 
-def typed(type_: facts.Type, manifest: dict[str, Any]) -> dict[str, Any]:
+def typed(type_: type_info.Type, manifest: dict[str, Any]) -> dict[str, Any]:
     """The manifest as a typed server shows it, with empty structs and without empty lists."""
     managed = manifest["metadata"].get("managedFields")
     bare = {**manifest, "metadata": {k: v for k, v in manifest["metadata"].items() if k != "managedFields"}}
@@ -111,7 +111,7 @@ def comparable(value: Any) -> Any:
 @pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded["kind"])
 def test_a_recorded_history_is_repeated_exactly(recorded: Any) -> None:
     schema = schema_of(recorded["apiVersion"], recorded["kind"])
-    type_ = facts.type_named(recorded["apiVersion"], recorded["kind"])
+    type_ = type_info.type_named(recorded["apiVersion"], recorded["kind"])
     assert type_ is not None
     live: dict[str, Any] | None = None
     for step in recorded["steps"]:

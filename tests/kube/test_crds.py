@@ -9,8 +9,8 @@ import pytest
 
 from tests.k8s.control_plane.build import program
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.apiserver import crds as served_crds
-from volcano.apiserver.strategies import strategy_for
+from volcano.apiserver.registry.strategies import strategy_for
+from volcano.apiserver.schema import crds as served_crds
 from volcano.clock import Instant
 from volcano.kube import crds
 from volcano.kube.kinds import CRD, OURS

@@ -4,15 +4,15 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from volcano.apiserver.quota import QuotaStatus
+from volcano.apiserver.admission.quota import QuotaStatus
 from volcano.clock import Instant
-from volcano.controllers.builtin.endpoints import EndpointsController
-from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
-from volcano.controllers.builtin.replicaset import ReplicaSetController
+from volcano.controllers.kubernetes.endpoints import EndpointsController
+from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.kube.client import Event, EventType
+from volcano.kube.controller import NOTHING, Plan, Reconciler
 from volcano.kube.kinds import CONFIG_MAP, NODE, POD, REPLICA_SET, RESOURCE_QUOTA, SECRET, SERVICE, Kind
 from volcano.kube.manifest import Manifest, key_of
-from volcano.kube.reconciler import NOTHING, Plan, Reconciler
 
 NOW = Instant(0.0, 0.0)
 

@@ -6,10 +6,10 @@ import pytest
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
+from volcano.kube.controller import Done, Plan, Reconciler, Work
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Delete
-from volcano.kube.reconciler import Done, Plan, Reconciler, Work
 
 NOW, KEY = Instant(0.0, 0.0), Key("ns", "g")
 GONE: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube import facts, protobuf
+from volcano.kube import protobuf, type_info
 
 # Each line holds one object as k8s.io/apimachinery serialises it, in protobuf and in JSON.
 RECORDED = [
@@ -33,7 +33,7 @@ def test_a_recorded_body_decodes_to_its_json(recorded: Any) -> None:
 @pytest.mark.parametrize("recorded", RECORDED, ids=NAMES)
 def test_what_is_encoded_decodes_to_the_same(recorded: Any) -> None:
     manifest = without_nulls(recorded["json"])
-    type_ = facts.type_named(manifest["apiVersion"], manifest["kind"])
+    type_ = type_info.type_named(manifest["apiVersion"], manifest["kind"])
     assert type_ is not None
     assert protobuf.decode(protobuf.encode(type_, manifest)) == manifest
 
@@ -41,9 +41,9 @@ def test_what_is_encoded_decodes_to_the_same(recorded: Any) -> None:
 @pytest.mark.parametrize("recorded", RECORDED, ids=NAMES)
 def test_decoded_manifests_are_what_their_type_says(recorded: Any) -> None:
     decoded = protobuf.decode(base64.b64decode(recorded["protobuf"]))
-    type_ = facts.type_named(decoded["apiVersion"], decoded["kind"])
+    type_ = type_info.type_named(decoded["apiVersion"], decoded["kind"])
     assert type_ is not None
-    assert facts.inspect(type_, decoded) == facts.Inspection([], [])
+    assert type_info.inspect(type_, decoded) == type_info.Inspection([], [])
 
 
 def test_fields_of_newer_clients_are_passed_over() -> None:
@@ -77,7 +77,7 @@ def test_a_bottomless_schema_is_refused() -> None:
         "kind": "CustomResourceDefinition",
         "spec": {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]},
     }
-    body = protobuf.encode(facts.named("apiextensions.v1.CustomResourceDefinition"), crd)
+    body = protobuf.encode(type_info.named("apiextensions.v1.CustomResourceDefinition"), crd)
     with pytest.raises(ValueError, match="levels of nesting"):
         protobuf.decode(body)
 

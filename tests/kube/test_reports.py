@@ -4,10 +4,10 @@ from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant
 from volcano.kube.client import Event
+from volcano.kube.controller import REPORTS_AT_ONCE, Done, Plan, Reconciler, Work
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import Key
 from volcano.kube.operations import Patch
-from volcano.kube.reconciler import REPORTS_AT_ONCE, Done, Plan, Reconciler, Work
 
 NOW = Instant(0.0, 0.0)
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from volcano.kube import facts
+from volcano.kube import type_info
 from volcano.kube.patch import PatchError
 from volcano.kube.strategic import strategic_merge
 
 
 def merged(current: Any, patch: Any) -> Any:
     before = copy.deepcopy((current, patch))
-    result = strategic_merge(facts.named("core.v1.Pod"), current, patch)
+    result = strategic_merge(type_info.named("core.v1.Pod"), current, patch)
     assert (current, patch) == before
     return result
 
@@ -168,4 +168,4 @@ def test_malformed_patches_are_refused(patch: Any, says: str) -> None:
 
 def test_a_patch_must_be_an_object() -> None:
     with pytest.raises(PatchError, match="must be an object"):
-        strategic_merge(facts.named("core.v1.Pod"), {}, [])  # type: ignore[arg-type]
+        strategic_merge(type_info.named("core.v1.Pod"), {}, [])  # type: ignore[arg-type]

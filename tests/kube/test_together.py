@@ -9,12 +9,12 @@ import pytest
 
 from volcano.clock import Instant, SystemClock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
+from volcano.kube.controller import Done, Plan, Reconciler, Watch
+from volcano.kube.controller_runner import Line, Runner
 from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
 from volcano.kube.kinds import CONFIG_MAP, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Create, Delete, Patch, Together, perform, refused
-from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
-from volcano.kube.runner import Line, Runner
 
 
 def config_map(name: str) -> Manifest:

@@ -11,14 +11,14 @@ from typing import Any
 
 import yaml
 
-from volcano.apiserver.builtin import built_in_kinds
-from volcano.apiserver.crds import served as serve_crd
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.logs import LogSource, StreamSource
-from volcano.apiserver.registry import Registry
+from volcano.apiserver.authn.tokens import new_signing_key
+from volcano.apiserver.endpoints.logs import LogSource, StreamSource
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.crds import served as serve_crd
 from volcano.apiserver.server import ApiServer, Setup
-from volcano.apiserver.store import Store
-from volcano.apiserver.tokens import new_signing_key
+from volcano.apiserver.storage.store import Store
 from volcano.clock import SystemClock
 from volcano.net.server import Server
 from volcano.net.tls import create_authority, issue, server_context

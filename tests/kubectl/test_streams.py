@@ -22,7 +22,7 @@ import pytest
 
 from tests.kubectl.conftest import Kubectl
 from tests.kubectl.serving import Serving
-from tests.nodes.streams.stage import PYTHON, Stage, pod_of
+from tests.nodes.kubelet.streams.stage import PYTHON, Stage, pod_of
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.server import ApiServer
 from volcano.kube.client import Options, PatchType

@@ -22,9 +22,9 @@ import pytest
 
 import volcano
 from volcano.kube.manifest import Manifest
-from volcano.nodes.keeper import processes
-from volcano.nodes.keeper.isolation.cgroups import identity
-from volcano.nodes.runtimes.launching import living
+from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.shim import processes
+from volcano.nodes.shim.isolation.cgroups import identity
 
 ROOT, NOBODY = 0, 65534
 SOURCES = Path(volcano.__file__).parents[1]

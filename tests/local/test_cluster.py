@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from volcano.apiserver.datadir import DataDirectoryError
+from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import load_settings
 from volcano.clock import SystemClock
@@ -34,7 +34,7 @@ from volcano.local.files import FileError, read_files
 from volcano.local.state import DirectoryError
 from volcano.metrics import render
 from volcano.nodes.pools import parse_pools
-from volcano.scheduler.config import shipped
+from volcano.scheduler.engine.config import shipped
 
 MANIFESTS = Path(__file__).parents[1] / "manifests"
 

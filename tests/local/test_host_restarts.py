@@ -29,7 +29,7 @@ from tests.local.program import (
 )
 from volcano.kube.manifest import Manifest
 from volcano.local.throwaway import PREFIX
-from volcano.nodes.keeper import processes
+from volcano.nodes.shim import processes
 
 pytestmark = pytest.mark.slow
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 
-from volcano.apiserver.logs import LogOptions
+from volcano.apiserver.endpoints.logs import LogOptions
 from volcano.clock import SystemClock
 from volcano.kube.manifest import Key, Manifest
 from volcano.local.logs import ComponentLogs, LocalLogSource, component

@@ -9,7 +9,7 @@ from tests.local.test_cluster import cluster, everything, until
 from volcano.kube.client import Client
 from volcano.kube.kinds import JOB, POD, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Manifest
-from volcano.scheduler.config import shipped
+from volcano.scheduler.engine.config import shipped
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from volcano.apiserver import crds
-from volcano.apiserver.seams import Strategy
-from volcano.apiserver.strategies import strategy_for
+from volcano.apiserver.interfaces import Strategy
+from volcano.apiserver.registry.strategies import strategy_for
+from volcano.apiserver.schema import crds
 from volcano.clock import Instant
 from volcano.kube import crds as our_crds
 from volcano.kube.errors import BadRequest, Cause

@@ -10,7 +10,7 @@ from volcano.kube.kinds import LEASE, NODE
 from volcano.kube.operations import perform
 from volcano.nodes.heartbeats import renewal
 from volcano.nodes.pools import nodes_of, parse_pools
-from volcano.nodes.simulated import SimulatedNodes
+from volcano.nodes.simulated.controller import SimulatedNodes
 
 
 async def test_a_lease_is_made_found_and_renewed() -> None:

@@ -18,8 +18,8 @@ from volcano.model.decisions import Bind, Evict, SetPodGroup
 from volcano.model.resources import STEP, ResourceIndex
 from volcano.model.status import READY, Status
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.ledger import Ledger
-from volcano.scheduler.session import Session
+from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.session import Session
 
 EVERYTHING = ("enqueue", "allocate", "preempt", "reclaim", "backfill")
 CAPACITY_TIERS = (

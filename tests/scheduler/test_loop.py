@@ -17,9 +17,9 @@ from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Options, Qu
 from volcano.kube.errors import Conflict, Unavailable
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of
-from volcano.scheduler.config import shipped
+from volcano.scheduler.config_source import ConfigSource
+from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.loop import Scheduler
-from volcano.scheduler.source import ConfigSource
 
 KINDS = kinds.by_gvk([kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS])
 

@@ -4,9 +4,9 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
-from volcano.apiserver.bootstrap_rbac import default_rbac
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Attributes
+from volcano.apiserver.authz.bootstrap_roles import default_rbac
+from volcano.apiserver.interfaces import Attributes
+from volcano.apiserver.registry.registry import Registry
 from volcano.kube.client import DEFAULTS
 from volcano.kube.errors import AlreadyExists
 from volcano.kube.kinds import NAMESPACE, Kind

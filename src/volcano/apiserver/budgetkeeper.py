@@ -4,9 +4,15 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.budgets import Standing, assess, covered_pods, replicas_of_owner, selector_of
-from volcano.apiserver.history import Change, Record
 from volcano.apiserver.janitor import Janitor
+from volcano.apiserver.registry.disruption import (
+    Standing,
+    assess,
+    covered_pods,
+    replicas_of_owner,
+    selector_of,
+)
+from volcano.apiserver.storage.history import Change, Record
 from volcano.clock import Instant
 from volcano.kube.kinds import (
     DEPLOYMENT,

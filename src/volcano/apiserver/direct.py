@@ -7,12 +7,12 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import SYSTEM, Attributes, User
+from volcano.apiserver.interfaces import SYSTEM, Attributes, User
+from volcano.apiserver.registry.registry import Registry
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, Query
-from volcano.kube.groups import members
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.watch_batches import members
 
 # Events told before others get their turn: nothing else here makes whoever has much to catch up on pause.
 IN_A_ROW = 32

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 import orjson
 
-from volcano.apiserver.deletion import FOREGROUND, ORPHAN
-from volcano.apiserver.history import Change
+from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.janitor import Janitor
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Attributes, Served
-from volcano.apiserver.store import Place
+from volcano.apiserver.registry.deletion import FOREGROUND, ORPHAN
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.storage.history import Change
+from volcano.apiserver.storage.store import Place
 from volcano.kube.client import Options
 from volcano.kube.errors import Conflict, NotFound
 from volcano.kube.manifest import Manifest, owners_of

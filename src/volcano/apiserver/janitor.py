@@ -5,8 +5,8 @@ import heapq
 from abc import ABC, abstractmethod
 from typing import Generic, TypeVar
 
-from volcano.apiserver.history import Change
-from volcano.apiserver.registry import Registry
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.storage.history import Change
 from volcano.kube.errors import ApiError
 from volcano.log import Log
 

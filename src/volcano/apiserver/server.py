@@ -7,30 +7,30 @@ from random import Random
 from msgspec.structs import replace
 
 from volcano import __version__
-from volcano.apiserver.answers import refusal, with_warnings
-from volcano.apiserver.audit import Audit, Sink
+from volcano.apiserver.admission.typecheck import SoundCustomResources
+from volcano.apiserver.admission.webhook_calls import Caller
+from volcano.apiserver.admission.webhooks import Webhooks, chain
+from volcano.apiserver.authn.identity import ADMIN, Authenticator, impersonated
+from volcano.apiserver.authn.token_requests import TokenSecrets, request_token
+from volcano.apiserver.authn.tokens import SigningKey, Tokens
+from volcano.apiserver.authz.escalation import Escalation
+from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.bootstrap import bootstrap
-from volcano.apiserver.discovery import Discovery
-from volcano.apiserver.escalation import Escalation
-from volcano.apiserver.health import Check, Health, RequestMetrics
-from volcano.apiserver.history import Change
-from volcano.apiserver.http import CONNECTS, Resources
-from volcano.apiserver.identity import ADMIN, Authenticator, impersonated
-from volcano.apiserver.logs import LogSource, StreamSource
-from volcano.apiserver.openapi import OpenApi
-from volcano.apiserver.parameters import flag
-from volcano.apiserver.paths import Paths
-from volcano.apiserver.rbac import Authorizer
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.reviews import Reviews
-from volcano.apiserver.routes import Route, route
-from volcano.apiserver.seams import Admit, User
-from volcano.apiserver.tokenrequests import TokenSecrets, request_token
-from volcano.apiserver.tokens import SigningKey, Tokens
-from volcano.apiserver.typecheck import SoundCustomResources
+from volcano.apiserver.endpoints.audit import Audit, Sink
+from volcano.apiserver.endpoints.discovery import Discovery
+from volcano.apiserver.endpoints.handlers import CONNECTS, Resources
+from volcano.apiserver.endpoints.health import Check, Health, RequestMetrics
+from volcano.apiserver.endpoints.logs import LogSource, StreamSource
+from volcano.apiserver.endpoints.nonresource import Paths
+from volcano.apiserver.endpoints.openapi import OpenApi
+from volcano.apiserver.endpoints.parameters import flag
+from volcano.apiserver.endpoints.responses import refusal, with_warnings
+from volcano.apiserver.endpoints.reviews import Reviews
+from volcano.apiserver.endpoints.routes import Route, route
+from volcano.apiserver.interfaces import Admit, User
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import collecting
-from volcano.apiserver.webhookcalls import Caller
-from volcano.apiserver.webhooks import Webhooks, chain
 from volcano.clock import Instant
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.kinds import Kind

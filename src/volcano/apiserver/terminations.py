@@ -2,12 +2,12 @@
 
 import orjson
 
-from volcano.apiserver.deletion import CRD_CLEANUP
-from volcano.apiserver.history import Change, Record
+from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.janitor import Janitor
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Attributes, Served
-from volcano.apiserver.store import Collection
+from volcano.apiserver.registry.deletion import CRD_CLEANUP
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.storage.history import Change, Record
+from volcano.apiserver.storage.store import Collection
 from volcano.kube.client import Options
 from volcano.kube.errors import Conflict, NotFound
 from volcano.kube.kinds import CRD, NAMESPACE

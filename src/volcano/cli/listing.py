@@ -9,9 +9,9 @@ from typing import Any
 
 from volcano.cli.errors import UsageError
 from volcano.cli.naming import namespace
-from volcano.cli.output import is_table, render_all, render_one
+from volcano.cli.printing.output import is_table, render_all, render_one
+from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width
 from volcano.cli.session import Session
-from volcano.cli.tables import THREE_MORE, Column, Layout, Width
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import Gone, Unavailable
 from volcano.kube.jsonpath import compile_path

@@ -13,8 +13,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TextIO
 
-from volcano.cli.colours import paint
 from volcano.cli.errors import NoServer
+from volcano.cli.printing.colours import paint
 from volcano.clock import Clock, SystemClock
 
 if TYPE_CHECKING:

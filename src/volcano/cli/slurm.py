@@ -5,15 +5,16 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from volcano.cli import flags, jobs, naming
+from volcano.cli import flags, naming
 from volcano.cli.errors import UsageError
-from volcano.cli.joblist import keep_of
-from volcano.cli.joblist import listing as jobs_listing
-from volcano.cli.jobview import view
+from volcano.cli.job import manage
+from volcano.cli.job.list import keep_of
+from volcano.cli.job.list import listing as jobs_listing
+from volcano.cli.job.view import view
 from volcano.cli.listing import Listing, Objects, show, show_one
-from volcano.cli.queuelist import columns as queue_columns
+from volcano.cli.printing.tables import Column
+from volcano.cli.queue.list import columns as queue_columns
 from volcano.cli.session import Session
-from volcano.cli.tables import Column
 from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key
 
@@ -33,10 +34,10 @@ def _add_target(parser: argparse.ArgumentParser, *, namespace: str = "") -> None
 def vsub_arguments(parser: argparse.ArgumentParser) -> None:
     """What `vsub` takes; the environment gives some of the defaults."""
     _add_target(parser, namespace=os.environ.get(NAMESPACE, ""))
-    jobs.add_job(
+    manage.add_job(
         parser,
-        image=os.environ.get(IMAGE) or jobs.IMAGE,
-        scheduler=os.environ.get(SCHEDULER) or jobs.SCHEDULER,
+        image=os.environ.get(IMAGE) or manage.IMAGE,
+        scheduler=os.environ.get(SCHEDULER) or manage.SCHEDULER,
     )
     parser.add_argument("-c", "--command", dest="line", default="", help="the command line to run")
 
@@ -48,7 +49,7 @@ async def vsub(arguments: argparse.Namespace, session: Session) -> int:
         command = shlex.split(arguments.line)
     except ValueError as error:
         raise UsageError(f"--command: {arguments.line!r}: {error}") from None
-    created = await session.client.create(JOB, jobs.new_job(key, arguments, command))
+    created = await session.client.create(JOB, manage.new_job(key, arguments, command))
     session.write(f"run job {created['metadata']['name']} successfully")
     return 0
 
@@ -97,7 +98,7 @@ def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job."""
-    key = naming.target(arguments, session, jobs.MANDATORY.format("cancel"))
+    key = naming.target(arguments, session, manage.MANDATORY.format("cancel"))
     await naming.delete(session, JOB, key)
     session.write(f"cancel job {key.name} successfully")
     return 0
@@ -110,7 +111,9 @@ def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
     """Suspends a job."""
-    await jobs.order(session, naming.target(arguments, session, jobs.MANDATORY.format("suspend")), "AbortJob")
+    await manage.order(
+        session, naming.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
+    )
     return 0
 
 
@@ -121,5 +124,7 @@ def vresume_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:
     """Resumes a suspended job."""
-    await jobs.order(session, naming.target(arguments, session, jobs.MANDATORY.format("resume")), "ResumeJob")
+    await manage.order(
+        session, naming.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
+    )
     return 0

@@ -23,10 +23,10 @@ from volcano.clients.requests import (
 from volcano.clock import Clock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, PatchType, Query
 from volcano.kube.errors import Gone, Unauthorized, Unavailable
-from volcano.kube.groups import members
 from volcano.kube.kinds import Kind
 from volcano.kube.limits import Limiter
 from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.watch_batches import members
 from volcano.net.link import Broken, Reply
 from volcano.net.pool import Pool
 

@@ -9,10 +9,10 @@ from volcano.clock import Instant, parse_timestamp, timestamp
 from volcano.controllers.notes import Notebook
 from volcano.kube import cron
 from volcano.kube.client import Event, Options
+from volcano.kube.controller import NOTHING, Done, Plan, Reconciler, Watch
 from volcano.kube.kinds import CRON_JOB, JOB
 from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, owner_reference, uid_of
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.reconciler import NOTHING, Done, Plan, Reconciler, Watch
 
 SCHEDULED = "volcano.sh/cronjob-scheduled-timestamp"
 FINISHED = ("Completed", "Failed", "Terminated")

@@ -8,12 +8,12 @@ import yaml
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import CONFIG_MAP, HYPER_NODE, NODE
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.selectors import from_object
 from volcano.log import Log
 

@@ -7,6 +7,7 @@ from volcano.clock import Instant, parse_timestamp, timestamp
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
 from volcano.controllers.notes import Notebook
 from volcano.kube.client import Event, Options
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE
 from volcano.kube.manifest import (
@@ -21,7 +22,6 @@ from volcano.kube.manifest import (
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.patch import merge_diff, merge_patch
-from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
 from volcano.metrics import CollectorRegistry
 
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"

@@ -5,10 +5,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
 from volcano.clock import Instant
-from volcano.controllers.job.resources import usage
+from volcano.controllers.job.quota_requests import usage
 from volcano.controllers.notes import Notebook
 from volcano.kube import names
 from volcano.kube.client import Event, Options
+from volcano.kube.controller import NOTHING, Done, Plan, Reconciler, Watch
 from volcano.kube.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
 from volcano.kube.manifest import (
     Key,
@@ -25,7 +26,6 @@ from volcano.kube.manifest import (
 from volcano.kube.operations import Create, Delete, Operation, Patch
 from volcano.kube.patch import merge_diff
 from volcano.kube.quantity import Quantity
-from volcano.kube.reconciler import NOTHING, Done, Plan, Reconciler, Watch
 
 WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
 INHERITED = "volcano.sh/"

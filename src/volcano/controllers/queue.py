@@ -8,11 +8,11 @@ from volcano.clock import Instant
 from volcano.controllers.metrics import QueueMetrics
 from volcano.controllers.notes import note
 from volcano.kube.client import Event
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting, key_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.reconciler import NOTHING, Plan, Reconciler, Watch
 from volcano.metrics import CollectorRegistry
 
 CLOSED_BY_PARENT = "volcano.sh/closed-by-parent"

@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from volcano import __version__, log
-from volcano.apiserver.datadir import DataDirectoryError
+from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clock import SystemClock, timestamp
 from volcano.entry.configuration import checked
 from volcano.kube.duration import parse as parse_duration
@@ -36,7 +36,7 @@ from volcano.local.tail import Tail
 from volcano.local.throwaway import throw_away_directory
 from volcano.nodes.pools import Pool, PoolError, parse_pools
 from volcano.nodes.runtimes.probe import NotPossible
-from volcano.scheduler.config import ConfigError
+from volcano.scheduler.engine.config import ConfigError
 
 DETACHED_WITHIN = 30.0
 STOPPED_WITHIN = 30.0

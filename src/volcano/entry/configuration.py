@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 
 from volcano.local.system import CONFIG_KEY
-from volcano.scheduler.config import ConfigError, parse
+from volcano.scheduler.engine.config import ConfigError, parse
 
 
 def validate(path: Path) -> int:

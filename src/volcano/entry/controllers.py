@@ -18,10 +18,10 @@ from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
 from volcano.kube.client import Client
-from volcano.kube.hub import Hub
+from volcano.kube.controller import Brain
+from volcano.kube.controller_runner import Runner
+from volcano.kube.informers import Hub
 from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.reconciler import Brain
-from volcano.kube.runner import Runner
 from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"

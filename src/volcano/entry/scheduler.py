@@ -12,14 +12,14 @@ from pathlib import Path
 from volcano.clock import SystemClock
 from volcano.entry import process
 from volcano.log import Log
-from volcano.scheduler.config import ConfigError, parse
+from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.gauges import Gauges
+from volcano.scheduler.engine.config import ConfigError, parse
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.plugins.extender.http import HttpPort
-from volcano.scheduler.report import report
-from volcano.scheduler.saving import SnapshotError, load, save
-from volcano.scheduler.source import ConfigSource, FileSource
+from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.report.summary import report
+from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
 log = Log("vc-scheduler")
 

@@ -9,10 +9,10 @@ from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
 from volcano.clock import SteadyClock, SystemClock
 from volcano.entry.process import run_until_told
-from volcano.kube.runner import Runner
+from volcano.kube.controller_runner import Runner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
-from volcano.nodes.simulated import SimulatedNodes
+from volcano.nodes.simulated.controller import SimulatedNodes
 
 log = Log("nodes")
 

@@ -19,12 +19,12 @@ from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
 from volcano.entry.slimming import slim_group
 from volcano.kube.client import Client, Decode, Event, Options, PatchType
+from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError
-from volcano.kube.index import Index
+from volcano.kube.indexer import Index
 from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.mirror import Mirror
-from volcano.kube.reconciler import Watch
+from volcano.kube.reflector import Mirror
 from volcano.local.parts import check_template
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry

@@ -6,17 +6,17 @@ from typing import Any, Protocol
 
 import orjson
 
-from volcano.kube import fieldset, merging, shapes
+from volcano.kube import fieldset, merge_types, merging
 from volcano.kube.errors import BadRequest, Cause, Conflict
 from volcano.kube.fieldset import FieldSet, difference, intersection, union
-from volcano.kube.managers import Holding, Holdings, Owner, Write, capped, decode, encode, sole_entry
+from volcano.kube.managed_fields import Holding, Holdings, Owner, Write, capped, decode, encode, sole_entry
 from volcano.kube.manifest import Manifest
+from volcano.kube.merge_types import Schema
 from volcano.kube.merging import Comparison
-from volcano.kube.shapes import Schema
 
 __all__ = ["Schema", "apply_patch", "built_in", "custom", "manager_name", "track_update"]
 
-built_in, custom = shapes.built_in, shapes.custom
+built_in, custom = merge_types.built_in, merge_types.custom
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY = "before-first-apply"

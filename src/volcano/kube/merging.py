@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.kube.fieldset import ITSELF, FieldSet, is_member, path_element, union
+from volcano.kube.merge_types import DEDUCED, WHOLE, Form, Member, Shape
 from volcano.kube.patch import same
-from volcano.kube.shapes import DEDUCED, WHOLE, Form, Member, Shape
 
 
 @dataclass(frozen=True, slots=True)

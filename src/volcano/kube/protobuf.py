@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from volcano.kube import duration, facts
-from volcano.kube.facts import Field, Type
+from volcano.kube import duration, type_info
 from volcano.kube.manifest import Manifest
+from volcano.kube.type_info import Field, Type
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
@@ -30,7 +30,7 @@ def decode(data: bytes) -> Manifest:
     envelope = dict(_wire(data[len(MAGIC) :]))
     meta = {number: _text(value) for number, value in _wire(_bytes(envelope.get(1, b"")))}
     api_version, kind = meta.get(1, ""), meta.get(2, "")
-    type_ = facts.type_named(api_version, kind)
+    type_ = type_info.type_named(api_version, kind)
     if type_ is None:
         raise ValueError(f"no protobuf is known for kind {kind!r} in version {api_version!r}; send JSON")
     body = _decode_object(type_, _bytes(envelope.get(2, b"")), 0)
@@ -114,7 +114,7 @@ def _decode_object(type_: Type, data: bytes, depth: int) -> Manifest:
         if about is None:
             continue  # a newer client's field
         if about.inline:
-            result |= _decode_object(facts.named(about.type), _bytes(value), depth + 1)
+            result |= _decode_object(type_info.named(about.type), _bytes(value), depth + 1)
         elif about.container == "list":
             result.setdefault(about.json, []).extend(_elements(about, value, depth))
         elif about.container == "map":
@@ -131,7 +131,7 @@ def _omitted(about: Field, value: Any) -> bool:
     """Whether JSON leaves out this value of a field that is no pointer in Go."""
     if about.omit_zero and value == {}:
         return True
-    return about.omit_empty and about.type in facts.SCALARS and not value
+    return about.omit_empty and about.type in type_info.SCALARS and not value
 
 
 def _elements(about: Field, value: int | bytes, depth: int) -> Iterator[Any]:
@@ -163,7 +163,7 @@ def _decode_value(type_name: str, value: int | bytes, depth: int) -> Any:
         for number, part in _wire(_bytes(value)):
             parts.setdefault(number, []).append(part)
         return special(parts, depth)
-    return _decode_object(facts.named(type_name), _bytes(value), depth + 1)
+    return _decode_object(type_info.named(type_name), _bytes(value), depth + 1)
 
 
 _SCALAR_DECODERS: dict[str, Callable[[int | bytes], Any]] = {
@@ -204,7 +204,7 @@ def _int_or_string(parts: _Parts, depth: int) -> int | str:
 
 
 def _schema(data: int | bytes, depth: int) -> Manifest:
-    return _decode_object(facts.named(_SCHEMA), _bytes(data), depth + 1)
+    return _decode_object(type_info.named(_SCHEMA), _bytes(data), depth + 1)
 
 
 def _schema_or(number: int, otherwise: Callable[[_Parts, int], Any]) -> Callable[[_Parts, int], Any]:
@@ -260,7 +260,7 @@ def _encode_object(type_: Type, manifest: Manifest) -> bytes:
 def _encode_field(type_: Type, number: int, manifest: Manifest) -> Iterator[bytes]:
     about = type_.by_number[number]
     if about.inline:
-        yield _tagged(number, _encode_object(facts.named(about.type), manifest))
+        yield _tagged(number, _encode_object(type_info.named(about.type), manifest))
         return
     value = manifest.get(about.json)
     if about.container == "list":
@@ -278,7 +278,7 @@ def _encode_field(type_: Type, number: int, manifest: Manifest) -> Iterator[byte
 @cache
 def _zero(type_name: str) -> Any:
     zeros: dict[str, Any] = {"string": "", "bytes": "", "int32": 0, "int64": 0, "bool": False, "double": 0.0}
-    return zeros.get(type_name, {} if type_name not in facts.SPECIAL else None)
+    return zeros.get(type_name, {} if type_name not in type_info.SPECIAL else None)
 
 
 def _encode_value(number: int, type_name: str, value: Any) -> bytes:
@@ -291,9 +291,9 @@ def _encode_value(number: int, type_name: str, value: Any) -> bytes:
             return _tagged(number, _text_bytes(value))
         case "bytes":
             return _tagged(number, base64.b64decode(value))
-    if type_name in facts.SPECIAL:
+    if type_name in type_info.SPECIAL:
         return _tagged(number, b"" if value is None else _encode_special(type_name, value))
-    return _tagged(number, _encode_object(facts.named(type_name), value))
+    return _tagged(number, _encode_object(type_info.named(type_name), value))
 
 
 def _encode_special(type_name: str, value: Any) -> bytes:
@@ -326,10 +326,10 @@ def _encode_schema_or(type_name: str, value: Any) -> bytes:
     """A schema, or what may stand in its place: a list of schemas, a boolean or a list of strings."""
     position = 2 if type_name == "SchemaOrBool" else 1
     if isinstance(value, dict):
-        schema = _tagged(position, _encode_object(facts.named(_SCHEMA), value))
+        schema = _tagged(position, _encode_object(type_info.named(_SCHEMA), value))
         return (b"\x08\x01" if type_name == "SchemaOrBool" else b"") + schema
     if isinstance(value, bool):
         return b"\x08" + _encode_varint(int(value))
     if type_name == "SchemaOrStrings":
         return b"".join(_tagged(2, _text_bytes(each)) for each in value)
-    return b"".join(_tagged(2, _encode_object(facts.named(_SCHEMA), each)) for each in value)
+    return b"".join(_tagged(2, _encode_object(type_info.named(_SCHEMA), each)) for each in value)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from volcano.kube import facts
-from volcano.kube.facts import Field, Type
+from volcano.kube import type_info
 from volcano.kube.manifest import Manifest
 from volcano.kube.patch import PatchError
+from volcano.kube.type_info import Field, Type
 
 DIRECTIVE = "$patch"
 RETAIN_KEYS = "$retainKeys"
@@ -73,9 +73,9 @@ def _merge_member(result: Manifest, key: str, value: Any, about: Field | None) -
     if value is None:
         result.pop(key, None)
     elif isinstance(value, dict) and isinstance(before, dict) and not _replaces(about):
-        inner = facts.named(about.type) if about and about.is_object and about.container == "" else None
+        inner = type_info.named(about.type) if about and about.is_object and about.container == "" else None
         if about and about.container == "map" and about.is_object:
-            result[key] = _merge_map(facts.named(about.type), before, value)
+            result[key] = _merge_map(type_info.named(about.type), before, value)
         else:
             result[key] = _merge(inner, before, value)
     elif isinstance(value, list) and isinstance(before, list) and about and "merge" in about.strategies:
@@ -118,7 +118,9 @@ def _merge_lists(before: list[Any], patch: list[Any], about: Field) -> list[Any]
             places[identity(each)] = len(merged)
             merged.append(_plain(each))
         else:
-            merged[place] = _merge(facts.named(about.type) if about.is_object else None, merged[place], each)
+            merged[place] = _merge(
+                type_info.named(about.type) if about.is_object else None, merged[place], each
+            )
     return _interleaved(merged, changes, before, identity)
 
 

@@ -2,7 +2,7 @@
 
 from volcano.admission.review import Complaint, Request, Settings
 from volcano.admission.rules import complaints, complete, governed
-from volcano.apiserver.seams import Admit, Attributes, Lookup
+from volcano.apiserver.interfaces import Admit, Attributes, Lookup
 from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
 from volcano.local.logs import component

@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 from volcano import __version__
-from volcano.apiserver.builtin import built_in_kinds
-from volcano.apiserver.crds import served as served_by_crd
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.durable import Durable
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.logs import LogSource
-from volcano.apiserver.objectmeta import uids
-from volcano.apiserver.registry import Registry
+from volcano.apiserver.endpoints.logs import LogSource
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.object_meta import uids
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.crds import served as served_by_crd
 from volcano.apiserver.server import ApiServer, Setup
-from volcano.apiserver.store import Store
+from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.store import Store
 from volcano.clock import Clock, SystemClock
 from volcano.kube.client import Client
-from volcano.kube.hub import Hub
+from volcano.kube.controller_runner import Runner
+from volcano.kube.informers import Hub
 from volcano.kube.kinds import CRD, NAMESPACE, POD, Kind
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
-from volcano.kube.runner import Runner
 from volcano.local import parts, state
 from volcano.local.admission import ADMISSION
 from volcano.local.credentials import Credentials, load_or_create
@@ -53,9 +53,9 @@ from volcano.log import Log
 from volcano.metrics import CollectorRegistry, Parts
 from volcano.net.server import Server
 from volcano.net.tls import server_context
-from volcano.nodes.agent.logs import PodLogs
+from volcano.nodes.kubelet.logs.logs import PodLogs
 from volcano.nodes.pools import Pool, SimulatedNode, nodes_of
-from volcano.scheduler.config import shipped
+from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.loop import Scheduler
 
 log = Log("local")

@@ -2,13 +2,13 @@
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
+from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP
-from volcano.kube.mirror import Mirror
 from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.reconciler import Watch
+from volcano.kube.reflector import Mirror
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
+from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.plugins.extender.http import HttpPort
-from volcano.scheduler.source import ConfigSource
 
 
 class ConfigMapSource(ConfigSource):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.apiserver.tokens import new_signing_key
+from volcano.apiserver.authn.tokens import new_signing_key
 from volcano.net.tls import (
     Authority,
     Credential,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.apiserver.yamlbody import YamlError, load_documents
+from volcano.apiserver.endpoints.yaml_body import YamlError, load_documents
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import Kind

@@ -15,11 +15,11 @@ from rich.table import Table
 
 from volcano.clock import Clock, parse_timestamp
 from volcano.kube.client import Client, Event, EventType
-from volcano.kube.index import Index
+from volcano.kube.controller import Watch
+from volcano.kube.indexer import Index
 from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
-from volcano.kube.mirror import Mirror
-from volcano.kube.reconciler import Watch
+from volcano.kube.reflector import Mirror
 from volcano.local.remarks import failure_of, why_failed, why_waiting
 
 FOLLOWED: tuple[Kind, ...] = (JOB, BATCH_JOB, JOB_FLOW, POD)

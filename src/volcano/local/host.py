@@ -11,26 +11,26 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from volcano.apiserver.logs import no_process
+from volcano.apiserver.endpoints.logs import no_process
 from volcano.clock import Clock
 from volcano.kube.client import Client
-from volcano.kube.hub import Hub
+from volcano.kube.informers import Hub
 from volcano.kube.manifest import Manifest
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
 from volcano.log import Log
 from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
-from volcano.nodes.agent.agent import Located, NodeAgent
-from volcano.nodes.agent.dns import DnsServer
-from volcano.nodes.agent.names import Names
-from volcano.nodes.agent.runtime import Runtime
-from volcano.nodes.agent.settings import AgentSettings
-from volcano.nodes.agent.streams import PodStreams
-from volcano.nodes.agent.volumes.reclaim import Reclaimer
-from volcano.nodes.agent.volumes.store import remove_tree
-from volcano.nodes.runtimes.keeper import KeeperRuntime, sweep
+from volcano.nodes.cri import Runtime
+from volcano.nodes.kubelet.dns.names import Names
+from volcano.nodes.kubelet.dns.server import DnsServer
+from volcano.nodes.kubelet.kubelet import Located, NodeAgent
+from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.streams.streams import PodStreams
+from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
+from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import AUTO, Choice, choose
+from volcano.nodes.runtimes.process import KeeperRuntime, sweep
 
 log = Log("host")
 
@@ -144,7 +144,7 @@ class Host:
     def _runtime(self) -> Runtime:
         mode = self.choice.mode
         if mode is None:
-            from volcano.nodes.runtimes.engine import EngineRuntime  # late: few ask for one
+            from volcano.nodes.runtimes.engine.engine import EngineRuntime
 
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
         runtime = KeeperRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
@@ -174,7 +174,7 @@ class Host:
 
 async def clear(directory: Path) -> list[str]:
     """Ends and removes whatever pods of a cluster that is no more have left; says in words what there was."""
-    from volcano.nodes.runtimes.engine import sweep as sweep_engine  # late: few ask for one
+    from volcano.nodes.runtimes.engine.engine import sweep as sweep_engine
 
     removed = [*await sweep(directory), *await sweep_engine(directory)]
     pods = directory / PODS

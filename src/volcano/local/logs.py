@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from volcano.apiserver.logs import LogOptions, LogSource
+from volcano.apiserver.endpoints.logs import LogOptions, LogSource
 from volcano.clock import Clock, micro_timestamp, parse_timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.names import SYSTEM_NAMESPACE

@@ -9,48 +9,48 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from volcano.admission.review import Settings as AdmissionSettings
+from volcano.apiserver.admission.chain import after_webhooks, before_webhooks, system_priority_classes
+from volcano.apiserver.admission.quota import QuotaStatus
 from volcano.apiserver.budgetkeeper import BudgetKeeper
-from volcano.apiserver.builtinadmission import after_webhooks, before_webhooks, system_priority_classes
 from volcano.apiserver.garbage import Collector
+from volcano.apiserver.interfaces import Admit
 from volcano.apiserver.janitor import Janitor
-from volcano.apiserver.namespaceaccounts import NamespaceAccounts
-from volcano.apiserver.poddefaults import default_template
-from volcano.apiserver.quota import QuotaStatus
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.seams import Admit
+from volcano.apiserver.registry.pod_defaulting import default_template
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.validation.pods import template
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
-from volcano.apiserver.validation.pods import template
 from volcano.clock import Clock
-from volcano.controllers.builtin.daemonset import DaemonSetController
-from volcano.controllers.builtin.deployment import DeploymentController
-from volcano.controllers.builtin.endpoints import EndpointsController
-from volcano.controllers.builtin.job import JobController as BatchJobController
-from volcano.controllers.builtin.nodelifecycle import NodeLifecycleController
-from volcano.controllers.builtin.replicaset import ReplicaSetController
-from volcano.controllers.builtin.statefulset import StatefulSetController
-from volcano.controllers.builtin.volumes import VolumeController
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
+from volcano.controllers.kubernetes.daemonset import DaemonSetController
+from volcano.controllers.kubernetes.deployment import DeploymentController
+from volcano.controllers.kubernetes.endpoints import EndpointsController
+from volcano.controllers.kubernetes.job import JobController as BatchJobController
+from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.replicaset import ReplicaSetController
+from volcano.controllers.kubernetes.service_accounts import NamespaceAccounts
+from volcano.controllers.kubernetes.statefulset import StatefulSetController
+from volcano.controllers.kubernetes.volumes import VolumeController
 from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.kube import crds as our_crds
 from volcano.kube import names
 from volcano.kube.client import Client, Options, PatchType
+from volcano.kube.controller import Brain
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.reconciler import Brain
 from volcano.local.admission import completing, judging
 from volcano.local.configmap import ConfigMapSource
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import Parts
 from volcano.nodes.pools import SimulatedNode
-from volcano.nodes.simulated import SimulatedNodes
-from volcano.scheduler.gauges import Gauges
+from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.report.metrics import Gauges
 
 if TYPE_CHECKING:
     from volcano.local.cluster import Settings

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from volcano import __version__
-from volcano.controllers.builtin.volumes import DEFAULT_CLASS, PROVISIONER
+from volcano.controllers.kubernetes.volumes import DEFAULT_CLASS, PROVISIONER
 from volcano.kube import names
 from volcano.kube.kinds import CONFIG_MAP, DEPLOYMENT, NAMESPACE, SERVICE, STORAGE_CLASS, Kind
 from volcano.kube.manifest import Manifest

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from volcano.clock import Clock
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.nodes.agent.logs import is_over
-from volcano.nodes.agent.logs_files import Wanted
-from volcano.nodes.agent.logs_follow import LogFile, follow
+from volcano.nodes.kubelet.logs.files import Wanted
+from volcano.nodes.kubelet.logs.follow import LogFile, follow
+from volcano.nodes.kubelet.logs.logs import is_over
 
 PATIENCE = 3.0  # seconds for the last lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")

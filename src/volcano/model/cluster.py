@@ -10,18 +10,18 @@ from volcano.kube import kinds, names
 from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
+from volcano.model.foreign_pods import Strangers
 from volcano.model.job import Job, PodGroup
 from volcano.model.jobview import job_of
 from volcano.model.node import Node
 from volcano.model.nodebook import NodeBook
 from volcano.model.parse import Parser
+from volcano.model.parse_storage import STORAGE, Other
 from volcano.model.queue import Queue, QueueTotals
 from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import COMPLETED, Status
 from volcano.model.storage import Storage
-from volcano.model.storage_parse import STORAGE, Other
-from volcano.model.strangers import Strangers
 from volcano.model.task import Task
 
 WATCHED: tuple[Kind, ...] = (kinds.POD, kinds.NODE, kinds.POD_GROUP, kinds.QUEUE, *STORAGE)

@@ -13,11 +13,11 @@ from volcano.kube.kinds import Kind
 from volcano.model import resources
 from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
 from volcano.model.node import Node, Taint
+from volcano.model.parse_storage import STORAGE
 from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.records import Bare, Metadata, NodeRecord, Pod, PodGroupRecord, QueueRecord
 from volcano.model.shapes import Shapes, named
 from volcano.model.status import Status
-from volcano.model.storage_parse import STORAGE
 from volcano.model.task import Constraints, Shape, Task
 
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}

@@ -2,11 +2,11 @@
 
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
-from volcano.scheduler.closing import decisions
-from volcano.scheduler.config import Action, Config
-from volcano.scheduler.faults import Aside, PluginFault
-from volcano.scheduler.session import Outcome, Session
-from volcano.scheduler.times import Stopwatch, Times
+from volcano.scheduler.engine.config import Action, Config
+from volcano.scheduler.engine.faults import Aside, PluginFault
+from volcano.scheduler.engine.session import Outcome, Session
+from volcano.scheduler.engine.times import Stopwatch, Times
+from volcano.scheduler.report.conditions import decisions
 
 log = Log("cycle")
 

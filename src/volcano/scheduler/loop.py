@@ -7,29 +7,29 @@ from typing import Any
 from volcano.clock import Clock
 from volcano.kube import names
 from volcano.kube.client import Client, Event, EventType
+from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
-from volcano.kube.mirror import GroupMirror
-from volcano.kube.reconciler import Watch
 from volcano.kube.recorder import Recorder
+from volcano.kube.reflector import GroupMirror
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
-from volcano.scheduler.certainty import pod_as_it_is
-from volcano.scheduler.config import Config
-from volcano.scheduler.crowding import without_crowded
+from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.explain import Verdict
-from volcano.scheduler.gauges import Gauges
-from volcano.scheduler.lowering import Lowering
-from volcano.scheduler.pulse import Pulse
-from volcano.scheduler.queues import ensure_queues
-from volcano.scheduler.session import Outcome
-from volcano.scheduler.source import ConfigSource
-from volcano.scheduler.telling import tell
-from volcano.scheduler.writeback import WriteBack
+from volcano.scheduler.cycle_timer import Pulse
+from volcano.scheduler.default_queues import ensure_queues
+from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.diagnosis import Verdict
+from volcano.scheduler.engine.session import Outcome
+from volcano.scheduler.report.log_lines import tell
+from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.writeback.operations import Lowering
+from volcano.scheduler.writeback.read_back import pod_as_it_is
+from volcano.scheduler.writeback.stale_decisions import without_crowded
+from volcano.scheduler.writeback.writeback import WriteBack
 
 log = Log("scheduler")
 

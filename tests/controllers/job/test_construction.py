@@ -7,7 +7,7 @@ import pytest
 from tests.controllers.job.world import command, job, policy, running, submit, task, world
 from volcano.controllers.job.podgroup import make_group, trouble
 from volcano.controllers.job.pods import pod_maker
-from volcano.controllers.job.resources import min_resources, usage
+from volcano.controllers.job.quota_requests import min_resources, usage
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
 from volcano.kube.kinds import JOB, POD_GROUP, QUEUE

@@ -11,18 +11,20 @@ import pytest
 
 from tests.controllers.job.world import CountedKeys, job, policy, task
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.apiserver.builtin import built_in_kinds
-from volcano.apiserver.crds import served
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.kindtable import KindTable
-from volcano.apiserver.registry import Registry
-from volcano.apiserver.store import Store
+from volcano.apiserver.registry.builtin_kinds import built_in_kinds
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.schema.crds import served
+from volcano.apiserver.storage.store import Store
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
 from volcano.clients.kubeconfig import load_settings
 from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import Client, Event, Options, Query
+from volcano.kube.controller import Plan, Reconciler, Watch
+from volcano.kube.controller_runner import Runner
 from volcano.kube.errors import AlreadyExists, NotFound
 from volcano.kube.kinds import (
     COMMAND,
@@ -39,8 +41,6 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of
 from volcano.kube.operations import Create, Delete, Patch, perform
-from volcano.kube.reconciler import Plan, Reconciler, Watch
-from volcano.kube.runner import Runner
 from volcano.local import parts
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

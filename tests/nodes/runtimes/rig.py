@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from volcano.nodes.keeper.specs import ContainerSpec, ContainerState, Mount, SandboxSpec
-from volcano.nodes.runtimes.engine import EngineRuntime
+from volcano.nodes.runtimes.engine.engine import EngineRuntime
+from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mount, SandboxSpec
 
 IMAGE = "some/image:1"
 POD = "6f1e"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.runtimes.rig import IMAGE, POD, Fake, Rig
-from volcano.nodes.keeper.specs import Failure, Identity
-from volcano.nodes.runtimes.engine import sweep
-from volcano.nodes.runtimes.engine_process import marked
+from volcano.nodes.runtimes.engine.engine import sweep
+from volcano.nodes.runtimes.engine.process import marked
+from volcano.nodes.shim.specs import Failure, Identity
 
 pytestmark = pytest.mark.slow  # each call is a program of its own
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.runtimes.rig import POD, Rig
-from volcano.nodes.keeper.specs import Failure, Identity, Mount
-from volcano.nodes.runtimes.engine_process import marked
+from volcano.nodes.runtimes.engine.process import marked
+from volcano.nodes.shim.specs import Failure, Identity, Mount
 
 pytestmark = pytest.mark.slow
 

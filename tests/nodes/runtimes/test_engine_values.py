@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.nodes.agent.logs_files import Wanted
-from volcano.nodes.keeper.specs import SandboxSpec
-from volcano.nodes.runtimes import engine_pause
-from volcano.nodes.runtimes.engine_images import default_policy
-from volcano.nodes.runtimes.engine_names import Resident, hosts_text, resolv_text, write_in_place
-from volcano.nodes.runtimes.engine_output import Mark, Stream, left_off, nanoseconds, rotate
-from volcano.nodes.runtimes.engine_records import known, moment
-from volcano.nodes.runtimes.engine_usage import killed_for_memory, oom_file, used
+from volcano.nodes.kubelet.logs.files import Wanted
+from volcano.nodes.runtimes.engine import pause_image
+from volcano.nodes.runtimes.engine.hosts_files import Resident, hosts_text, resolv_text, write_in_place
+from volcano.nodes.runtimes.engine.images import default_policy
+from volcano.nodes.runtimes.engine.output import Mark, Stream, left_off, nanoseconds, rotate
+from volcano.nodes.runtimes.engine.records import known, moment
+from volcano.nodes.runtimes.engine.usage import killed_for_memory, oom_file, used
+from volcano.nodes.shim.specs import SandboxSpec
 
 STAMP = b"2026-11-15T13:45:52.818282023Z"
 
@@ -224,10 +224,10 @@ def test_usage_is_read_from_control_groups_of_both_versions(tmp_path: Path) -> N
 
 
 def test_the_pause_program_sleeps_and_has_the_kernel_reap_for_it(tmp_path: Path) -> None:
-    if platform.machine() not in engine_pause.ARCHITECTURES:
+    if platform.machine() not in pause_image.ARCHITECTURES:
         pytest.skip(f"no pause program for {platform.machine()}")
     path = tmp_path / "pause"
-    path.write_bytes(engine_pause.program(platform.machine()))
+    path.write_bytes(pause_image.program(platform.machine()))
     path.chmod(0o755)
     process = subprocess.Popen([path])
     try:
@@ -244,9 +244,9 @@ def test_the_pause_program_sleeps_and_has_the_kernel_reap_for_it(tmp_path: Path)
         process.wait()
 
 
-@pytest.mark.parametrize("architecture", engine_pause.ARCHITECTURES)
+@pytest.mark.parametrize("architecture", pause_image.ARCHITECTURES)
 def test_the_pause_programs_code_ends_where_its_data_is_looked_for(architecture: str) -> None:
-    text = engine_pause.program(architecture)
+    text = pause_image.program(architecture)
     assert text[:4] == b"\x7fELF"
-    assert text[-32:] == engine_pause._IGNORE
+    assert text[-32:] == pause_image._IGNORE
     assert len(text) < 250

@@ -8,9 +8,9 @@ import pytest
 import volcano.scheduler.plugins
 from tests.builders import job, node
 from tests.scenario import config, schedule, session
-from volcano.scheduler.arguments import Arguments, Type
-from volcano.scheduler.config import PLUGINS, ConfigError, load_plugin
-from volcano.scheduler.plugin import Plugin
+from volcano.scheduler.engine.arguments import Arguments, Type
+from volcano.scheduler.engine.config import PLUGINS, ConfigError, load_plugin
+from volcano.scheduler.engine.plugin import Plugin
 
 LATER = {
     "network-topology-aware",

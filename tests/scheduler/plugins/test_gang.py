@@ -5,9 +5,9 @@ import pytest
 from tests.builders import job, node, pod, podgroup, resources
 from tests.scenario import schedule, session
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.gang import Gang
-from volcano.scheduler.session import Session
 
 PLUGINS = ("gang", "predicates")
 

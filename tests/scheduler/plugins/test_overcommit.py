@@ -7,7 +7,7 @@ import pytest
 from tests.builders import job, node, podgroup, resources
 from tests.scenario import config, schedule
 from volcano.kube.manifest import Manifest
-from volcano.scheduler.config import ConfigError
+from volcano.scheduler.engine.config import ConfigError
 
 
 def admitted(*groups: Manifest, factor: float | None = None, **more: Any) -> list[str]:

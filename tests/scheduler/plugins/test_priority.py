@@ -4,9 +4,9 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, priority_class
 from tests.scenario import schedule, session
-from volcano.scheduler.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.priority import Priority
-from volcano.scheduler.session import Session
 
 CLASSES = [priority_class("high", 1000), priority_class("low", 100)]
 

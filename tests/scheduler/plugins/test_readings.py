@@ -7,7 +7,7 @@ from tests.scenario import cluster_of, config, event, schedule
 from volcano.kube.client import EventType
 from volcano.metrics import CollectorRegistry, render
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.readings import METRICS, Dials
+from volcano.scheduler.engine.plugin_metrics import METRICS, Dials
 
 
 def test_shares_and_limits_of_queues_are_shown() -> None:

@@ -6,7 +6,7 @@ from tests.builders import metadata, node, podgroup, resources
 from tests.scenario import Result, schedule
 from volcano.kube.manifest import Manifest
 from volcano.model.job import Job
-from volcano.scheduler.plugin import Plugin, Vote
+from volcano.scheduler.engine.plugin import Plugin, Vote
 
 
 class RefuseFirst(Plugin):

@@ -7,8 +7,8 @@ import pytest
 from tests.builders import START, JobManifests, job, node, pod, podgroup, priority_class, queue, resources
 from tests.scenario import Result, cluster_of
 from volcano.kube.manifest import Manifest
-from volcano.scheduler.config import Config, parse, shipped
 from volcano.scheduler.cycle import schedule
+from volcano.scheduler.engine.config import Config, parse, shipped
 
 CLASSES = [priority_class("production-training", 1000), priority_class("dev-experiment", 100)]
 

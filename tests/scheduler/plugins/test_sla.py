@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import START, job, node, podgroup, queue, resources
 from tests.scenario import config, schedule
-from volcano.scheduler.config import ConfigError
+from volcano.scheduler.engine.config import ConfigError
 
 WAITING = "volcano.sh/sla-waiting-time"
 

@@ -14,11 +14,11 @@ from volcano.kube.client import EventType
 from volcano.kube.manifest import Manifest
 from volcano.model.decisions import Bind, Evict, Nominate
 from volcano.model.resources import STEP, Vector
-from volcano.scheduler.config import Config
 from volcano.scheduler.cycle import schedule
+from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.capacity import Capacity
 from volcano.scheduler.plugins.proportion import Proportion
-from volcano.scheduler.session import Session
 
 FIRST = ("priority", "gang", "conformance")
 QUEUE_PLUGINS: tuple[Any, ...] = (

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup
 from tests.scenario import Result, config, schedule, session
-from volcano.scheduler.config import ConfigError
-from volcano.scheduler.plugin import Hunt, Purpose
+from volcano.scheduler.engine.config import ConfigError
+from volcano.scheduler.engine.plugin import Hunt, Purpose
 from volcano.scheduler.plugins.tdm import Tdm, Window, counted, parse_window
 
 ZONE = {"volcano.sh/revocable-zone": "rz1"}

@@ -6,9 +6,9 @@ from tests.builders import JobManifests, job, node, pod, podgroup, priority_clas
 from tests.scenario import schedule, session
 from volcano.model.status import Status
 from volcano.scheduler.actions.backfill import candidates
-from volcano.scheduler.config import Config
-from volcano.scheduler.plugin import Plugin, Refusal, Vote
-from volcano.scheduler.worklist import BEHIND
+from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.job_queue import BEHIND
+from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
 
 CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
 PLUGINS = ["gang", "priority", "predicates", "conformance"]

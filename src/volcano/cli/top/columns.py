@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.tables.reading import human_duration
-from volcano.cli.colours import style_of
+from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.cli.printing.colours import style_of
 from volcano.cli.top.bars import Gauge, bar
 from volcano.cli.top.board import WAITING, Board, JobRow
 from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown

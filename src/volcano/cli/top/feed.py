@@ -11,11 +11,11 @@ import orjson
 from volcano.cli.session import Session
 from volcano.cli.top.board import Picture
 from volcano.kube.client import Query
+from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
-from volcano.kube.mirror import Mirror
-from volcano.kube.reconciler import Watch
+from volcano.kube.reflector import Mirror
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE)
 KEPT_METADATA = (

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from volcano.apiserver.tables.reading import human_duration
-from volcano.cli.output import render
+from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.cli.printing.output import render
+from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.cli.tables import Column, Layout
 from volcano.cli.top.board import WAITING, Board, board
 from volcano.cli.top.feed import listed
 from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown

@@ -24,6 +24,7 @@ from volcano.controllers.job.terms import Action, Happening, Phase, action_named
 from volcano.controllers.job.ttl import clean_up, seconds_left
 from volcano.kube import duration
 from volcano.kube.client import Event, EventType
+from volcano.kube.controller import Done, Plan, Reconciler, Watch
 from volcano.kube.errors import BadRequest, Conflict, Invalid
 from volcano.kube.kinds import (
     COMMAND,
@@ -42,7 +43,6 @@ from volcano.kube.kinds import (
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, refused
-from volcano.kube.reconciler import Done, Plan, Reconciler, Watch
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 

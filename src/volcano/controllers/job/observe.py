@@ -9,13 +9,13 @@ from volcano.controllers.job.ownership import is_ours
 from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError, load_plugins
 from volcano.controllers.job.podgroup import is_ready
 from volcano.controllers.job.pods import pod_name
-from volcano.controllers.job.resources import min_resources
+from volcano.controllers.job.quota_requests import min_resources
 from volcano.controllers.job.roster import Member, Roster
 from volcano.controllers.job.spec import Job, SpecError, Task, parse_job
 from volcano.controllers.job.status import Status, parse_status
 from volcano.controllers.job.terms import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
-from volcano.kube.index import Index
+from volcano.kube.indexer import Index
 from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_of
 

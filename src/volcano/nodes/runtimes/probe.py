@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import volcano
-from volcano.nodes.keeper.specs import Mode
+from volcano.nodes.shim.specs import Mode
 
 AUTO = "auto"
 ENGINES = ("podman", "docker")
@@ -116,7 +116,7 @@ def probe(name: str, *, run: Run = run) -> Possibility:
     if name == Mode.NETNS and os.geteuid() != 0:
         return Possibility(name, "it needs root")
     source = str(Path(volcano.__file__).parents[1])
-    trial = run([sys.executable, "-P", "-m", "volcano.nodes.keeper.trial", name], {"PYTHONPATH": source})
+    trial = run([sys.executable, "-P", "-m", "volcano.nodes.shim.trial", name], {"PYTHONPATH": source})
     return Possibility(name, "" if trial.code == 0 else _in_words(name, trial.complaint))
 
 

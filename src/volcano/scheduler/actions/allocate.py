@@ -8,12 +8,12 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.explain import Misfit, refused
-from volcano.scheduler.gates import FEATURE, lift_gates
-from volcano.scheduler.placement import Choice
-from volcano.scheduler.plugin import Refusal
-from volcano.scheduler.session import Session
-from volcano.scheduler.worklist import Sheet, Worklist, pending
+from volcano.scheduler.engine.diagnosis import Misfit, refused
+from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
+from volcano.scheduler.engine.placement import Choice
+from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.scheduling_gates import FEATURE, lift_gates
+from volcano.scheduler.engine.session import Session
 
 
 def allocate(session: Session) -> None:

@@ -2,9 +2,9 @@
 
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.explain import Misfit
-from volcano.scheduler.session import Session
-from volcano.scheduler.worklist import Sheet, Worklist, pending
+from volcano.scheduler.engine.diagnosis import Misfit
+from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
+from volcano.scheduler.engine.session import Session
 
 
 def backfill(session: Session) -> None:

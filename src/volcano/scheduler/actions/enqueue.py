@@ -1,10 +1,10 @@
 """enqueue: admit jobs, which lets their pods be created."""
 
 from volcano.model.decisions import Tell
-from volcano.scheduler.explain import refused
-from volcano.scheduler.plugin import Refusal
-from volcano.scheduler.session import Session
-from volcano.scheduler.worklist import Sheet, Worklist
+from volcano.scheduler.engine.diagnosis import refused
+from volcano.scheduler.engine.job_queue import Sheet, Worklist
+from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.session import Session
 
 CLOSED = "queue {} is {}, it takes no jobs"
 

@@ -9,11 +9,11 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP
 from volcano.model.task import Task
 from volcano.scheduler.actions.preempt import starving
-from volcano.scheduler.bundles import Bundle, bundles
-from volcano.scheduler.explain import Misfit
-from volcano.scheduler.plugin import Hunt, Purpose
-from volcano.scheduler.session import Session
-from volcano.scheduler.worklist import pending
+from volcano.scheduler.engine.bundles import Bundle, bundles
+from volcano.scheduler.engine.diagnosis import Misfit
+from volcano.scheduler.engine.job_queue import pending
+from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.session import Session
 
 
 def evict_for_gangs(session: Session, purpose: Purpose) -> None:

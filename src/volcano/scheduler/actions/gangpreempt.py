@@ -1,8 +1,8 @@
 """gangpreempt: inside a queue, a gang takes room from less important gangs, as a whole."""
 
 from volcano.scheduler.actions.gang import evict_for_gangs
-from volcano.scheduler.plugin import Purpose
-from volcano.scheduler.session import Session
+from volcano.scheduler.engine.plugin import Purpose
+from volcano.scheduler.engine.session import Session
 
 
 def gangpreempt(session: Session) -> None:

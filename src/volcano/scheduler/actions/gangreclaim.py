@@ -1,8 +1,8 @@
 """gangreclaim: across queues, a gang takes back what its queue deserves, as a whole."""
 
 from volcano.scheduler.actions.gang import evict_for_gangs
-from volcano.scheduler.plugin import Purpose
-from volcano.scheduler.session import Session
+from volcano.scheduler.engine.plugin import Purpose
+from volcano.scheduler.engine.session import Session
 
 
 def gangreclaim(session: Session) -> None:

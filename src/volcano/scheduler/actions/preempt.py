@@ -6,10 +6,10 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Purpose
-from volcano.scheduler.session import Session
-from volcano.scheduler.victims import Hunter, InnerHunter, Prey, Trails, same_queue
-from volcano.scheduler.worklist import Sheet, Worklist, pending
+from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
+from volcano.scheduler.engine.plugin import Purpose
+from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.victim_search import Hunter, InnerHunter, Prey, Trails, same_queue
 
 
 def preempt(session: Session) -> None:

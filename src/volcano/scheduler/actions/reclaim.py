@@ -6,10 +6,10 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.task import Task
 from volcano.scheduler.actions.preempt import fill, starving
-from volcano.scheduler.plugin import Purpose
-from volcano.scheduler.session import Session
-from volcano.scheduler.victims import Hunter, Prey, Trails, other_queues
-from volcano.scheduler.worklist import pending
+from volcano.scheduler.engine.job_queue import pending
+from volcano.scheduler.engine.plugin import Purpose
+from volcano.scheduler.engine.session import Session
+from volcano.scheduler.engine.victim_search import Hunter, Prey, Trails, other_queues
 
 
 def reclaim(session: Session) -> None:

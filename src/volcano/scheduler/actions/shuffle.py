@@ -1,7 +1,7 @@
 """shuffle: evict the running tasks that plugins want moved."""
 
 from volcano.model.status import Status
-from volcano.scheduler.session import Session
+from volcano.scheduler.engine.session import Session
 
 
 def shuffle(session: Session) -> None:

@@ -6,9 +6,9 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Shape, Task
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import MAX_SCORE, Plugin
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
 
 
 class Counted(NamedTuple):

@@ -6,7 +6,7 @@ from volcano.kube import duration
 from volcano.kube.names import COOLDOWN_TIME
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import Hunt, Plugin
 
 
 class Cdp(Plugin):

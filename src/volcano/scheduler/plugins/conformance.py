@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from volcano.model.job import Job
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import Hunt, Plugin
 
 SYSTEM_NAMESPACE = "kube-system"
 CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))

@@ -7,7 +7,7 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
 
 PIPELINED = READY | {Status.PIPELINED}
 

@@ -12,9 +12,9 @@ from volcano.model.queue import GroupAffinity, Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.status import HOLDING
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Plugin, Reject
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Plugin, Reject
 from volcano.scheduler.plugins.predicates.labels import Column
 from volcano.scheduler.plugins.proportion.shares import add
 from volcano.scheduler.plugins.proportion.tree import QueueTree, plant

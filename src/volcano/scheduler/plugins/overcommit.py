@@ -7,8 +7,8 @@ import numpy as np
 
 from volcano.model.job import Job
 from volcano.model.resources import Vector, positive
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
 from volcano.scheduler.plugins.proportion.shares import asked, lacking
 
 

@@ -6,8 +6,8 @@ from functools import partial
 from volcano.model.status import Status
 from volcano.model.storage import DisruptionBudget
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Arguments
-from volcano.scheduler.plugin import Hunt, Plugin
+from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.plugin import Hunt, Plugin
 
 # So long a budget may take to say what our evictions left of it.
 COUNTED_WITHIN = 10.0

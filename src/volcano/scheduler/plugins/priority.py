@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from volcano.model.job import Job, SubJob
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Hunt, Plugin, Purpose
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose
 
 
 class Priority(Plugin):

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from volcano.kube import quantity
 from volcano.model.job import Job
 from volcano.model.storage import Quota
-from volcano.scheduler.arguments import Arguments
-from volcano.scheduler.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
 
 
 class ResourceQuota(Plugin):

@@ -3,8 +3,8 @@
 from typing import ClassVar
 
 from volcano.model.job import Job
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.plugin import Plugin, Vote
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.plugin import Plugin, Vote
 
 
 class Sla(Plugin):

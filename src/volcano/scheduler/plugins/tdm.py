@@ -13,9 +13,9 @@ from volcano.model.job import Job
 from volcano.model.resources import Mask, Vector
 from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import MAX_SCORE, Hunt, Plugin, Reject, Vote
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import MAX_SCORE, Hunt, Plugin, Reject, Vote
 
 ZONES = "tdm.revocable-zone."
 SHUT = "node(s) were in a revocable zone that is not open now"

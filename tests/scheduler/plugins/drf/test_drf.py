@@ -6,9 +6,9 @@ import pytest
 
 from tests.builders import job, node, queue, resources
 from tests.scenario import schedule, session
-from volcano.scheduler.plugin import ABSTAIN, Hunt, Purpose
+from volcano.scheduler.engine.plugin import ABSTAIN, Hunt, Purpose
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.drf import Drf
-from volcano.scheduler.session import Session
 
 HIERARCHY = {"name": "drf", "enableHierarchy": True}
 

@@ -13,8 +13,8 @@ from tests.builders import node, pod, podgroup
 from tests.scenario import schedule, session
 from volcano.kube.manifest import Manifest
 from volcano.model.task import Task
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.nodeorder import WEIGHTS, NodeOrder
-from volcano.scheduler.session import Session
 
 MIB = 2**20
 mine = partial(pod, group="g")  # a pod that is to be scheduled

@@ -9,8 +9,8 @@ from tests.builders import node, pod, podgroup
 from tests.scenario import session
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.predicates import Predicates, affinity, spread
-from volcano.scheduler.session import Session
 
 APPS = ("db", "web")
 

@@ -10,7 +10,7 @@ from volcano.clock import Instant
 from volcano.kube.manifest import Manifest
 from volcano.kube.recorder import Recorder
 from volcano.model.decisions import Bind, ClaimVolume
-from volcano.scheduler.lowering import Lowering, settlement
+from volcano.scheduler.writeback.operations import Lowering, settlement
 
 GROUP = podgroup("g", min_member=0)
 ZONE = "topology.kubernetes.io/zone"

@@ -11,8 +11,9 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.plugin import Hunt, Plugin, Purpose, Refusal, Vote
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Vote
+from volcano.scheduler.engine.plugin_metrics import Reading, amounts
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
     HAIR,
@@ -33,7 +34,6 @@ from volcano.scheduler.plugins.proportion.tree import (
     plant,
     real_capabilities,
 )
-from volcano.scheduler.readings import Reading, amounts
 
 
 class Capacity(Plugin):

@@ -10,10 +10,10 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Arguments
-from volcano.scheduler.plugin import ABSTAIN, Abstain, Hunt, Plugin
+from volcano.scheduler.engine.arguments import Arguments
+from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Hunt, Plugin
+from volcano.scheduler.engine.plugin_metrics import Reading
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
-from volcano.scheduler.readings import Reading
 
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"

@@ -11,9 +11,9 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import ABSTAIN, Abstain, Hunt, Plugin, Refusal, Reject, Vote
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Hunt, Plugin, Refusal, Reject, Vote
 from volcano.scheduler.plugins.extender.payloads import (
     job_info,
     node_info,

@@ -8,14 +8,14 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Constraints, Task
-from volcano.scheduler.arguments import Argument, Arguments
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Plugin
-from volcano.scheduler.plugins.nodeorder import preferences, resources
+from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.plugins.nodeorder import preferences, resource_scores
 from volcano.scheduler.plugins.nodeorder.images import image_locality
 from volcano.scheduler.plugins.predicates import Predicates
-from volcano.scheduler.plugins.predicates.facts import NodeFacts
 from volcano.scheduler.plugins.predicates.neighbours import Neighbours
+from volcano.scheduler.plugins.predicates.node_match import NodeFacts
 
 WEIGHTS = {
     "leastrequested": 1,
@@ -49,11 +49,11 @@ class NodeOrder(Plugin):
         weight = self.weight
         score: Vector | None = None
         if weight["leastrequested"]:
-            score = weighted(weight["leastrequested"], resources.least_allocated(task, nodes), score)
+            score = weighted(weight["leastrequested"], resource_scores.least_allocated(task, nodes), score)
         if weight["mostrequested"]:
-            score = weighted(weight["mostrequested"], resources.most_allocated(task, nodes), score)
+            score = weighted(weight["mostrequested"], resource_scores.most_allocated(task, nodes), score)
         if weight["balancedresource"]:
-            balance = resources.balanced_allocation(task, nodes, self.resources)
+            balance = resource_scores.balanced_allocation(task, nodes, self.resources)
             score = weighted(weight["balancedresource"], balance, score)
         if weight["imagelocality"] and task.shape.constraints.images and self.somebody_has_images:
             score = weighted(weight["imagelocality"], image_locality(task, nodes, self.nodes), score)

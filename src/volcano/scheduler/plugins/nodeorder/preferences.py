@@ -4,10 +4,10 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import MAX_SCORE
-from volcano.scheduler.plugins.predicates.facts import NodeFacts
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import MAX_SCORE
 from volcano.scheduler.plugins.predicates.neighbours import Neighbours, who
+from volcano.scheduler.plugins.predicates.node_match import NodeFacts
 from volcano.scheduler.plugins.predicates.spread import SOFT, spreads
 
 HOSTNAME = "kubernetes.io/hostname"

@@ -8,13 +8,13 @@ import numpy as np
 
 from volcano.model.decisions import ClaimVolume
 from volcano.model.task import HostPort, Task
-from volcano.scheduler.arguments import Argument, Arguments, Type
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Plugin, Refusal, Reject
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Plugin, Refusal, Reject
 from volcano.scheduler.plugins.predicates import affinity, spread
 from volcano.scheduler.plugins.predicates.attachments import Attachments
-from volcano.scheduler.plugins.predicates.facts import NodeFacts
 from volcano.scheduler.plugins.predicates.neighbours import Neighbours
+from volcano.scheduler.plugins.predicates.node_match import NodeFacts
 from volcano.scheduler.plugins.predicates.volumes import Volumes
 
 CORDONED = "node(s) were unschedulable"

@@ -6,8 +6,8 @@ import numpy as np
 
 from volcano.model.resources import Mask
 from volcano.model.task import Task
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Reject
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Reject
 from volcano.scheduler.plugins.predicates.neighbours import Neighbours, who
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from volcano.model.resources import Mask
 from volcano.model.storage import Storage
 from volcano.model.task import Task
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Reject
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Reject
 
 if TYPE_CHECKING:
-    from volcano.scheduler.session import Session
+    from volcano.scheduler.engine.session import Session
 
 TOO_MANY = "node(s) exceed max volume count"
 DRIVER_PARAMETER = "csi.storage.k8s.io/csi-driver-name"

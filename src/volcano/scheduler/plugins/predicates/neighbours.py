@@ -13,7 +13,7 @@ from volcano.model.task import PodTerm, Shape, Task
 from volcano.scheduler.plugins.predicates.labels import Codes, LabelColumns
 
 if TYPE_CHECKING:
-    from volcano.scheduler.session import Session
+    from volcano.scheduler.engine.session import Session
 
 Counts = NDArray[np.float64]
 

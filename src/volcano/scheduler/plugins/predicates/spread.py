@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Reject
-from volcano.scheduler.plugins.predicates.facts import NodeFacts
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Reject
 from volcano.scheduler.plugins.predicates.labels import exactly
 from volcano.scheduler.plugins.predicates.neighbours import Crowd, Domains, Neighbours, Who
+from volcano.scheduler.plugins.predicates.node_match import NodeFacts
 
 SKEWED = "node(s) didn't match pod topology spread constraints"
 UNLABELLED = f"{SKEWED} (missing required label)"

@@ -10,12 +10,12 @@ from volcano.model.decisions import ClaimVolume
 from volcano.model.resources import Mask
 from volcano.model.storage import Claim, StorageClass, Volume
 from volcano.model.task import Task
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import Refusal, Reject
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import Refusal, Reject
 from volcano.scheduler.plugins.predicates.labels import ABSENT, LabelColumns
 
 if TYPE_CHECKING:
-    from volcano.scheduler.session import Session
+    from volcano.scheduler.engine.session import Session
 
 NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 WRONG_NODE = "node(s) didn't match PersistentVolume's node affinity"

@@ -10,7 +10,8 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin_metrics import Reading, amounts
 from volcano.scheduler.plugins.proportion.division import Claim, divide, gather
 from volcano.scheduler.plugins.proportion.shares import (
     Holdings,
@@ -31,7 +32,6 @@ from volcano.scheduler.plugins.proportion.tree import (
     real_capabilities,
 )
 from volcano.scheduler.plugins.proportion.whole import WholeGangs
-from volcano.scheduler.readings import Reading, amounts
 
 OWN = "/own"  # the jobs of a queue that also has children stand beside the children under this name
 

@@ -12,8 +12,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
-from volcano.scheduler.ledger import Ledger
-from volcano.scheduler.plugin import Hunt, Refusal
+from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.plugin import Hunt, Refusal
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.

@@ -10,9 +10,9 @@ from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.arguments import Argument, Arguments
-from volcano.scheduler.nodetable import NodeTable
-from volcano.scheduler.plugin import MAX_SCORE, Plugin
+from volcano.scheduler.engine.arguments import Argument, Arguments
+from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
 from volcano.scheduler.plugins.task_topology.buckets import Bucket, Member, Wishes, fill, parse_wishes
 
 AFFINITY = "volcano.sh/task-topology-affinity"

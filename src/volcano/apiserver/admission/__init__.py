@@ -1,0 +1,1 @@
+"""Admission chain: built-in plugins and webhooks."""

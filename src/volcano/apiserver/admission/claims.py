@@ -1,0 +1,29 @@
+"""What the server itself does to new volume claims: those that name no storage class get the default one."""
+
+from volcano.apiserver.interfaces import Attributes, Lookup, concerning
+from volcano.kube import kinds
+from volcano.kube.manifest import Manifest, annotations_of
+
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+
+
+@concerning(kinds.PERSISTENT_VOLUME_CLAIM)
+async def admit_claim(
+    attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+) -> Manifest | None:
+    """Admission of claims. Of several default classes the newest counts; an empty name asks for none."""
+    if attributes.kind != kinds.PERSISTENT_VOLUME_CLAIM or new is None or old is not None:
+        return new
+    if new["spec"].get("storageClassName") is not None:
+        return new
+    classes = [
+        each for each in lookup.all(kinds.STORAGE_CLASS) if annotations_of(each).get(DEFAULT_CLASS) == "true"
+    ]
+    if classes:
+        newest = max(classes, key=lambda each: (each["metadata"].get("creationTimestamp") or "", _name(each)))
+        new["spec"]["storageClassName"] = _name(newest)
+    return new
+
+
+def _name(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["name"])

@@ -1,0 +1,231 @@
+"""What the server itself does to new pods: priority, service account, limits of the namespace, tolerations."""
+
+import hashlib
+from collections.abc import Sequence
+from functools import lru_cache
+from operator import is_
+from typing import NamedTuple
+
+import orjson
+
+from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_complaints
+from volcano.apiserver.errors import forbidden
+from volcano.apiserver.interfaces import Attributes, Lookup, concerning
+from volcano.apiserver.registry.prepare import qos_class
+from volcano.apiserver.storage.content_cache import Shared
+from volcano.kube import kinds
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Key, Manifest
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
+_TOKEN_SECONDS = 3607
+_MIRROR = "kubernetes.io/config.mirror"
+_PATIENCE = 300
+_UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_TO_RUN = {"NoExecute", ""}
+
+
+class _Made(NamedTuple):
+    """What admission made of a spec, and what it looked at beside it: all that the outcome depends on."""
+
+    spec: Manifest
+    qos: str
+    seen: tuple[object, ...]
+
+    def holds(self, seen: tuple[object, ...]) -> bool:
+        """Whether all of that is still the same: the namespace by name, the objects by being the very same."""
+        same_place = len(self.seen) == len(seen) and self.seen[0] == seen[0]
+        return same_place and all(map(is_, self.seen[1:], seen[1:]))
+
+
+class PodAdmission:
+    """Admission that completes new pods, to run before webhooks. Of a spec that pods share, once for all of them."""
+
+    def __init__(self) -> None:
+        self._made: Shared[_Made] = Shared()
+
+    def concerns(self, kind: Kind) -> bool:
+        return kind in (kinds.POD, kinds.PRIORITY_CLASS)
+
+    async def __call__(
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        if new is None or attributes.subresource:
+            return new
+        if attributes.kind == kinds.PRIORITY_CLASS:
+            _only_default(attributes, new, lookup)
+        if attributes.kind == kinds.POD and attributes.verb == "create":
+            ranges = lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace)
+            if ranges or _MIRROR in (new["metadata"].get("annotations") or ()):
+                _complete(attributes, new, lookup, ranges)
+            else:
+                self._complete_as_before(attributes, new, lookup)
+        return new
+
+    def _complete_as_before(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+        spec, namespace = pod["spec"], attributes.key.namespace
+        account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, _account_name(spec)))
+        seen = (namespace, account, *lookup.all(kinds.PRIORITY_CLASS))
+        made = self._made.get(spec)
+        if made is not None and made.holds(seen):
+            pod["spec"], pod["status"]["qosClass"] = made.spec, made.qos
+        else:
+            _complete(attributes, pod, lookup, ())
+            self._made.put(spec, _Made(pod["spec"], pod["status"]["qosClass"], seen))
+
+
+def _complete(attributes: Attributes, pod: Manifest, lookup: Lookup, ranges: Sequence[Manifest]) -> None:
+    pod["spec"] = orjson.loads(orjson.dumps(pod["spec"]))  # that of others stays as it is
+    apply_defaults(pod, ranges)
+    _account(attributes, pod, lookup)
+    _priority(attributes, pod, lookup)
+    _tolerate(pod["spec"])
+    pod["status"]["qosClass"] = qos_class(pod["spec"])
+
+
+def _account_name(spec: Manifest) -> str:
+    return spec.get("serviceAccountName") or "default"
+
+
+def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+    """The service account a pod runs as, and where its token is mounted."""
+    if _MIRROR in (pod["metadata"].get("annotations") or {}):
+        return
+    spec, namespace = pod["spec"], attributes.key.namespace
+    name = _account_name(spec)
+    spec["serviceAccountName"] = spec["serviceAccount"] = name
+    account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
+    if account is None:
+        raise _refused(
+            attributes,
+            f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
+        )
+    if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+        spec["imagePullSecrets"] = [dict(secret) for secret in account["imagePullSecrets"]]
+    wanted = spec.get("automountServiceAccountToken")
+    if wanted is None:
+        wanted = account.get("automountServiceAccountToken")
+    if wanted is not False:
+        _mount_token(spec, namespace, name)
+
+
+def _mount_token(spec: Manifest, namespace: str, account: str) -> None:
+    missing = [
+        container
+        for name in ("initContainers", "containers")
+        for container in spec.get(name) or ()
+        if all(mount.get("mountPath") != _TOKEN_FOLDER for mount in container.get("volumeMounts") or ())
+    ]
+    if not missing:
+        return
+    name = "kube-api-access-" + _suffix(namespace, account)
+    for container in missing:
+        mount = {"name": name, "readOnly": True, "mountPath": _TOKEN_FOLDER}
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), mount]
+    present = spec.get("volumes") or ()
+    if all(volume.get("name") != name for volume in present):
+        spec["volumes"] = [*present, _token_volume(name)]
+
+
+@lru_cache(maxsize=1024)
+def _suffix(namespace: str, account: str) -> str:
+    """The same for all pods of an account: pods that were sent alike are stored alike, and judged once."""
+    digest = hashlib.sha256(f"{namespace}/{account}".encode()).digest()
+    return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
+
+
+def _token_volume(name: str) -> Manifest:
+    where = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+    return {
+        "name": name,
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": _TOKEN_SECONDS, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": where}]}},
+            ],
+            "defaultMode": 0o644,
+        },
+    }
+
+
+def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+    """A pod's priority and preemption policy come from its class, or from the default one."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName")
+    if name:
+        found = lookup.find(kinds.PRIORITY_CLASS, Key("", name))
+        if found is None:
+            raise _refused(attributes, f"no PriorityClass with name {name} was found")
+    else:
+        defaults = [each for each in lookup.all(kinds.PRIORITY_CLASS) if each.get("globalDefault")]
+        found = min(defaults, key=lambda each: int(each.get("value") or 0), default=None)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    value = int((found or {}).get("value") or 0)
+    given = spec.get("priority")
+    if given is not None and given != value:
+        raise _refused(
+            attributes,
+            f"the integer value of priority ({given}) must not be provided in pod spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name",
+        )
+    spec["priority"] = value
+    policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
+    chosen = spec.get("preemptionPolicy")
+    if chosen is not None and chosen != policy:
+        raise _refused(
+            attributes,
+            f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name",
+        )
+    spec["preemptionPolicy"] = policy
+
+
+def _only_default(attributes: Attributes, new: Manifest, lookup: Lookup) -> None:
+    if not new.get("globalDefault"):
+        return
+    for other in lookup.all(kinds.PRIORITY_CLASS):
+        name = other["metadata"]["name"]
+        if other.get("globalDefault") and name != new["metadata"].get("name"):
+            raise _refused(
+                attributes, f"PriorityClass {name} is already marked as default. Only one default can exist"
+            )
+
+
+def _tolerate(spec: Manifest) -> None:
+    """A pod stays on a node that fails for five minutes, unless it says otherwise."""
+    present = spec.get("tolerations") or []
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+        for key in _UNREACHABLE
+        if not any(
+            each.get("key") in (key, None, "") and (each.get("effect") or "") in _TO_RUN for each in present
+        )
+    ]
+    if added:
+        spec["tolerations"] = [*present, *added]
+
+
+@concerning(kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
+async def admit_limits(
+    attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+) -> Manifest | None:
+    """Admission by LimitRanges, to run after webhooks: refuses what is too small or too big."""
+    relevant = (kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
+    if new is None or attributes.kind not in relevant or attributes.subresource not in ("", "resize"):
+        return new
+    if old is not None and attributes.kind == kinds.POD and not attributes.subresource:
+        return new
+    for limits in lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace):
+        complaints = list(limit_complaints(attributes.kind, new, limits))
+        if complaints:
+            text = complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]"
+            raise _refused(attributes, text)
+    return new
+
+
+def _refused(attributes: Attributes, why: str) -> Forbidden:
+    return forbidden(attributes.kind, attributes.key.name, why)

@@ -1,0 +1,161 @@
+"""One call of one webhook: where it is, whom to trust, and what its answer must look like."""
+
+import base64
+import binascii
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+from volcano.apiserver.admission.webhook_rules import Hook
+from volcano.apiserver.interfaces import Lookup
+from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
+from volcano.kube.manifest import Key, Manifest
+from volcano.net.link import Broken
+from volcano.net.pool import Pool
+from volcano.net.tls import client_context
+
+REVIEW_VERSIONS = ("v1", "v1beta1")
+MOST_POOLS = 64
+
+
+class CallFailed(Exception):
+    """The webhook could not be asked, or its answer makes no sense."""
+
+
+class Caller:
+    """Posts AdmissionReviews; keeps connections to webhooks open between calls."""
+
+    def __init__(self) -> None:
+        self._pools: dict[tuple[str, str, str], Pool] = {}
+
+    async def call(self, hook: Hook, review: Manifest, lookup: Lookup) -> Mapping[str, Any]:
+        """The `response` of the AdmissionReview a webhook answers with; raises `CallFailed`."""
+        version = _version(hook)
+        client = hook.source.get("clientConfig") or {}
+        url, target, server_name = _address(client, lookup)
+        pool = await self._pool(url, str(client.get("caBundle") or ""), server_name)
+        body = orjson.dumps(
+            {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{version}", "request": review}
+        )
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        try:
+            reply = await pool.request(
+                "POST", f"{target}?timeout={hook.seconds}s", headers, body, timeout=hook.seconds
+            )
+        except (Broken, OSError, ssl.SSLError) as error:
+            raise CallFailed(f'failed to call webhook: Post "{url}{target}": {error}') from error
+        if reply.status != 200:
+            raise CallFailed(f"failed to call webhook: the server answered {reply.status}")
+        return _response(reply.body, version, str(review["uid"]))
+
+    async def _pool(self, url: str, authority: str, server_name: str) -> Pool:
+        key = (url, authority, server_name)
+        pool = self._pools.get(key)
+        if pool is None:
+            if len(self._pools) >= MOST_POOLS:
+                await self.close()
+            try:
+                pool = Pool(url, tls=_context(url, authority), server_name=server_name)
+            except ValueError as error:
+                raise CallFailed(str(error)) from error
+            self._pools[key] = pool
+        return pool
+
+    async def close(self) -> None:
+        """Closes every connection."""
+        for pool in self._pools.values():
+            await pool.close()
+        self._pools.clear()
+
+
+def _version(hook: Hook) -> str:
+    for version in hook.source.get("admissionReviewVersions") or ():
+        if version in REVIEW_VERSIONS:
+            return str(version)
+    raise CallFailed("webhook does not accept known AdmissionReview versions (v1, v1beta1)")
+
+
+def _context(url: str, authority: str) -> ssl.SSLContext | None:
+    if not url.startswith("https:"):
+        return None
+    try:
+        return client_context(base64.b64decode(authority, validate=True) if authority else None)
+    except (binascii.Error, ssl.SSLError, UnicodeDecodeError, ValueError) as error:
+        raise CallFailed(f"the webhook's caBundle cannot be read: {error}") from error
+
+
+def _address(client: Mapping[str, Any], lookup: Lookup) -> tuple[str, str, str]:
+    """The server's URL, the path to post to, and the name its certificate must carry."""
+    if url := client.get("url"):
+        parts = urlsplit(str(url))
+        if parts.scheme != "https":
+            raise CallFailed(f"the webhook's url {url!r} must begin with https://")
+        return f"{parts.scheme}://{parts.netloc}", parts.path or "/", ""
+    service = client.get("service") or {}
+    key = Key(str(service.get("namespace", "")), str(service.get("name", "")))
+    port = int(service.get("port") or 443)
+    host, target_port = _endpoint(key, port, lookup)
+    path = str(service.get("path") or "/")
+    shown = f"[{host}]" if ":" in host else host
+    return f"https://{shown}:{target_port}", path, f"{key.name}.{key.namespace}.svc"
+
+
+def _endpoint(key: Key, port: int, lookup: Lookup) -> tuple[str, int]:
+    """An address behind a Service."""
+    service = lookup.find(SERVICE, key)
+    if service is None:
+        raise CallFailed(f'service "{key.name}" not found')
+    ports = (service.get("spec") or {}).get("ports") or ()
+    names = [entry.get("name", "") for entry in ports if entry.get("port") == port]
+    if not names:
+        raise CallFailed(f'service "{key.name}" has no port {port}')
+    for host, name, number in _candidates(key, lookup):
+        if name == names[0] and number:
+            return host, number
+    raise CallFailed(f'no endpoints available for service "{key.name}"')
+
+
+def _candidates(key: Key, lookup: Lookup) -> list[tuple[str, str, int]]:
+    """Ready addresses with each of their ports: host, port name, port number."""
+    found: list[tuple[str, str, int]] = []
+    for piece in lookup.all(ENDPOINT_SLICE, key.namespace):
+        if (piece["metadata"].get("labels") or {}).get("kubernetes.io/service-name") == key.name:
+            hosts = [
+                host
+                for endpoint in piece.get("endpoints") or ()
+                if (endpoint.get("conditions") or {}).get("ready") is not False
+                for host in endpoint.get("addresses") or ()
+            ]
+            found += [
+                (h, p.get("name") or "", p.get("port") or 0) for h in hosts for p in piece.get("ports") or ()
+            ]
+    endpoints = lookup.find(ENDPOINTS, key) or {}
+    for subset in endpoints.get("subsets") or ():
+        hosts = [address.get("ip", "") for address in subset.get("addresses") or ()]
+        found += [
+            (h, p.get("name") or "", p.get("port") or 0) for h in hosts for p in subset.get("ports") or ()
+        ]
+    return found
+
+
+def _response(body: bytes, version: str, uid: str) -> Mapping[str, Any]:
+    try:
+        review = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise CallFailed(f"received invalid webhook response: {error}") from error
+    response = review.get("response") if isinstance(review, dict) else None
+    if not isinstance(response, dict):
+        raise CallFailed("received invalid webhook response: webhook response was absent")
+    if version == "v1":
+        if response.get("uid") != uid:
+            got = response.get("uid")
+            raise CallFailed(f'received invalid webhook response: expected response.uid="{uid}", got "{got}"')
+        gvk = (review.get("apiVersion"), review.get("kind"))
+        if gvk != ("admission.k8s.io/v1", "AdmissionReview"):
+            raise CallFailed(
+                f"received invalid webhook response: expected admission.k8s.io/v1, Kind=AdmissionReview, got {gvk}"
+            )
+    return response

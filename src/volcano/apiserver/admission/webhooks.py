@@ -1,0 +1,193 @@
+"""Calling registered admission webhooks: the mutating ones in order, then the validating ones all at once."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from volcano.apiserver.admission.webhook_calls import Caller, CallFailed
+from volcano.apiserver.admission.webhook_rules import (
+    ConditionFailed,
+    Denied,
+    Hook,
+    concerns,
+    conditions_hold,
+    hooks_of,
+    review_of,
+)
+from volcano.apiserver.interfaces import Admit, Attributes, Lookup
+from volcano.apiserver.warnings import warn
+from volcano.kube.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
+from volcano.kube.manifest import Manifest
+from volcano.kube.patch import PatchError, json_patch
+from volcano.log import Log
+
+log = Log("webhooks")
+
+_CONFIGURATIONS = frozenset((MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resource))
+
+
+def chain(*admits: Admit) -> Admit:
+    """Admission step after step, each given what the one before it made of the object.
+
+    A step that has a method `concerns` is asked once for each kind; the steps of a kind are those that it concerns.
+    """
+    steps_of: dict[Kind, tuple[Admit, ...]] = {}
+
+    async def admit(
+        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        steps = steps_of.get(request.kind)
+        if steps is None:
+            steps = steps_of[request.kind] = tuple(step for step in admits if _concerned(step, request.kind))
+        for step in steps:
+            new = await step(request, new, old, lookup)
+        return new
+
+    return admit
+
+
+def _concerned(step: Admit, kind: Kind) -> bool:
+    concerns: Callable[[Kind], bool] | None = getattr(step, "concerns", None)
+    return concerns is None or concerns(kind)
+
+
+class Webhooks:
+    """Admission by the webhooks registered in the store: `mutate` and `validate` are steps of the chain."""
+
+    def __init__(
+        self, caller: Caller, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]
+    ) -> None:
+        """`prune` drops what the schema of a kind does not know, and refuses what has the wrong type."""
+        self._caller = caller
+        self._prune = prune
+        self._new_id = new_id
+        self._hooks: dict[Kind, list[Hook]] = {}
+
+    def changed(self, collection: str) -> None:
+        """Hears of a change in the store, by resource name."""
+        if collection in _CONFIGURATIONS:
+            self._hooks.clear()
+
+    def _registered(self, kind: Kind, lookup: Lookup) -> list[Hook]:
+        known = self._hooks.get(kind)
+        if known is None:
+            known = self._hooks[kind] = hooks_of(lookup.all(kind))
+        return known
+
+    async def mutate(
+        self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        """Lets every mutating webhook change the object; those that ask for it once more if others did after them."""
+        hooks = self._registered(MUTATING_WEBHOOK, lookup)
+        if not hooks:
+            return new
+        seen: dict[int, bytes] = {}
+        for position, hook in enumerate(hooks):
+            new, called = await self._mutate_once(hook, request, new, old, lookup)
+            if called and hook.reinvoked:
+                seen[position] = _frozen(new)
+        for position, state in seen.items():
+            if _frozen(new) != state:
+                new, _ = await self._mutate_once(hooks[position], request, new, old, lookup)
+        if new is not None:
+            self._prune(request.kind, new)  # a webhook may have put in anything
+        return new
+
+    async def _mutate_once(
+        self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> tuple[Manifest | None, bool]:
+        response = await self._ask(hook, request, new, old, lookup)
+        if response is None:
+            return new, False
+        if not response.get("patch"):
+            return new, True
+        if new is None:
+            raise _internal(f'admission webhook "{hook.name}" attempted to modify the object of a deletion')
+        try:
+            changed = _patched(response, new)
+        except CallFailed as error:
+            self._failed(hook, error)
+            return new, True
+        return changed, True
+
+    async def validate(
+        self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Manifest | None:
+        """Asks every validating webhook at once; the first in order that says no is the answer."""
+        hooks = self._registered(VALIDATING_WEBHOOK, lookup)
+        if not hooks:
+            return new
+        answers = await asyncio.gather(
+            *(self._ask(hook, request, new, old, lookup) for hook in hooks), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return new
+
+    async def _ask(
+        self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+    ) -> Mapping[str, Any] | None:
+        """What a webhook says of a request, or None when it is not concerned or could not be asked and may be ignored.
+        Raises `Denied` when it says no."""
+        if not concerns(hook, request, new, old, lookup):
+            return None
+        review = review_of(request, new, old, self._new_id())
+        try:
+            if not conditions_hold(hook, review, new, old):
+                return None
+        except ConditionFailed as error:
+            self._skipped(hook, request, str(error))
+            return None
+        if request.options.dry_run and not hook.allows_dry_run:
+            raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
+        try:
+            response = await self._caller.call(hook, review, lookup)
+        except CallFailed as error:
+            self._failed(hook, error)
+            return None
+        for text in response.get("warnings") or ():
+            warn(str(text))
+        if not response.get("allowed"):
+            raise Denied(hook, response.get("status") or {})
+        return response
+
+    def _skipped(self, hook: Hook, request: Attributes, reason: str) -> None:
+        if not hook.ignores_failures:
+            raise Forbidden(
+                f'{request.kind.resource} "{request.key.name}" is forbidden: {reason}',
+                name=request.key.name,
+                group=request.kind.group,
+                kind=request.kind.plural,
+            )
+
+    def _failed(self, hook: Hook, error: CallFailed) -> None:
+        if not hook.ignores_failures:
+            raise _internal(f'failed calling webhook "{hook.name}": {error}') from error
+        log.warning("webhook failed, going on without it", webhook=hook.name, error=error)
+
+
+def _internal(message: str) -> InternalError:
+    return InternalError(f"Internal error occurred: {message}")
+
+
+def _frozen(manifest: Manifest | None) -> bytes:
+    return orjson.dumps(manifest, option=orjson.OPT_SORT_KEYS)
+
+
+def _patched(response: Mapping[str, Any], new: Manifest) -> Manifest:
+    if response.get("patchType") != "JSONPatch":
+        raise CallFailed(f"webhook returned invalid response.patchType of {response.get('patchType')!r}")
+    try:
+        operations = orjson.loads(base64.b64decode(str(response["patch"]), validate=True))
+        changed = json_patch(new, operations)
+    except (binascii.Error, orjson.JSONDecodeError, PatchError, TypeError) as error:
+        raise CallFailed(f"received undecodable patch in webhook response: {error}") from error
+    if not isinstance(changed, dict) or not isinstance(changed.get("metadata"), dict):
+        raise CallFailed("the patch in the webhook response leaves no object")
+    return changed

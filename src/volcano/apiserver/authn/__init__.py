@@ -1,0 +1,1 @@
+"""Authentication: bearer tokens, client certificates, service account tokens."""

@@ -1,0 +1,1 @@
+"""Authorization: RBAC, default roles, escalation checks."""

@@ -1,0 +1,1 @@
+"""HTTP endpoints: resources, discovery, tables, watch, health, audit."""

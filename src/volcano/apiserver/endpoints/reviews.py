@@ -1,0 +1,163 @@
+"""Questions about identity and rights that are answered and never stored: access reviews, who am I, token reviews."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from volcano.apiserver.authn.identity import Authenticator, user_info
+from volcano.apiserver.authn.token_requests import review_token
+from volcano.apiserver.authn.tokens import BadToken
+from volcano.apiserver.authz.rbac import Action, Authorizer, Rule
+from volcano.apiserver.interfaces import User
+from volcano.clock import timestamp
+from volcano.kube import kinds
+from volcano.kube.errors import BadRequest, Cause, Invalid
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+AUTHORIZATION = "authorization.k8s.io"
+
+# Answers a review that `User` posted in a namespace (or none).
+Answerer = Callable[["Reviews", Kind, Manifest, User, str], Manifest]
+
+
+class Reviews:
+    """Answers the review kinds."""
+
+    def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+
+    def answer(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        """The review with its status filled in."""
+        spec = review.get("spec")
+        if spec is not None and not isinstance(spec, dict):
+            raise BadRequest(f"{kind.kind}.spec must be an object")
+        answered = ANSWERERS[kind](self, kind, review, user, namespace)
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **answered}
+
+    def self_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        return self._decide(kind, review, user)
+
+    def access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        return self._decide(kind, review, _subject(kind, review))
+
+    def local_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        attributes = _spec(review).get("resourceAttributes")
+        if not isinstance(attributes, dict):
+            raise _invalid(kind, "spec.resourceAttributes", "FieldValueRequired", "Required value")
+        if attributes.get("namespace", "") != namespace:
+            message = f'Invalid value: "{attributes.get("namespace", "")}": must match metadata.namespace'
+            raise _invalid(kind, "spec.resourceAttributes.namespace", "FieldValueInvalid", message)
+        return self._decide(kind, review, _subject(kind, review))
+
+    def _decide(self, kind: Kind, review: Manifest, user: User) -> Manifest:
+        reason = self._authorizer.reason(user, _action(kind, _spec(review)))
+        status: Manifest = {"allowed": reason is not None}
+        if reason:
+            status["reason"] = reason
+        return {"metadata": _metadata(review), "spec": _spec(review), "status": status}
+
+    def rules(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        wanted = str(_spec(review).get("namespace", ""))
+        if not wanted:
+            raise BadRequest("no namespace on request")
+        rules = list(self._authorizer.rules(user, wanted))
+        status = {
+            "resourceRules": [_resource_rule(rule) for rule in rules if not rule.paths],
+            "nonResourceRules": [_path_rule(rule) for rule in rules if rule.paths],
+            "incomplete": False,
+        }
+        return {"metadata": {}, "spec": {}, "status": status}
+
+    def myself(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        created = timestamp(self._authenticator.clock.now().wall)
+        return {"metadata": {"creationTimestamp": created}, "status": {"userInfo": user_info(user)}}
+
+    def token(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        spec = _spec(review)
+        token, audiences = spec.get("token"), spec.get("audiences") or ()
+        if not isinstance(token, str) or not token:
+            raise BadRequest("token is required for TokenReview in authentication")
+        try:
+            identified = self._authenticator.identify(token, tuple(map(str, audiences)))
+        except BadToken as error:
+            return review_token(None, f"[invalid bearer token, {error}]", review)
+        return review_token(identified, "", review)
+
+
+ANSWERERS: dict[Kind, Answerer] = {
+    kinds.SELF_SUBJECT_ACCESS_REVIEW: Reviews.self_access,
+    kinds.SUBJECT_ACCESS_REVIEW: Reviews.access,
+    kinds.LOCAL_SUBJECT_ACCESS_REVIEW: Reviews.local_access,
+    kinds.SELF_SUBJECT_RULES_REVIEW: Reviews.rules,
+    kinds.SELF_SUBJECT_REVIEW: Reviews.myself,
+    kinds.TOKEN_REVIEW: Reviews.token,
+}
+
+
+def _spec(review: Manifest) -> Mapping[str, Any]:
+    return review.get("spec") or {}
+
+
+def _metadata(review: Manifest) -> Manifest:
+    metadata = review.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+def _subject(kind: Kind, review: Manifest) -> User:
+    spec = _spec(review)
+    name, groups = spec.get("user") or "", spec.get("groups") or ()
+    if not name and not groups:
+        raise _invalid(
+            kind,
+            "spec.user",
+            "FieldValueRequired",
+            "Required value: at least one of user or group must be specified",
+        )
+    extra = {str(key): tuple(map(str, values)) for key, values in (spec.get("extra") or {}).items()}
+    return User(str(name), tuple(map(str, groups)), str(spec.get("uid") or ""), extra)
+
+
+def _action(kind: Kind, spec: Mapping[str, Any]) -> Action:
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if isinstance(resource, dict) and isinstance(path, dict):
+        message = "Invalid value: cannot be specified in combination with resourceAttributes"
+        raise _invalid(kind, "spec.nonResourceAttributes", "FieldValueInvalid", message)
+    if isinstance(path, dict):
+        return Action(_text(path, "verb"), path=_text(path, "path") or "/")
+    if not isinstance(resource, dict):
+        message = "Invalid value: null: exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise _invalid(kind, "spec.resourceAttributes", "FieldValueInvalid", message)
+    return Action(
+        _text(resource, "verb"),
+        _text(resource, "group"),
+        _text(resource, "resource"),
+        _text(resource, "subresource"),
+        _text(resource, "name"),
+        _text(resource, "namespace"),
+    )
+
+
+def _text(values: Mapping[str, Any], field: str) -> str:
+    return str(values.get(field) or "")
+
+
+def _invalid(kind: Kind, field: str, reason: str, message: str) -> Invalid:
+    return Invalid(
+        f'.{kind.group} "" is invalid: {field}: {message}',
+        causes=[Cause(reason, message, field)],
+        group=kind.group,
+    )
+
+
+def _resource_rule(rule: Rule) -> Manifest:
+    shown = {
+        "verbs": sorted(rule.verbs),
+        "apiGroups": sorted(rule.groups),
+        "resources": sorted(rule.resources),
+    }
+    return {**shown, "resourceNames": sorted(rule.names)} if rule.names else shown
+
+
+def _path_rule(rule: Rule) -> Manifest:
+    return {"verbs": sorted(rule.verbs), "nonResourceURLs": list(rule.paths)}

@@ -1,0 +1,188 @@
+"""A pod in one line: how many containers are ready, the one word for what it is doing, and how often it restarted."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from volcano.apiserver.endpoints.tables.reading import (
+    AGE,
+    NAME,
+    NONE,
+    Printer,
+    age,
+    at,
+    human_duration,
+    is_true,
+    items,
+    name_of,
+    number,
+    text,
+    wall_time,
+    wide,
+)
+from volcano.kube.manifest import Manifest
+
+Status = Mapping[str, Any]
+
+
+def pod_cells(pod: Manifest, now: float) -> list[Any]:
+    """READY, STATUS, RESTARTS and what `-o wide` adds."""
+    started = _initialized(pod)
+    statuses = items(pod, "status", "containerStatuses")
+    total = len(items(pod, "spec", "containers")) + len(_sidecars(pod))
+    ready = sum(_is_ready_sidecar(status, pod) for status in _init_statuses(pod))
+    if started:
+        ready += sum(_is_up(status) for status in statuses)
+    return [
+        name_of(pod),
+        f"{ready}/{total}",
+        pod_status(pod),
+        _restarts(pod, now),
+        age(pod, now),
+        at(items(pod, "status", "podIPs")[0], "ip", default=NONE) if items(pod, "status", "podIPs") else NONE,
+        at(pod, "spec", "nodeName") or NONE,
+        at(pod, "status", "nominatedNodeName") or NONE,
+        _readiness_gates(pod),
+    ]
+
+
+def pod_status(pod: Manifest) -> str:
+    """The word in the STATUS column: the phase, or the most telling reason that overrides it."""
+    if at(pod, "metadata", "deletionTimestamp"):
+        if at(pod, "status", "reason") == "NodeLost":
+            return "Unknown"
+        if at(pod, "status", "phase") not in ("Succeeded", "Failed"):
+            return "Terminating"
+    trouble = _initializing(pod)
+    if trouble and not is_true(pod, "Initialized"):
+        return trouble
+    return _container_status(pod, trouble or _phase_or_reason(pod))
+
+
+def _phase_or_reason(pod: Manifest) -> str:
+    for condition in items(pod, "status", "conditions"):
+        if condition.get("type") == "PodScheduled" and condition.get("reason") == "SchedulingGated":
+            return "SchedulingGated"
+    return str(at(pod, "status", "reason") or at(pod, "status", "phase", default=""))
+
+
+def _container_status(pod: Manifest, otherwise: str) -> str:
+    word, failure = otherwise, ""
+    statuses = items(pod, "status", "containerStatuses")
+    for status in reversed(statuses):
+        terminated = at(status, "state", "terminated")
+        if reason := at(status, "state", "waiting", "reason"):
+            word = str(reason)
+        elif terminated is not None:
+            word = _ending(terminated)
+            failure = word if number(terminated, "exitCode") else failure
+    if word != "Completed":
+        return word
+    running = any(_is_up(status) for status in statuses)
+    if running and is_true(pod, "Ready"):
+        return "Running"
+    return failure or ("NotReady" if running else word)
+
+
+def _ending(terminated: Status) -> str:
+    if reason := terminated.get("reason"):
+        return str(reason)
+    if signal := number(terminated, "signal"):
+        return f"Signal:{signal}"
+    return f"ExitCode:{number(terminated, 'exitCode')}"
+
+
+def _is_up(status: Status) -> bool:
+    """Ready and running; one that waits for a reason or has ended is not up."""
+    state = at(status, "state", default={})
+    return (
+        bool(status.get("ready"))
+        and at(state, "running") is not None
+        and not at(state, "waiting", "reason")
+        and at(state, "terminated") is None
+    )
+
+
+def _init_statuses(pod: Manifest) -> list[Status]:
+    return items(pod, "status", "initContainerStatuses")
+
+
+def _sidecars(pod: Manifest) -> set[str]:
+    """Init containers that keep running beside the others."""
+    return {
+        str(container.get("name"))
+        for container in items(pod, "spec", "initContainers")
+        if container.get("restartPolicy") == "Always"
+    }
+
+
+def _is_ready_sidecar(status: Status, pod: Manifest) -> bool:
+    return status.get("name") in _sidecars(pod) and bool(status.get("started") and status.get("ready"))
+
+
+def _initializing(pod: Manifest) -> str:
+    """What the first unfinished init container holds the pod up with; empty when none does."""
+    for position, status in enumerate(_init_statuses(pod)):
+        terminated = at(status, "state", "terminated")
+        if terminated is not None and not number(terminated, "exitCode"):
+            continue
+        if status.get("name") in _sidecars(pod) and status.get("started"):
+            continue
+        if terminated is not None:
+            return f"Init:{_ending(terminated)}"
+        waiting = at(status, "state", "waiting", "reason")
+        if waiting and waiting != "PodInitializing":
+            return f"Init:{waiting}"
+        return f"Init:{position}/{len(items(pod, 'spec', 'initContainers'))}"
+    return ""
+
+
+def _initialized(pod: Manifest) -> bool:
+    return not _initializing(pod) or is_true(pod, "Initialized")
+
+
+def _restarts(pod: Manifest, now: float) -> str:
+    counted = list(_counted(pod))
+    total = sum(number(status, "restartCount") for status in counted)
+    ends = (at(status, "lastState", "terminated", "finishedAt") for status in counted)
+    last = max((wall for end in ends if (wall := wall_time(end)) is not None), default=None)
+    return f"{total} ({human_duration(now - last)} ago)" if total and last is not None else str(total)
+
+
+def _counted(pod: Manifest) -> Iterator[Status]:
+    """While initializing the init containers' restarts are shown, afterwards those of all that keep running."""
+    if not _initialized(pod):
+        yield from _init_statuses(pod)
+        return
+    sidecars = _sidecars(pod)
+    yield from (status for status in _init_statuses(pod) if status.get("name") in sidecars)
+    yield from items(pod, "status", "containerStatuses")
+
+
+def _readiness_gates(pod: Manifest) -> str:
+    gates = items(pod, "spec", "readinessGates")
+    if not gates:
+        return NONE
+    return f"{sum(is_true(pod, str(gate.get('conditionType'))) for gate in gates)}/{len(gates)}"
+
+
+def pod_conditions(pod: Manifest) -> list[Manifest]:
+    """Row conditions: kubectl can hide pods that have ended."""
+    match at(pod, "status", "phase"):
+        case "Succeeded":
+            message = "The pod has completed successfully."
+        case "Failed":
+            message = "The pod failed."
+        case _:
+            return []
+    return [{"type": "Completed", "status": "True", "reason": at(pod, "status", "phase"), "message": message}]
+
+
+POD_PRINTER = Printer(
+    (
+        NAME,
+        *text("Ready", "Status", "Restarts"),
+        AGE,
+        *wide("IP", "Node", "Nominated Node", "Readiness Gates"),
+    ),
+    pod_cells,
+)

@@ -1,0 +1,1 @@
+"""Verbs and strategies of every served kind, between endpoints and storage."""

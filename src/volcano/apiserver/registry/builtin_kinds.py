@@ -1,0 +1,13 @@
+"""The built-in kinds, each with what it needs beyond storage."""
+
+from volcano.apiserver.interfaces import Served
+from volcano.apiserver.registry.strategies import strategy_for
+from volcano.kube import kinds
+
+# Kinds that are another kind under a different name: they share their objects.
+STORED_AS = {kinds.EVENTS_EVENT: kinds.EVENT}
+
+
+def built_in_kinds() -> list[Served]:
+    """Every built-in kind as it is served."""
+    return [Served(kind, STORED_AS.get(kind, kind), strategy_for(kind)) for kind in kinds.BUILT_IN]

@@ -1,0 +1,173 @@
+"""What a deletion comes to: gone at once, or marked and waiting for a grace period or for finalizers."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from volcano.apiserver.errors import conflict
+from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.kube import kinds
+from volcano.kube.client import Options
+from volcano.kube.errors import BadRequest
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+CRD_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+POLICIES = ("Orphan", "Background", "Foreground")
+
+# Kinds whose deletion answers with the object itself; the others answer with a Status.
+ANSWERED_WITH_OBJECT = frozenset(
+    kind.resource
+    for kind in (
+        kinds.POD,
+        kinds.SERVICE,
+        kinds.NAMESPACE,
+        kinds.SERVICE_ACCOUNT,
+        kinds.PERSISTENT_VOLUME,
+        kinds.PERSISTENT_VOLUME_CLAIM,
+        kinds.RESOURCE_QUOTA,
+        kinds.POD_TEMPLATE,
+        kinds.STORAGE_CLASS,
+        kinds.CSI_NODE,
+        kinds.CSI_DRIVER,
+        kinds.VOLUME_ATTACHMENT,
+    )
+)
+# parity with Kubernetes: batch/v1 Jobs and ReplicationControllers leave their pods behind unless told otherwise.
+ORPHANED_BY_DEFAULT = frozenset((kinds.BATCH_JOB.resource, kinds.REPLICATION_CONTROLLER.resource))
+
+
+@dataclass(frozen=True, slots=True)
+class Doom:
+    """What to do about an object whose deletion was asked for."""
+
+    remove: bool  # now
+    changed: bool = True  # whether the object was marked and has to be stored
+
+
+def check_preconditions(kind: Kind, name: str, metadata: Mapping[str, str], options: Options) -> None:
+    """Raises Conflict when the object is not the one, or not in the version, that was meant."""
+    if options.uid and options.uid != metadata["uid"]:
+        raise conflict(
+            kind,
+            name,
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    version = metadata["resourceVersion"]
+    if options.resource_version and options.resource_version != version:
+        raise conflict(
+            kind,
+            name,
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
+            f"ResourceVersion in record ({version}). The object might have been modified",
+        )
+
+
+def doom(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> Doom:
+    """Marks an object for deletion as far as its kind, its finalizers and the options ask for it."""
+    if options.propagation and options.propagation not in POLICIES:
+        raise BadRequest(
+            f'propagationPolicy: Unsupported value: "{options.propagation}": supported values: '
+            + ", ".join(f'"{policy}"' for policy in POLICIES)
+        )
+    metadata = manifest["metadata"]
+    before = list(metadata.get("finalizers") or ())
+    finalizers = _finalizers(storage, before, options)
+    if storage.resource == kinds.CRD.resource and not metadata.get("deletionTimestamp"):
+        finalizers = [*(name for name in finalizers if name != CRD_CLEANUP), CRD_CLEANUP]
+    refinalized = finalizers != before
+    if refinalized:
+        metadata["finalizers"] = finalizers
+    remarked = _mark_pod(manifest, options, now) if storage.resource == "pods" else False
+    if storage.resource == "namespaces":
+        remarked = _mark_namespace(manifest, now)
+        if (manifest.get("spec") or {}).get("finalizers"):
+            return Doom(remove=False, changed=remarked or refinalized)
+    if finalizers:
+        remarked = _mark(metadata, now) or remarked
+        return Doom(remove=False, changed=remarked or refinalized)
+    if metadata.get("deletionGracePeriodSeconds"):
+        return Doom(remove=False, changed=remarked or refinalized)
+    return Doom(remove=True)
+
+
+def is_finished(storage: Kind, manifest: Manifest) -> bool:
+    """Whether nothing keeps an object that is being deleted."""
+    metadata = manifest["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if storage.resource == "namespaces" and (manifest.get("spec") or {}).get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _finalizers(storage: Kind, present: list[str], options: Options) -> list[str]:
+    """The finalizers an object needs so that its dependents are treated as asked for."""
+    policy = options.propagation
+    if not policy:
+        if FOREGROUND in present or ORPHAN in present:
+            policy = "Orphan" if ORPHAN in present else "Foreground"
+        else:
+            policy = "Orphan" if storage.resource in ORPHANED_BY_DEFAULT else "Background"
+    wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
+    finalizers = [name for name in present if name not in (ORPHAN, FOREGROUND) or name == wanted]
+    if wanted and wanted not in finalizers:
+        finalizers.append(wanted)
+    return finalizers
+
+
+def _mark(metadata: Manifest, now: Instant) -> bool:
+    """Marks an object without a grace period; False when it was marked already."""
+    if metadata.get("deletionTimestamp"):
+        return False
+    metadata["deletionTimestamp"] = now.timestamp()
+    metadata["deletionGracePeriodSeconds"] = 0
+    _count_generation(metadata)
+    return True
+
+
+def _mark_namespace(namespace: Manifest, now: Instant) -> bool:
+    metadata = namespace["metadata"]
+    if metadata.get("deletionTimestamp"):
+        return False
+    metadata["deletionTimestamp"] = now.timestamp()
+    namespace.setdefault("status", {})["phase"] = "Terminating"
+    return True
+
+
+def _mark_pod(pod: Manifest, options: Options, now: Instant) -> bool:
+    """Gives a pod its grace period, or shortens the one it has; False when nothing changed."""
+    metadata = pod["metadata"]
+    asked = options.grace_seconds
+    if asked is not None and asked < 0:
+        asked = 1
+    if metadata.get("deletionTimestamp"):
+        return _shorten(metadata, asked, now)
+    period = asked if asked is not None else (pod["spec"].get("terminationGracePeriodSeconds") or 0)
+    phase = (pod.get("status") or {}).get("phase")
+    if not pod["spec"].get("nodeName") or phase in ("Failed", "Succeeded"):
+        period = 0
+    metadata["deletionTimestamp"] = timestamp(now.wall + period)
+    metadata["deletionGracePeriodSeconds"] = period
+    _count_generation(metadata)
+    return True
+
+
+def _shorten(metadata: Manifest, asked: int | None, now: Instant) -> bool:
+    present = metadata.get("deletionGracePeriodSeconds") or 0
+    if asked is None or asked >= present:
+        return False
+    ends = parse_timestamp(metadata["deletionTimestamp"]) - present + asked
+    if ends < now.wall:
+        # The time is up already: only grace 0 removes the pod, anything else leaves that to its node.
+        ends, asked = now.wall, min(asked, 1)
+    metadata["deletionTimestamp"] = timestamp(ends)
+    metadata["deletionGracePeriodSeconds"] = asked
+    return True
+
+
+def _count_generation(metadata: Manifest) -> None:
+    if metadata.get("generation"):
+        metadata["generation"] += 1

@@ -1,0 +1,153 @@
+"""Which kinds are served now: the built-in ones and those of CRDs, each in one or several versions."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import orjson
+
+from volcano.apiserver.errors import unserved
+from volcano.apiserver.interfaces import Served
+from volcano.apiserver.registry.event_conversion import from_core_event, to_core_event
+from volcano.apiserver.storage.history import Change
+from volcano.apiserver.storage.store import Store
+from volcano.kube.kinds import CRD, EVENTS_EVENT, Kind
+from volcano.kube.manifest import Manifest
+
+Address = tuple[str, str, str]  # group, version, plural
+# Changes a manifest in place into that of another version.
+Rewrite = Callable[[Manifest], None]
+# What a CRD makes the server serve; empty while it is not established.
+Serve = Callable[[Manifest], Sequence[Served]]
+_CRDS = CRD.resource
+
+
+def address_of(kind: Kind) -> Address:
+    return kind.group, kind.version, kind.plural
+
+
+class KindTable:
+    """The kinds served now. `generation` grows with every change, so that discovery can be cached."""
+
+    def __init__(self, served: Iterable[Served] = ()) -> None:
+        self._served: dict[Address, Served] = {}
+        self._by_manifest: dict[tuple[str, str], Served] = {}
+        self._of_crd: dict[str, tuple[Served, ...]] = {}
+        self._stored: dict[str, Served] = {}
+        self._stored_at = -1
+        self.generation = 0
+        self.add(served)
+
+    def __iter__(self) -> Iterator[Served]:
+        """Everything served, in the order it was added."""
+        return iter(list(self._served.values()))
+
+    def find(self, group: str, version: str, plural: str) -> Served | None:
+        """What is served at a path."""
+        return self._served.get((group, version, plural))
+
+    def by_manifest(self, api_version: str, kind: str) -> Served | None:
+        """What a manifest's apiVersion and kind mean."""
+        return self._by_manifest.get((api_version, kind))
+
+    def served(self, kind: Kind) -> Served:
+        """How a kind is served now. Raises NotFound when it is not."""
+        found = self._served.get((kind.group, kind.version, kind.plural))
+        if found is None:
+            raise unserved()
+        return found
+
+    def stored(self, resource: str) -> Served | None:
+        """What is stored under a resource name, in the version it is stored in (or any that is served)."""
+        if self._stored_at != self.generation:
+            self._stored_at = self.generation
+            self._stored = {served.storage.resource: served for served in self.storages()}
+        return self._stored.get(resource)
+
+    def storages(self) -> list[Served]:
+        """One entry for every kind that is stored: the one whose version objects are stored under."""
+        found: dict[str, Served] = {}
+        for served in self._served.values():
+            name = served.storage.resource
+            if name not in found or address_of(served.kind) == address_of(served.storage):
+                found[name] = served
+        return list(found.values())
+
+    def add(self, served: Iterable[Served]) -> None:
+        """Serves these too; an entry of the same group, version and plural is replaced."""
+        for entry in served:
+            self._served[address_of(entry.kind)] = entry
+            self._by_manifest[entry.kind.api_version, entry.kind.kind] = entry
+        self.generation += 1
+
+    def set_crd(self, name: str, served: Sequence[Served]) -> None:
+        """Serves exactly these for a CRD; none to stop serving it."""
+        before = self._of_crd.pop(name, ())
+        if before == tuple(served):
+            if served:
+                self._of_crd[name] = before
+            return
+        for entry in before:
+            self._served.pop(address_of(entry.kind), None)
+            self._by_manifest.pop((entry.kind.api_version, entry.kind.kind), None)
+        if served:
+            self._of_crd[name] = tuple(served)
+        self.add(served)
+
+    def follow(self, store: Store, serve: Serve) -> None:
+        """Keeps the table true to the CRDs in the store, from now on."""
+
+        def changed(collection: str, change: Change) -> None:
+            if collection == _CRDS:
+                data = change.new.data if change.new is not None else None
+                self.set_crd(change.key.name, serve(orjson.loads(data)) if data is not None else ())
+
+        for record in store.collection(CRD.resource).records.values():
+            self.set_crd(record.key.name, serve(orjson.loads(record.data)))
+        store.observers.append(changed)
+
+
+def to_storage(served: Served) -> Rewrite | None:
+    """What turns an object of the served version into one of the stored version; None when they are one."""
+    if served.kind is served.storage:
+        return None
+    if address_of(served.kind) == address_of(served.storage):
+        return None
+    return to_core_event if served.kind.group == EVENTS_EVENT.group else _rename(served.storage)
+
+
+def from_storage(served: Served) -> Rewrite | None:
+    """What turns a stored object into one of the served version; None when they are one.
+
+    A CRD may have been stored under another version before, so that every version but a CRD's only one is rewritten.
+    """
+    if served.kind.group == EVENTS_EVENT.group:
+        return from_core_event
+    if not served.crd and (
+        served.kind is served.storage or address_of(served.kind) == address_of(served.storage)
+    ):
+        return None
+    return _rename(served.kind)
+
+
+def reader(served: Served) -> Callable[[bytes], bytes] | None:
+    """`from_storage` on encoded objects; None when the bytes can be handed on as they are."""
+    rewrite = from_storage(served)
+    if rewrite is None:
+        return None
+    right = orjson.dumps(served.kind.api_version)
+
+    def convert(data: bytes) -> bytes:
+        # Stored objects begin with their apiVersion: most need no decoding to see that they are right already.
+        if data.startswith(b'{"apiVersion":' + right):
+            return data
+        manifest = orjson.loads(data)
+        rewrite(manifest)
+        return orjson.dumps(manifest)
+
+    return convert
+
+
+def _rename(kind: Kind) -> Rewrite:
+    def rewrite(manifest: Manifest) -> None:
+        manifest["apiVersion"] = kind.api_version
+
+    return rewrite

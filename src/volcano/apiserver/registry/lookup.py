@@ -1,0 +1,62 @@
+"""Reading stored objects for admission: the newest state, also what is not yet settled."""
+
+import orjson
+
+from volcano.apiserver.registry.kind_table import KindTable, from_storage
+from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.store import Collection, Store
+from volcano.kube.kinds import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT, Kind
+from volcano.kube.manifest import Key, Manifest
+
+# Every new pod is held against these: they are decoded once for each version of theirs, not for each pod.
+_DECODED_ONCE = frozenset({LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT})
+MOST_NAMESPACES = 1024
+
+
+class StoreLookup:
+    """Decodes what it is asked for. Nobody may change what it returns: some of it is shared."""
+
+    def __init__(self, store: Store, kinds: KindTable) -> None:
+        self._store = store
+        self._kinds = kinds
+        self._decoded_once: Alike[Manifest] = Alike()
+        self._whole: dict[tuple[str, str], tuple[int, list[Manifest]]] = {}  # of a kind, in a namespace
+
+    def find(self, kind: Kind, key: Key) -> Manifest | None:
+        served = self._kinds.served(kind)
+        record = self._store.get(served.storage.resource, key)
+        return self._decode(kind, record.data) if record is not None else None
+
+    def all(self, kind: Kind, namespace: str = "") -> list[Manifest]:
+        served = self._kinds.served(kind)
+        collection = self._store.collection(served.storage.resource)
+        if kind in _DECODED_ONCE:
+            return self._unless_changed(kind, collection, namespace)
+        return [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+
+    def _unless_changed(self, kind: Kind, collection: Collection, namespace: str) -> list[Manifest]:
+        """All of a kind that seldom changes: the same list until it does."""
+        place, state = (collection.name, namespace), collection.history.newest_version()
+        known = self._whole.get(place)
+        if known is not None and known[0] == state:
+            return known[1]
+        if len(self._whole) >= MOST_NAMESPACES:
+            self._whole.clear()
+        found = [self._decode(kind, collection.records[key].data) for key in collection.range(namespace)]
+        self._whole[place] = state, found
+        return found
+
+    def _decode(self, kind: Kind, data: bytes) -> Manifest:
+        if kind not in _DECODED_ONCE:
+            return self._decoded(kind, data)
+        known = self._decoded_once.get(data)
+        if known is None:
+            self._decoded_once.put(data, known := self._decoded(kind, data))
+        return known
+
+    def _decoded(self, kind: Kind, data: bytes) -> Manifest:
+        manifest: Manifest = orjson.loads(data)
+        rewrite = from_storage(self._kinds.served(kind))
+        if rewrite is not None:
+            rewrite(manifest)
+        return manifest

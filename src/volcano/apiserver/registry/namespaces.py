@@ -1,0 +1,26 @@
+"""Namespaces: what may be created in them, and which of them nobody may delete."""
+
+from volcano.apiserver.errors import forbidden, not_found, terminating
+from volcano.apiserver.storage.store import Store
+from volcano.kube.kinds import NAMESPACE, Kind
+from volcano.kube.manifest import Key
+
+_NAMESPACES = NAMESPACE.resource
+IMMORTAL = ("default", "kube-system", "kube-public")
+
+
+def check_creation(store: Store, kind: Kind, key: Key) -> None:
+    """Raises NotFound or Forbidden when the namespace takes nothing new."""
+    if not kind.namespaced:
+        return
+    record = store.get(_NAMESPACES, Key("", key.namespace))
+    if record is None:
+        raise not_found(NAMESPACE, key.namespace)
+    if record.fields[0] == "Terminating":
+        raise terminating(kind, key.name, key.namespace)
+
+
+def check_deletion(kind: Kind, key: Key) -> None:
+    """Raises Forbidden for namespaces nobody may delete."""
+    if kind.resource == NAMESPACE.resource and key.name in IMMORTAL:
+        raise forbidden(NAMESPACE, key.name, "this namespace may not be deleted")

@@ -1,0 +1,293 @@
+"""What the server sets on an object of a built-in kind when it is born, and keeps when it is changed."""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from volcano.apiserver.schema.crds import first_status, next_status
+from volcano.clock import Instant
+from volcano.kube import kinds, quantity
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+Birth = Callable[[Manifest, Instant], None]
+
+# Kinds whose metadata.generation counts the changes of what was asked for.
+GENERATIONAL: frozenset[Kind] = frozenset(
+    {
+        kinds.POD, kinds.REPLICATION_CONTROLLER, kinds.POD_TEMPLATE, kinds.PRIORITY_CLASS,
+        kinds.POD_DISRUPTION_BUDGET, kinds.DEPLOYMENT, kinds.REPLICA_SET, kinds.STATEFUL_SET, kinds.DAEMON_SET,
+        kinds.BATCH_JOB, kinds.BATCH_CRON_JOB, kinds.ENDPOINT_SLICE, kinds.NETWORK_POLICY, kinds.MUTATING_WEBHOOK,
+        kinds.VALIDATING_WEBHOOK, kinds.CRD,
+    }
+)  # fmt: skip
+# The status an object is born with, whatever its creator wrote.
+FIRST_STATUS: Mapping[Kind, Mapping[str, Any]] = {
+    kinds.NAMESPACE: {"phase": "Active"},
+    kinds.SERVICE: {"loadBalancer": {}},
+    kinds.PERSISTENT_VOLUME: {"phase": "Pending"},
+    kinds.PERSISTENT_VOLUME_CLAIM: {"phase": "Pending"},
+    kinds.RESOURCE_QUOTA: {},
+    kinds.REPLICATION_CONTROLLER: {"replicas": 0},
+    kinds.POD_DISRUPTION_BUDGET: {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    },
+    kinds.VOLUME_ATTACHMENT: {"attached": False},
+    kinds.DEPLOYMENT: {},
+    kinds.REPLICA_SET: {"replicas": 0},
+    kinds.STATEFUL_SET: {"replicas": 0, "availableReplicas": 0},
+    kinds.DAEMON_SET: {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    },
+    kinds.BATCH_JOB: {},
+    kinds.BATCH_CRON_JOB: {},
+}
+_NODE_INFO = (
+    "machineID", "systemUUID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion",
+    "kubeProxyVersion", "operatingSystem", "architecture",
+)  # fmt: skip
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+_NOT_ASKED_FOR = ("apiVersion", "kind", "metadata", "status")
+# Kinds whose status may be written together with labels and annotations.
+_STATUS_WITH_METADATA = (kinds.POD, kinds.NODE, kinds.PERSISTENT_VOLUME, kinds.PERSISTENT_VOLUME_CLAIM)
+
+
+def born(kind: Kind, manifest: Manifest, now: Instant) -> None:
+    """Prepares a new object: a fresh status, generation one, and what only the server knows."""
+    if kind in GENERATIONAL:
+        manifest["metadata"]["generation"] = 1
+    if kind in FIRST_STATUS:
+        manifest["status"] = {
+            name: dict(value) if isinstance(value, dict) else value
+            for name, value in FIRST_STATUS[kind].items()
+        }
+    if (birth := _BIRTHS.get(kind)) is not None:
+        birth(manifest, now)
+
+
+def changed(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+    """Keeps what this (sub)resource may not change, and counts the generation."""
+    if subresource == "status":
+        _only_status(kind, new, old)
+        if kind == kinds.PERSISTENT_VOLUME:
+            _stamp_phase(new, old, now)
+        return
+    if kind == kinds.NAMESPACE:
+        _keep_finalizers(new, old, subresource)
+    if "status" in kind.subresources:
+        _copy_field("status", new, old)
+    metadata, before = new["metadata"], old["metadata"]
+    if kind in GENERATIONAL:
+        generation = before.get("generation") or 0
+        asked = _asked_for(kind, new, old)
+        metadata["generation"] = generation + 1 if asked else generation
+    elif "generation" in before:
+        metadata["generation"] = before["generation"]
+    if kind == kinds.DAEMON_SET:
+        _count_templates(new, old)
+    elif kind == kinds.SERVICE:
+        _keep_addresses(new["spec"], old["spec"])
+    elif kind == kinds.CRD:
+        new["status"] = next_status(new, old.get("status") or {})
+    elif kind == kinds.POD and subresource == "ephemeralcontainers":
+        spec = dict(old["spec"])
+        _copy_field("ephemeralContainers", spec, new.get("spec") or {})
+        new["spec"] = spec
+
+
+def _asked_for(kind: Kind, new: Manifest, old: Manifest) -> bool:
+    for name in new.keys() | old.keys():
+        if name not in _NOT_ASKED_FOR and new.get(name) != old.get(name):
+            return True
+    if kind == kinds.DEPLOYMENT:
+        return (new["metadata"].get("annotations") or {}) != (old["metadata"].get("annotations") or {})
+    return False
+
+
+def _only_status(kind: Kind, new: Manifest, old: Manifest) -> None:
+    """Makes `new` the old object with a new status; most kinds keep their labels and annotations too."""
+    metadata, status = new["metadata"], new.get("status")
+    after = dict(old["metadata"])
+    for name in ("resourceVersion", "managedFields"):
+        _copy_field(name, after, metadata)
+    if kind in _STATUS_WITH_METADATA:
+        for name in ("labels", "annotations", "finalizers"):
+            _copy_field(name, after, metadata)
+    new.clear()
+    new.update(old)
+    new["metadata"] = after
+    if status is None:
+        new.pop("status", None)
+    else:
+        new["status"] = status
+
+
+def _copy_field(name: str, target: Manifest, source: Manifest) -> None:
+    if name in source:
+        target[name] = source[name]
+    else:
+        target.pop(name, None)
+
+
+def _keep_finalizers(new: Manifest, old: Manifest, subresource: str) -> None:
+    spec = new.setdefault("spec", {})
+    if subresource != "finalize":
+        _copy_field("finalizers", spec, old.get("spec") or {})
+
+
+def _stamp_phase(new: Manifest, old: Manifest, now: Instant) -> None:
+    status, before = new.setdefault("status", {}), old.get("status") or {}
+    if status.get("phase") != before.get("phase"):
+        status["lastPhaseTransitionTime"] = now.timestamp()
+
+
+def _count_templates(new: Manifest, old: Manifest) -> None:
+    """The deprecated template generation of daemon sets lives on in an annotation."""
+    count = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or 1)
+    if new["spec"].get("template") != old["spec"].get("template"):
+        count += 1
+    annotations = new["metadata"].get("annotations")
+    if annotations is None:
+        annotations = new["metadata"]["annotations"] = {}
+    annotations[_TEMPLATE_GENERATION] = str(count)
+
+
+def _keep_addresses(spec: Manifest, before: Manifest) -> None:
+    """A service that does not mention its addresses keeps those it was given."""
+    if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
+        return
+    for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
+        if not spec.get(name) and before.get(name):
+            spec[name] = before[name]
+    if spec.get("type") in ("NodePort", "LoadBalancer"):
+        given = {
+            (port.get("protocol"), port.get("port")): port.get("nodePort")
+            for port in before.get("ports") or ()
+        }
+        for port in spec.get("ports") or ():
+            known = given.get((port.get("protocol"), port.get("port")))
+            if not port.get("nodePort") and known:
+                port["nodePort"] = known
+
+
+def _pod_born(pod: Manifest, now: Instant) -> None:
+    pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    gates = pod["spec"].get("schedulingGates")
+    if gates:
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": None,
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+
+
+def _namespace_born(namespace: Manifest, now: Instant) -> None:
+    spec = namespace.setdefault("spec", {})
+    finalizers = spec.setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+
+
+def _node_born(node: Manifest, now: Instant) -> None:
+    status = node.setdefault("status", {})
+    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    info = status.setdefault("nodeInfo", {})
+    for name in _NODE_INFO:
+        info.setdefault(name, "")
+
+
+def _volume_born(volume: Manifest, now: Instant) -> None:
+    volume["status"]["lastPhaseTransitionTime"] = now.timestamp()
+
+
+def _daemon_set_born(workload: Manifest, now: Instant) -> None:
+    annotations = workload["metadata"].get("annotations")
+    if annotations is None:
+        annotations = workload["metadata"]["annotations"] = {}
+    annotations[_TEMPLATE_GENERATION] = "1"
+
+
+def _job_born(job: Manifest, now: Instant) -> None:
+    """Unless it brings a selector of its own, a job selects its pods by its uid."""
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("manualSelector") or not spec.get("template"):
+        return
+    uid, name = metadata.get("uid", ""), metadata.get("name", "")
+    template = spec["template"].setdefault("metadata", {})
+    labels = dict(template.get("labels") or {})
+    for prefix in ("batch.kubernetes.io/", ""):
+        labels.setdefault(f"{prefix}job-name", name)
+        labels.setdefault(f"{prefix}controller-uid", uid)
+    template["labels"] = labels
+    if not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+    selector = spec.get("selector")
+    if selector is None:
+        selector = spec["selector"] = {}
+    selector.setdefault("matchLabels", {}).setdefault("batch.kubernetes.io/controller-uid", uid)
+
+
+def _crd_born(crd: Manifest, now: Instant) -> None:
+    crd["status"] = first_status(crd, now)
+
+
+_BIRTHS: Mapping[Kind, Birth] = {
+    kinds.POD: _pod_born,
+    kinds.NAMESPACE: _namespace_born,
+    kinds.NODE: _node_born,
+    kinds.PERSISTENT_VOLUME: _volume_born,
+    kinds.DAEMON_SET: _daemon_set_born,
+    kinds.BATCH_JOB: _job_born,
+    kinds.CRD: _crd_born,
+}
+
+
+def qos_class(spec: Manifest) -> str:
+    """Guaranteed when all containers limit cpu and memory to what they ask for; BestEffort when none asks."""
+    if spec.get("resources"):
+        return _qos([spec["resources"]])
+    containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
+    return _qos([container.get("resources") or {} for container in containers])
+
+
+def _qos(resources: list[Manifest]) -> str:
+    amounts = []
+    for each in resources:
+        requests, limits = each.get("requests") or {}, each.get("limits") or {}
+        amounts += [(requests.get(name), limits.get(name)) for name in ("cpu", "memory")]
+    return _qos_of(tuple(amounts))
+
+
+@lru_cache(maxsize=1024)
+def _qos_of(amounts: tuple[tuple[Any, Any], ...]) -> str:
+    """The class of what is asked for and at most used, of cpu and memory, container by container."""
+    guaranteed, asked = True, False
+    for requested, most in amounts:
+        request, limit = _positive(requested), _positive(most)
+        asked = asked or request is not None or limit is not None
+        if limit is None or (request is not None and request != limit):
+            guaranteed = False
+    if not asked:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _positive(amount: Any) -> Any:
+    if amount is None:
+        return None
+    try:
+        value = quantity.parse(amount)
+    except ValueError:
+        return None
+    return value if value > 0 else None

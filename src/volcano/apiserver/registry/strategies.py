@@ -1,0 +1,155 @@
+"""The strategies of the built-in kinds: decoding, defaults, life cycle and validation, put together by tables."""
+
+from functools import cache
+
+from volcano.apiserver.registry import defaulting, prepare
+from volcano.apiserver.schema.decoding import drop_nulls
+from volcano.apiserver.schema.quick_check import well_formed
+from volcano.apiserver.schema.validation import rules
+from volcano.apiserver.schema.validation.metadata import (
+    metadata_causes,
+    metadata_update_causes,
+    name_check_for,
+)
+from volcano.apiserver.storage.content_cache import Alike, Shared
+from volcano.clock import Instant
+from volcano.kube import type_info
+from volcano.kube.errors import BadRequest, Cause
+from volcano.kube.kinds import POD, Kind
+from volcano.kube.manifest import Manifest
+
+# Kinds whose defaults are all in their spec. Of pods, mostly the status is written.
+_DEFAULTED_IN_SPEC = frozenset({POD})
+
+
+class BuiltInStrategy:
+    """What a built-in kind needs beyond storage."""
+
+    __slots__ = (
+        "_check", "_check_create", "_check_spec", "_check_update", "_completed", "_default", "_fine", "_fine_specs",
+        "_name_check", "_type", "_valid", "_valid_specs", "kind",
+    )  # fmt: skip
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self._type = _type_of(kind)
+        self._fine = well_formed(self._type.name)
+        self._default = defaulting.default_for(kind)
+        self._check = rules.ALWAYS.get(kind)
+        self._check_spec = rules.OF_SPEC.get(kind)
+        self._fine_specs: Alike[None] = Alike()  # as they were sent
+        self._completed: Alike[Manifest] = Alike()  # by specs as they were sent, with their defaults
+        self._valid_specs: Alike[None] = Alike()  # as they are stored: complete and valid
+        self._valid: Shared[bool] = Shared()  # the same, where pods have them in common
+        self._check_create = rules.ON_CREATE.get(kind)
+        self._check_update = rules.ON_UPDATE.get(kind)
+        self._name_check = name_check_for(kind)
+
+    def familiar(self, manifest: Manifest) -> bool:
+        spec = manifest.get("spec")
+        if self.kind not in _DEFAULTED_IN_SPEC or spec.__class__ is not dict:
+            return False
+        rest = manifest.copy()
+        del rest["spec"]
+        if not self._fine(rest):
+            return False
+        key = self._completed.key(spec)
+        known = self._completed.get(key)
+        if known is None:
+            if not key or not self._fine({"spec": spec}):
+                return False
+            self.default(manifest)
+            self._completed.put(key, manifest["spec"])
+        else:
+            manifest["spec"] = known
+        return True
+
+    def unknown_fields(self, manifest: Manifest) -> list[str]:
+        return [] if self._is_fine(manifest) else type_info.inspect(self._type, manifest).unknown
+
+    def _is_fine(self, manifest: Manifest) -> bool:
+        """Whether nothing is odd about an object; of its spec, as of many before it, that may be known."""
+        if self._check_spec is None or "spec" not in manifest:
+            return self._fine(manifest)
+        key = self._fine_specs.key(manifest["spec"])
+        if key in self._fine_specs:
+            return self._fine({name: value for name, value in manifest.items() if name != "spec"})
+        fine = self._fine(manifest)
+        if fine:
+            self._fine_specs.put(key, None)
+        return fine
+
+    def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
+        """Drops unknown fields; raises BadRequest when a field has the wrong type, as decoding would."""
+        news = manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
+        if self._is_fine(news):
+            return
+        found = type_info.inspect(self._type, manifest)
+        if found.wrong:
+            raise BadRequest(
+                f'{self.kind.kind} in version "{self.kind.version}" cannot be handled as a {self.kind.kind}: '
+                f"{found.wrong[0]}"
+            )
+        if found.unknown:
+            type_info.prune(self._type, manifest)
+        drop_nulls(self._type, manifest)
+
+    def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
+        if self._default is None:
+            return
+        if self.kind in _DEFAULTED_IN_SPEC:
+            spec = manifest.get("spec")
+            if self._valid.get(spec):
+                return
+            if (old is not None and spec == old["spec"]) or self._valid_specs.key(spec) in self._valid_specs:
+                return  # complete: as it was stored before, or as one just like it was
+        self._default(manifest)
+
+    def before_create(self, manifest: Manifest, now: Instant) -> None:
+        prepare.born(self.kind, manifest, now)
+
+    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+        prepare.changed(self.kind, new, old, subresource, now)
+
+    def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
+        if old is None:
+            causes = metadata_causes(new, self.kind, self._name_check)
+        else:
+            causes = metadata_update_causes(new, old)
+        if self._check is not None and subresource != "status":
+            causes.extend(self._check(new))
+        if self._check_spec is not None and subresource != "status":
+            causes.extend(self._spec_causes(new.get("spec") or {}, is_new=old is None))
+        if old is None:
+            if self._check_create is not None:
+                causes.extend(self._check_create(new))
+        elif self._check_update is not None:
+            causes.extend(self._check_update(new, old, subresource))
+        return causes
+
+    def _spec_causes(self, spec: Manifest, *, is_new: bool) -> list[Cause]:
+        """Complaints about a spec. New objects come in flocks; a spec that changes is its own."""
+        assert self._check_spec is not None
+        if not is_new:
+            return list(self._check_spec(spec, "spec"))
+        if self._valid.get(spec):
+            return []
+        key = self._valid_specs.key(spec)
+        causes = [] if key in self._valid_specs else list(self._check_spec(spec, "spec"))
+        if not causes:
+            self._valid_specs.put(key, None)
+            self._valid.put(spec, True)  # from here on it is only read
+        return causes
+
+
+@cache
+def strategy_for(kind: Kind) -> BuiltInStrategy:
+    """The strategy of a built-in kind."""
+    return BuiltInStrategy(kind)
+
+
+def _type_of(kind: Kind) -> type_info.Type:
+    found = type_info.type_of(kind)
+    if found is None:
+        raise LookupError(f"{kind} is not a built-in kind: its strategy comes with its CRD")
+    return found

@@ -1,0 +1,1 @@
+"""Types: structural schemas, CEL rules, validation and decoding."""

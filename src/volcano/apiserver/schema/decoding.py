@@ -1,0 +1,66 @@
+"""Decoding as a real server does it: nulls are absent fields, and metadata is the same for every kind."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from volcano.apiserver.schema.quick_check import well_formed
+from volcano.kube import type_info
+from volcano.kube.errors import BadRequest
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+_TYPE = "meta.v1.ObjectMeta"
+# What null stands for in lists and maps of these types.
+_ZEROES: Mapping[str, Any] = {
+    "string": "", "bytes": "", "bool": False, "int32": 0, "int64": 0, "double": 0, "Quantity": "0", "IntOrString": 0,
+}  # fmt: skip
+_FOREIGN = ("RawExtension", "FieldsV1", "JSON", "SchemaOrList", "SchemaOrBool", "SchemaOrStrings")
+_fine = well_formed(_TYPE)
+
+
+def prune_metadata(kind: Kind, manifest: Manifest) -> None:
+    """Drops unknown fields; raises BadRequest when a field of the metadata has the wrong type."""
+    if _fine(manifest["metadata"]):
+        return
+    type_ = type_info.named(_TYPE)
+    found = type_info.inspect(type_, manifest["metadata"])
+    if found.wrong:
+        raise BadRequest(f"error decoding metadata of {kind.kind}: {found.wrong[0]}")
+    if found.unknown:
+        type_info.prune(type_, manifest["metadata"])
+    drop_nulls(type_, manifest["metadata"])
+
+
+def unknown_metadata(manifest: Manifest) -> list[str]:
+    """The paths of the metadata's unknown fields."""
+    if _fine(manifest["metadata"]):
+        return []
+    found = type_info.inspect(type_info.named(_TYPE), manifest["metadata"])
+    return [f"metadata.{text.split(chr(34))[1]}" for text in found.unknown]
+
+
+def drop_nulls(type_: type_info.Type, manifest: Manifest) -> None:
+    """Takes a null field for an absent one, and a null in a list or map for an empty value, as Go does."""
+    for key in [key for key, value in manifest.items() if value is None]:
+        del manifest[key]
+    for key, value in manifest.items():
+        about = type_.fields.get(key)
+        if about is None or about.type in _FOREIGN:
+            continue  # JSON of others, in which a null is a value
+        if value.__class__ is list:
+            value[:] = [_zero(about) if each is None else each for each in value]
+        elif about.container == "map" and value.__class__ is dict:
+            value.update({name: _zero(about) for name, each in value.items() if each is None})
+        if about.is_object:
+            for each in _objects(about, value):
+                drop_nulls(type_info.named(about.type), each)
+
+
+def _zero(about: type_info.Field) -> Any:
+    return {} if about.is_object else _ZEROES.get(about.type)
+
+
+def _objects(about: type_info.Field, value: Any) -> list[Manifest]:
+    if about.container == "":
+        return [value]
+    return list(value.values()) if about.container == "map" else value

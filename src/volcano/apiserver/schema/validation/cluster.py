@@ -1,0 +1,49 @@
+"""What nodes, namespaces and events must look like."""
+
+from volcano.apiserver.schema.validation import field
+from volcano.apiserver.schema.validation.field import Causes
+from volcano.apiserver.schema.validation.names import cidr, qualified_name
+from volcano.apiserver.schema.validation.scheduling import taints
+from volcano.kube.manifest import Manifest
+
+
+def node(manifest: Manifest) -> Causes:
+    """Complaints about a node."""
+    spec = manifest.get("spec") or {}
+    if spec.get("taints"):
+        yield from taints(spec["taints"], "metadata.taints")  # parity: the path is the real server's
+    for index, value in enumerate(spec.get("podCIDRs") or ()):
+        yield from field.each(f"spec.podCIDRs[{index}]", value, cidr(value))
+
+
+def event(manifest: Manifest) -> Causes:
+    """Complaints about a core event: it lives where the object it is about does."""
+    about = (manifest.get("involvedObject") or {}).get("namespace") or ""
+    namespace = manifest["metadata"].get("namespace") or ""
+    if about != namespace and not (not about and namespace in ("default", "kube-system")):
+        yield field.invalid("involvedObject.namespace", about, "does not match event.namespace")
+
+
+def new_event(manifest: Manifest) -> Causes:
+    """Complaints about an event of events.k8s.io."""
+    if manifest.get("type") not in ("Normal", "Warning"):
+        yield field.invalid("type", "", f"has invalid value: {manifest.get('type') or ''}")
+    if not manifest.get("eventTime"):
+        yield field.required("eventTime")
+        return
+    controller = manifest.get("reportingController") or ""
+    if not controller:
+        yield field.required("reportingController")
+    yield from field.each("reportingController", controller, qualified_name(controller))
+    for name in ("reportingInstance", "action", "reason"):
+        if not manifest.get(name):
+            yield field.required(name)
+
+
+def namespace(manifest: Manifest) -> Causes:
+    """Complaints about a namespace's finalizers."""
+    for index, name in enumerate((manifest.get("spec") or {}).get("finalizers") or ()):
+        yield from field.each(f"spec.finalizers[{index}]", name, qualified_name(name))
+        if "/" not in name and name != "kubernetes":
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield field.invalid(f"spec.finalizers[{index}]", name, text)

@@ -1,0 +1,268 @@
+"""What a CustomResourceDefinition must look like: names, versions, structural schemas and rules."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from volcano.apiserver.schema.cel import BadRule, compile_rule, reasons
+from volcano.apiserver.schema.structural import compile_schema, re2_pattern
+from volcano.apiserver.schema.validation import field
+from volcano.apiserver.schema.validation.field import Causes
+from volcano.apiserver.schema.validation.names import dns_1035_label, dns_subdomain
+from volcano.kube.manifest import Manifest
+
+_TYPES = ("array", "boolean", "integer", "number", "object", "string")
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_SCOPES = ("Cluster", "Namespaced")
+# Inside anyOf, allOf, oneOf and not, a schema may restrict values but not shape them.
+_NOT_NESTED = (
+    "description", "type", "default", "additionalProperties", "nullable", "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
+)  # fmt: skip
+_FORBIDDEN = (
+    "$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id", "$schema",
+)  # fmt: skip
+
+
+def crd(manifest: Manifest) -> Causes:
+    """Complaints about a CRD."""
+    spec = manifest.get("spec") or {}
+    names, group = spec.get("names") or {}, spec.get("group") or ""
+    name = manifest["metadata"].get("name") or ""
+    if name and name != f"{names.get('plural') or ''}.{group}":
+        yield field.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    if not group:
+        yield field.required("spec.group")
+    elif complaints := dns_subdomain(group):
+        yield field.invalid("spec.group", group, ",".join(complaints))
+    elif "." not in group:
+        yield field.invalid("spec.group", group, "should be a domain with at least one dot")
+    yield from field.one_of("spec.scope", spec.get("scope"), _SCOPES, needed=True)
+    yield from _names(names)
+    yield from _versions(manifest, spec)
+    strategy = (spec.get("conversion") or {}).get("strategy")
+    yield from field.one_of("spec.conversion.strategy", strategy, ("None", "Webhook"), needed=True)
+    if strategy == "Webhook" and not (spec["conversion"].get("webhook") or {}).get("clientConfig"):
+        yield field.required(
+            "spec.conversion.webhookClientConfig", "required when strategy is set to Webhook"
+        )
+
+
+def _names(names: Mapping[str, Any]) -> Causes:
+    for name, check in (
+        ("plural", dns_1035_label),
+        ("singular", dns_1035_label),
+        ("kind", _kind),
+        ("listKind", _kind),
+    ):
+        value = names.get(name) or ""
+        if not value:
+            yield field.required(f"spec.names.{name}")
+        elif complaints := check(value):
+            yield field.invalid(f"spec.names.{name}", value, ",".join(complaints))
+    if names.get("kind") and names.get("kind") == names.get("listKind"):
+        yield field.invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+    for part in ("shortNames", "categories"):
+        for index, value in enumerate(names.get(part) or ()):
+            if complaints := dns_1035_label(value):
+                yield field.invalid(f"spec.names.{part}[{index}]", value, ",".join(complaints))
+
+
+def _kind(value: str) -> tuple[str, ...]:
+    return dns_1035_label(value.lower())
+
+
+def _versions(manifest: Manifest, spec: Manifest) -> Causes:
+    versions = spec.get("versions") or []
+    storage = [version.get("name") for version in versions if version.get("storage")]
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        path, name = f"spec.versions[{index}]", version.get("name") or ""
+        if complaints := dns_1035_label(name):
+            yield field.invalid(f"{path}.name", name, ",".join(complaints))
+            if not index:
+                yield field.invalid(
+                    "spec.version", name, ",".join(complaints)
+                )  # parity: the old field's path too
+        if name in seen:
+            yield field.duplicate(f"{path}.name", name)
+        seen.add(name)
+    if len(storage) != 1:
+        yield field.invalid(
+            "spec.versions", versions, "must have exactly one version marked as storage version"
+        )
+    yield from _stored(manifest, [str(name) for name in storage])
+    # parity: what all versions share is reported under the spec, as if it stood there.
+    alone = len(versions) == 1
+    for index, version in enumerate(versions):
+        yield from _version(version, "spec" if alone else f"spec.versions[{index}]", index)
+
+
+def _stored(manifest: Manifest, storage: list[str]) -> Causes:
+    stored = (manifest.get("status") or {}).get("storedVersions") or []
+    if len(storage) == 1 and not stored:
+        return
+    if not storage and not stored:
+        yield field.invalid("status.storedVersions", None, "must have at least one stored version")
+    elif len(storage) > 1:
+        yield field.invalid(
+            "status.storedVersions", stored[:1], f"must have the storage version {storage[-1]}"
+        )
+
+
+def _version(version: Manifest, path: str, index: int) -> Causes:
+    root = (version.get("schema") or {}).get("openAPIV3Schema")
+    if root is None:
+        yield field.required(f"spec.versions[{index}].schema.openAPIV3Schema")
+    else:
+        where = f"{path}.validation.openAPIV3Schema" if path == "spec" else f"{path}.schema.openAPIV3Schema"
+        if root.get("type") != "object" and root.get("type"):
+            yield field.invalid(f"{where}.type", root["type"], "must be object at the root")
+        elif not root.get("type"):
+            yield field.required(f"{where}.type", "must not be empty at the root")
+        yield from schema(root, where, root=True)
+    for place, column in field.items(version, "additionalPrinterColumns", path):
+        yield from _column(column, place)
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is not None:
+        for name, prefix in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+            value = scale.get(name) or ""
+            if not value:
+                yield field.required(f"{path}.subresources.scale.{name}")
+            elif not value.startswith(prefix):
+                text = f"should be a json path under {prefix.rstrip('.')}"
+                yield field.invalid(f"{path}.subresources.scale.{name}", value, text)
+
+
+def _column(column: Manifest, path: str) -> Causes:
+    if not column.get("name"):
+        yield field.required(f"{path}.name")
+    kind = column.get("type") or ""
+    if not kind:
+        yield field.required(f"{path}.type", f"must be one of {','.join(_COLUMN_TYPES)}")
+    elif kind not in _COLUMN_TYPES:
+        yield field.invalid(f"{path}.type", kind, f"must be one of {','.join(_COLUMN_TYPES)}")
+    if not column.get("jsonPath"):
+        yield field.required(f"{path}.JSONPath")
+    elif not column["jsonPath"].startswith("."):
+        yield field.invalid(
+            f"{path}.JSONPath", column["jsonPath"], "must be a simple json path starting with ."
+        )
+
+
+def schema(value: Mapping[str, Any], path: str, *, root: bool = False) -> Causes:
+    """Complaints about a schema that is not structural, and about those below it."""
+    kind = value.get("type") or ""
+    loose = value.get("x-kubernetes-int-or-string") or value.get("x-kubernetes-preserve-unknown-fields")
+    if not kind and not loose and not root:
+        yield field.required(f"{path}.type", "must not be empty for specified object fields")
+    elif kind and kind not in _TYPES:
+        yield field.unsupported(f"{path}.type", kind, _TYPES)
+    for name in _FORBIDDEN:
+        if value.get(name):
+            yield field.forbidden(f"{path}.{name}", f"{name} is not supported")
+    if value.get("uniqueItems"):
+        text = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
+        yield field.forbidden(f"{path}.uniqueItems", text)
+    if kind == "array" and value.get("items") is None:
+        yield field.required(f"{path}.items", "must be specified")
+    if value.get("properties") and value.get("additionalProperties"):
+        text = "additionalProperties and properties are mutual exclusive"
+        yield field.forbidden(f"{path}.additionalProperties", text)
+    yield from _extensions(value, path)
+    yield from _patterns(value, path)
+    for name, sub in (value.get("properties") or {}).items():
+        if not (root and name in ("metadata", "apiVersion", "kind")):
+            yield from schema(sub, f"{path}.properties[{name}]")
+    for name in ("items", "additionalProperties"):
+        if isinstance(value.get(name), Mapping):
+            yield from schema(value[name], f"{path}.{name}")
+    yield from _nested(value, path)
+
+
+def _extensions(value: Mapping[str, Any], path: str) -> Causes:
+    lists, keys = value.get("x-kubernetes-list-type"), value.get("x-kubernetes-list-map-keys") or []
+    if lists is not None:
+        yield from field.one_of(f"{path}.x-kubernetes-list-type", lists, ("atomic", "set", "map"))
+        if value.get("type") != "array":
+            yield field.invalid(
+                f"{path}.type", value.get("type") or "", "must be array if x-kubernetes-list-type is set"
+            )
+    if lists == "map" and not keys:
+        text = "must not be empty if x-kubernetes-list-type is map"
+        yield field.required(f"{path}.x-kubernetes-list-map-keys", text)
+    items = value.get("items") or {}
+    for key in keys:
+        found = (items.get("properties") or {}).get(key)
+        if found is None:
+            text = "entries must all be names of item properties"
+            yield field.invalid(f"{path}.x-kubernetes-list-map-keys", key, text)
+        elif key not in (items.get("required") or ()) and "default" not in found:
+            text = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
+            yield field.required(f"{path}.items.properties[{key}].default", text)
+
+
+def _patterns(value: Mapping[str, Any], path: str) -> Causes:
+    """Complaints about what has to be compiled: patterns, defaults and rules."""
+    if pattern := value.get("pattern"):
+        try:
+            re.compile(re2_pattern(pattern))
+        except re.error as error:
+            text = f"must be a valid regular expression, but isn't: {error}"
+            yield field.invalid(f"{path}.pattern", pattern, text)
+            return
+    if "default" in value:
+        plain = {name: each for name, each in value.items() if name != "default"}
+        for problem in compile_schema(plain).check(value["default"]) or ():
+            cause = problem.cause()
+            yield cause._replace(field=f"{path}.default{problem.path}")
+    for index, rule in enumerate(value.get("x-kubernetes-validations") or ()):
+        yield from _rule(rule, f"{path}.x-kubernetes-validations[{index}]")
+
+
+def _rule(rule: Mapping[str, Any], path: str) -> Causes:
+    if not str(rule.get("rule") or "").strip():
+        yield field.required(f"{path}.rule", "rule is not specified")
+        return
+    reason = rule.get("reason")
+    if reason is not None and reason not in reasons():
+        yield field.unsupported(f"{path}.reason", reason, reasons())
+    try:
+        compile_rule(rule)
+    except BadRule as error:
+        yield field.invalid(f"{path}.rule", rule, str(error))
+
+
+def _nested(value: Mapping[str, Any], path: str) -> Causes:
+    for name in ("anyOf", "allOf", "oneOf"):
+        for index, sub in enumerate(value.get(name) or ()):
+            yield from _restriction(sub, f"{path}.{name}[{index}]", value)
+    if isinstance(value.get("not"), Mapping):
+        yield from _restriction(value["not"], f"{path}.not", value)
+
+
+def _restriction(value: Mapping[str, Any], path: str, parent: Mapping[str, Any]) -> Causes:
+    allowed = ("type",) if parent.get("x-kubernetes-int-or-string") else ()
+    for name in _NOT_NESTED:
+        if value.get(name) and name not in allowed:
+            yield field.forbidden(f"{path}.{name}", "must be empty to be structural")
+    for name, sub in (value.get("properties") or {}).items():
+        yield from _restriction(
+            sub, f"{path}.properties[{name}]", (parent.get("properties") or {}).get(name) or {}
+        )
+
+
+def crd_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
+    """Complaints about what may not change in an established CRD."""
+    after, before = new["spec"], old["spec"]
+    yield from field.immutable("spec.group", after.get("group"), before.get("group"))
+    yield from field.immutable(
+        "spec.names.plural", after["names"].get("plural"), before["names"].get("plural")
+    )
+    yield from field.immutable("spec.scope", after.get("scope"), before.get("scope"))
+    yield from field.immutable("spec.names.kind", after["names"].get("kind"), before["names"].get("kind"))
+    served = [version.get("name") for version in after.get("versions") or ()]
+    for index, name in enumerate((new.get("status") or {}).get("storedVersions") or ()):
+        if name not in served:
+            text = "must appear in spec.versions"
+            yield field.invalid(f"status.storedVersions[{index}]", name, text)

@@ -1,0 +1,233 @@
+"""What pods and pod templates must look like, and what may change in a pod that is there."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from volcano.apiserver.schema.validation import field
+from volcano.apiserver.schema.validation.containers import containers, user_ids
+from volcano.apiserver.schema.validation.field import Causes
+from volcano.apiserver.schema.validation.metadata import annotations, labels
+from volcano.apiserver.schema.validation.names import (
+    dns_label,
+    dns_subdomain,
+    in_range,
+    ip_address,
+    qualified_name,
+)
+from volcano.apiserver.schema.validation.podsettings import dns_config, pod_confinement
+from volcano.apiserver.schema.validation.scheduling import affinity, spread, tolerations
+from volcano.apiserver.schema.validation.volumes import volumes
+from volcano.kube.manifest import Manifest
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION = ("PreemptLowerPriority", "Never")
+_SYSCTL = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
+_LONGEST_DEADLINE = 2**31 - 1
+_STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+_CHANGEABLE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def pod(manifest: Manifest) -> Causes:
+    """Complaints about a pod, its spec aside."""
+    for index, name in enumerate(manifest["metadata"].get("finalizers") or ()):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            yield field.invalid(
+                f"metadata.finalizers[{index}]",
+                name,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            )
+
+
+def pod_create(manifest: Manifest) -> Causes:
+    """Complaints about a new pod."""
+    if (manifest.get("spec") or {}).get("ephemeralContainers"):
+        yield field.forbidden("spec.ephemeralContainers", "cannot be set on create")
+
+
+def template(value: Mapping[str, Any], path: str) -> Causes:
+    """Complaints about a pod template."""
+    metadata, spec = value.get("metadata") or {}, value.get("spec") or {}
+    yield from labels(metadata.get("labels") or {}, f"{path}.labels")
+    yield from annotations(metadata.get("annotations") or {}, f"{path}.annotations")
+    yield from pod_spec(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        yield field.forbidden(
+            f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"
+        )
+
+
+def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
+    """Complaints about a pod spec, wherever it stands."""
+    named = {volume.get("name") or "": volume for volume in spec.get("volumes") or ()}
+    if named:
+        yield from volumes(spec, path)
+    yield from containers(spec, path, named)
+    yield from field.one_of(
+        f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES, needed=True
+    )
+    policy = spec.get("dnsPolicy")
+    yield from field.one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, needed=True)
+    if policy == "None" or spec.get("dnsConfig"):
+        yield from dns_config(spec, path)
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
+        yield field.invalid(f"{path}.activeDeadlineSeconds", deadline, in_range(1, _LONGEST_DEADLINE))
+    yield from _names(spec, path)
+    if rules := spec.get("affinity"):
+        yield from affinity(rules, f"{path}.affinity")
+    if spec.get("tolerations"):
+        yield from tolerations(spec, path)
+    if spec.get("topologySpreadConstraints"):
+        yield from spread(spec, path)
+    if context := spec.get("securityContext"):
+        yield from _security(context, f"{path}.securityContext")
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        yield field.invalid(
+            f"{path}.securityContext.shareProcessNamespace",
+            True,
+            "ShareProcessNamespace and HostPID cannot both be enabled",
+        )
+    yield from field.one_of(f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION)
+    yield from _gates(spec, path)
+
+
+def _names(spec: Mapping[str, Any], path: str) -> Causes:
+    """Names of other objects, and of the pod in the network."""
+    if selector := spec.get("nodeSelector"):
+        yield from labels(selector, f"{path}.nodeSelector")
+    for name, check in _NAME_CHECKS:
+        if value := spec.get(name):
+            yield from field.each(f"{path}.{name}", value, check(value))
+    for where, alias in field.items(spec, "hostAliases", path):
+        address = alias.get("ip") or ""
+        yield from field.each(f"{where}.ip", address, ip_address(address))
+        for index, host in enumerate(alias.get("hostnames") or ()):
+            yield from field.each(f"{where}.hostnames[{index}]", host, dns_subdomain(host))
+
+
+_NAME_CHECKS = (
+    ("nodeName", dns_subdomain),
+    ("serviceAccountName", dns_subdomain),
+    ("hostname", dns_label),
+    ("subdomain", dns_label),
+    ("priorityClassName", dns_subdomain),
+    ("runtimeClassName", dns_subdomain),
+)
+
+
+def _security(context: Mapping[str, Any], path: str) -> Causes:
+    yield from user_ids(context, path)
+    yield from pod_confinement(context, path)
+    for where, sysctl in field.items(context, "sysctls", path):
+        name = sysctl.get("name") or ""
+        if not name:
+            yield field.required(f"{where}.name")
+        elif len(name) > 253 or " " in name or name.lower() != name:
+            text = f"must have at most 253 characters and match regex {_SYSCTL}"
+            yield field.invalid(f"{where}.name", name, text)
+
+
+def _gates(spec: Mapping[str, Any], path: str) -> Causes:
+    seen: set[str] = set()
+    for where, gate in field.items(spec, "schedulingGates", path):
+        name = gate.get("name") or ""
+        yield from field.each(where, name, qualified_name(name))
+        if name in seen:
+            yield field.duplicate(where, name)
+        seen.add(name)
+    for where, gate in field.items(spec, "readinessGates", path):
+        name = gate.get("conditionType") or ""
+        yield from field.each(f"{where}.conditionType", name, qualified_name(name))
+
+
+def pod_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
+    """Complaints about what may not change in a pod: nearly all of its spec."""
+    if subresource == "status":
+        yield from _status_update(new, old)
+        return
+    if subresource == "ephemeralcontainers":
+        return
+    after, before = new["spec"], old["spec"]
+    for name in ("containers", "initContainers"):
+        if len(after.get(name) or ()) != len(before.get(name) or ()):
+            yield field.forbidden(f"spec.{name}", "pod updates may not add or remove containers")
+            return
+    deadline, had = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if deadline != had:
+        if deadline is None:
+            yield field.invalid(
+                "spec.activeDeadlineSeconds", deadline, "must not update from a positive integer to nil value"
+            )
+        elif had is not None and deadline > had:
+            yield field.invalid(
+                "spec.activeDeadlineSeconds", deadline, "must be less than or equal to previous value"
+            )
+    kept = [_without_patience(toleration) for toleration in after.get("tolerations") or ()]
+    if any(_without_patience(toleration) not in kept for toleration in before.get("tolerations") or ()):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        yield field.forbidden("spec.tolerations", text)
+    yield from _new_gates(after, before)
+    if (before.get("terminationGracePeriodSeconds") or 0) < 0 and after.get(
+        "terminationGracePeriodSeconds"
+    ) == 1:
+        before = {**before, "terminationGracePeriodSeconds": 1}
+    keep = ("image", "resources") if subresource == "resize" else ("image",)
+    gated = bool(before.get("schedulingGates"))
+    if _fixed(after, keep, gated=gated) != _fixed(before, keep, gated=gated):
+        yield field.forbidden("spec", _CHANGEABLE)
+
+
+def _without_patience(toleration: Manifest) -> Manifest:
+    return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
+
+
+def _new_gates(after: Manifest, before: Manifest) -> Causes:
+    present = [gate["name"] for gate in before.get("schedulingGates") or ()]
+    for where, gate in field.items(after, "schedulingGates", "spec"):
+        name = gate.get("name")
+        if name not in present:
+            text = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            yield field.forbidden(f"{where}.name", text)
+
+
+def _fixed(spec: Manifest, keep: tuple[str, ...], *, gated: bool) -> Manifest:
+    """A pod spec without what an update may change; pods that are held back may still be steered."""
+    loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+    steering = ("nodeSelector", "affinity") if gated else ()
+    fixed = {
+        name: value for name, value in spec.items() if name not in loose + steering and value not in ([], {})
+    }
+    for name in ("containers", "initContainers"):
+        if spec.get(name):
+            fixed[name] = [
+                {key: value for key, value in container.items() if key not in keep}
+                for container in spec[name]
+            ]
+    return fixed
+
+
+def _status_update(new: Manifest, old: Manifest) -> Causes:
+    status = new.get("status") or {}
+    before = old.get("status") or {}
+    name = status.get("nominatedNodeName")
+    if name:
+        yield from field.each("status.nominatedNodeName", name, dns_subdomain(name))
+    policy = (old.get("spec") or {}).get("restartPolicy")
+    if policy == "Always" or before.get("phase") in ("Succeeded", "Failed"):
+        return
+    running = {
+        each["name"]
+        for each in status.get("containerStatuses") or ()
+        if (each.get("state") or {}).get("running")
+    }
+    for each in before.get("containerStatuses") or ():
+        ended = (each.get("state") or {}).get("terminated")
+        if ended and each["name"] in running and (policy == "Never" or ended.get("exitCode") == 0):
+            yield field.forbidden(
+                "status.containerStatuses[0].state", "may not be transitioned to non-terminated state"
+            )

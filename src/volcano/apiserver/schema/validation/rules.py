@@ -1,0 +1,90 @@
+"""Which checks apply to which built-in kind: on every write of its spec, on creation, and on changes."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from volcano.apiserver.schema.validation import (
+    access,
+    cluster,
+    configuration,
+    crds,
+    pods,
+    policies,
+    services,
+    storage,
+    workloads,
+)
+from volcano.kube import kinds
+from volcano.kube.errors import Cause
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+Check = Callable[[Manifest], Iterable[Cause]]
+# Takes the new object, the old one and the subresource.
+CheckUpdate = Callable[[Manifest, Manifest, str], Iterable[Cause]]
+
+ALWAYS: Mapping[Kind, Check] = {
+    kinds.NAMESPACE: cluster.namespace,
+    kinds.NODE: cluster.node,
+    kinds.POD: pods.pod,
+    kinds.SERVICE: services.service,
+    kinds.ENDPOINTS: services.endpoints,
+    kinds.CONFIG_MAP: configuration.config_map,
+    kinds.SECRET: configuration.secret,
+    kinds.EVENT: cluster.event,
+    kinds.EVENTS_EVENT: cluster.new_event,
+    kinds.PERSISTENT_VOLUME: storage.volume,
+    kinds.PERSISTENT_VOLUME_CLAIM: storage.claim,
+    kinds.RESOURCE_QUOTA: policies.resource_quota,
+    kinds.LIMIT_RANGE: policies.limit_range,
+    kinds.REPLICATION_CONTROLLER: workloads.replication_controller,
+    kinds.POD_TEMPLATE: workloads.pod_template,
+    kinds.PRIORITY_CLASS: policies.priority_class,
+    kinds.POD_DISRUPTION_BUDGET: workloads.budget,
+    kinds.LEASE: workloads.lease,
+    kinds.STORAGE_CLASS: storage.storage_class,
+    kinds.CSI_NODE: storage.csi_node,
+    kinds.CSI_DRIVER: storage.csi_driver,
+    kinds.CSI_STORAGE_CAPACITY: storage.storage_capacity,
+    kinds.VOLUME_ATTACHMENT: storage.volume_attachment,
+    kinds.DEPLOYMENT: workloads.deployment,
+    kinds.REPLICA_SET: workloads.replica_set,
+    kinds.STATEFUL_SET: workloads.stateful_set,
+    kinds.DAEMON_SET: workloads.daemon_set,
+    kinds.CONTROLLER_REVISION: workloads.controller_revision,
+    kinds.BATCH_JOB: workloads.job,
+    kinds.BATCH_CRON_JOB: workloads.cron_job,
+    kinds.ENDPOINT_SLICE: services.endpoint_slice,
+    kinds.NETWORK_POLICY: services.network_policy,
+    kinds.ROLE: access.role,
+    kinds.CLUSTER_ROLE: access.cluster_role,
+    kinds.ROLE_BINDING: access.role_binding,
+    kinds.CLUSTER_ROLE_BINDING: access.cluster_role_binding,
+    kinds.MUTATING_WEBHOOK: access.webhooks,
+    kinds.VALIDATING_WEBHOOK: access.webhooks,
+    kinds.CRD: crds.crd,
+}
+# What must hold of the spec alone, whatever the object is called: what was fine once is fine the next time.
+OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
+ON_CREATE: Mapping[Kind, Check] = {kinds.POD: pods.pod_create}
+ON_UPDATE: Mapping[Kind, CheckUpdate] = {
+    kinds.POD: pods.pod_update,
+    kinds.SERVICE: services.service_update,
+    kinds.CONFIG_MAP: configuration.config_map_update,
+    kinds.SECRET: configuration.secret_update,
+    kinds.PERSISTENT_VOLUME: storage.volume_update,
+    kinds.PERSISTENT_VOLUME_CLAIM: storage.claim_update,
+    kinds.RESOURCE_QUOTA: policies.resource_quota_update,
+    kinds.PRIORITY_CLASS: policies.priority_class_update,
+    kinds.STORAGE_CLASS: storage.storage_class_update,
+    kinds.DEPLOYMENT: workloads.selector_update,
+    kinds.REPLICA_SET: workloads.selector_update,
+    kinds.DAEMON_SET: workloads.selector_update,
+    kinds.STATEFUL_SET: workloads.stateful_set_update,
+    kinds.CONTROLLER_REVISION: workloads.controller_revision_update,
+    kinds.BATCH_JOB: workloads.job_update,
+    kinds.ENDPOINT_SLICE: services.endpoint_slice_update,
+    kinds.ROLE_BINDING: access.binding_update,
+    kinds.CLUSTER_ROLE_BINDING: access.binding_update,
+    kinds.CRD: crds.crd_update,
+}

@@ -1,0 +1,1 @@
+"""Versioned object store: journal, watch cache, pagination, selection."""

@@ -1,0 +1,258 @@
+"""Making writes last: one append-only table in SQLite, one thread that commits in groups.
+
+Every change is one row under its version. The newest row of an object is the object; older rows and rows of deletions
+stay for as long as the history of their kind needs them. Rows at or below a kind's horizon are the state the history
+starts from.
+"""
+
+import asyncio
+import sqlite3
+import threading
+import zlib
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from enum import Enum, auto
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import orjson
+
+from volcano.apiserver.storage.data_directory import APPLICATION_ID, FORMAT, DataDirectory, DataDirectoryError
+from volcano.apiserver.storage.history import Change
+from volcano.apiserver.storage.store import HISTORY, Place, Store
+from volcano.log import Log
+
+log = Log("durable")
+
+_SCHEMA = """
+CREATE TABLE log (
+    version INTEGER PRIMARY KEY, collection TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+    deleted INTEGER NOT NULL, checksum INTEGER NOT NULL, data BLOB NOT NULL
+);
+CREATE TABLE horizons (collection TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
+"""
+# Rows are inserted by few statements, mostly by one: every statement costs a fight for the interpreter.
+AT_ONCE = 64
+_GROUPS = (512, 256, 128, *range(AT_ONCE, 0, -1))
+_INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _GROUPS}
+_FORGET = "DELETE FROM log WHERE version IN (SELECT value FROM json_each(?))"
+_HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE SET version=excluded.version"
+
+
+class _Word(Enum):
+    """What the thread is told beside changes."""
+
+    RESUME = auto()
+    CLOSE = auto()
+
+
+Row = tuple[int, str, str, str, int, int, bytes]
+
+
+class Durable:
+    """A store whose writes last, in a directory of its own."""
+
+    def __init__(self, directory: Path, *, history: int = HISTORY) -> None:
+        """Opens or makes the directory and loads what it holds. Raises DataDirectoryError, changing nothing."""
+        self._directory = DataDirectory(directory)
+        try:
+            self.store = Store(history=history)
+            if self._directory.database.exists() and self._directory.database.stat().st_size:
+                load(self._directory.database, self.store)
+            connection = connect(self._directory.database)
+        except sqlite3.Error as error:
+            self._directory.release()
+            raise DataDirectoryError(f"{self._directory.database}: cannot be opened: {error}") from error
+        except BaseException:
+            self._directory.release()
+            raise
+        self.journal = SqliteJournal(connection, self.store.committed, self.store.failed)
+        self.store.use(self.journal)
+
+    def close(self) -> None:
+        """Commits what is left, and lets another process have the directory."""
+        self.journal.close()
+        self._directory.release()
+
+
+class SqliteJournal:
+    """Takes changes on the event loop, commits them in a thread, reports back on the event loop."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        committed: Callable[[int], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._connection = connection
+        self._committed = committed
+        self._failed = failed
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._gathered: list[tuple[Place, Change]] = []  # in this turn of the loop
+        self._inbox: SimpleQueue[list[tuple[Place, Change]] | _Word] = SimpleQueue()
+        self._outlived = threading.Lock()  # guards the next two
+        self._forgotten: list[int] = []
+        self._horizons: dict[str, int] = {}
+        self._closing = False  # the thread has been told to
+        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
+        self._thread.start()
+
+    def write(self, place: Place, change: Change) -> None:
+        loop = asyncio.get_running_loop()
+        if not self._gathered or loop is not self._loop:
+            # Others write in the same turn: handed over together, they wake the thread once and are one commit.
+            self._loop = loop
+            loop.call_soon(self._hand_over)
+        self._gathered.append((place, change))
+
+    def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
+        with self._outlived:
+            self._forgotten.extend(versions)
+            self._horizons[collection] = horizon
+
+    def resume(self) -> None:
+        self._gathered = []
+        self._inbox.put(_Word.RESUME)
+
+    def close(self) -> None:
+        self._hand_over()
+        self._inbox.put(_Word.CLOSE)
+        self._thread.join()
+
+    def _hand_over(self) -> None:
+        if self._gathered:
+            gathered, self._gathered = self._gathered, []
+            self._inbox.put(gathered)
+
+    def _run(self) -> None:
+        with closing(self._connection):
+            while not self._closing:
+                rows = self._arrived()
+                if not rows:
+                    continue
+                with self._outlived:
+                    forgotten, self._forgotten = self._forgotten, []
+                    horizons, self._horizons = self._horizons, {}
+                try:
+                    self._commit(rows, forgotten, horizons)
+                except sqlite3.Error as error:
+                    self._give_up(str(error), forgotten, horizons)
+                else:
+                    self._report(self._committed, rows[-1][0])
+
+    def _arrived(self) -> list[Row]:
+        """Waits for a change; returns all that have come by then."""
+        rows: list[Row] = []
+        while not rows or not self._inbox.empty():
+            word = self._inbox.get()
+            if not isinstance(word, _Word):
+                rows += [_row(place, change) for place, change in word]
+            elif word is _Word.CLOSE:
+                self._closing = True
+                break
+        return rows
+
+    def _commit(self, rows: list[Row], forgotten: list[int], horizons: dict[str, int]) -> None:
+        connection = self._connection
+        if len(rows) <= AT_ONCE and not forgotten and not horizons:
+            self._insert(rows)  # alone, a statement is a transaction
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        for group in _grouped(rows):
+            self._insert(group)
+        if forgotten:
+            connection.execute(_FORGET, (orjson.dumps(forgotten).decode(),))
+        if horizons:
+            connection.executemany(_HORIZON, list(horizons.items()))
+        connection.execute("COMMIT")
+
+    def _insert(self, rows: list[Row]) -> None:
+        self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
+
+    def _give_up(self, reason: str, forgotten: list[int], horizons: dict[str, int]) -> None:
+        """After a failed commit: nothing more is written until memory has been put right."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            log.error("rolling back failed too", reason=str(error))
+        with self._outlived:
+            self._forgotten[:0] = forgotten
+            self._horizons = horizons | self._horizons
+        self._report(self._failed, reason)
+        self._let_pass()
+
+    def _let_pass(self) -> None:
+        """Takes in what was written on top of what failed, and is taken back with it."""
+        word: object = None
+        while word is not _Word.RESUME and not self._closing:
+            word = self._inbox.get()
+            self._closing = word is _Word.CLOSE
+
+    def _report(self, callback: Callable[[Any], None], value: int | str) -> None:
+        assert self._loop is not None, "set by the first write"
+        try:
+            self._loop.call_soon_threadsafe(callback, value)
+        except RuntimeError:
+            log.warning("the event loop ended before a write was confirmed")
+
+
+def connect(database: Path) -> sqlite3.Connection:
+    """A connection for writing; makes the tables where there are none."""
+    connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
+    if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        # Before the write-ahead log begins, so that the header says whose file this is, whatever happens.
+        connection.execute("PRAGMA page_size=8192")
+        connection.executescript(
+            f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT;"
+        )
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=FULL")
+    connection.execute("PRAGMA wal_autocheckpoint=2000")
+    return connection
+
+
+def load(database: Path, store: Store) -> None:
+    """Reads everything back into the store. Raises DataDirectoryError naming what is damaged."""
+    try:
+        with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                return
+            for collection, version in connection.execute("SELECT collection, version FROM horizons"):
+                store.collection(collection).history.horizon = version
+            for row in connection.execute(
+                "SELECT version, collection, namespace, name, deleted, checksum, data FROM log ORDER BY version"
+            ):
+                _load_row(database, store, row)
+    except sqlite3.DatabaseError as error:
+        raise DataDirectoryError(f"{database}: is damaged: {error}; nothing was changed") from error
+
+
+def _load_row(database: Path, store: Store, row: Row) -> None:
+    version, name, namespace, _, deleted, checksum, data = row
+    if not isinstance(data, bytes) or zlib.crc32(data) != checksum:
+        raise DataDirectoryError(
+            f"{database}: is damaged: {name} {namespace}/{row[3]} at version {version} does not match its checksum; "
+            "nothing was changed"
+        )
+    collection = store.collection(name)
+    record = collection.describe(orjson.loads(data), version, data)
+    old = collection.records.get(record.key)
+    if deleted and old is None:
+        return
+    store.load(name, Change(version, record.key, old, None if deleted else record, data))
+
+
+def _row(place: Place, change: Change) -> Row:
+    namespace, name = change.key
+    data = change.data
+    return change.version, place.collection, namespace, name, change.new is None, zlib.crc32(data), data
+
+
+def _grouped(rows: list[Row]) -> Iterable[list[Row]]:
+    start = 0
+    for size in _GROUPS:
+        while len(rows) - start >= size:
+            yield rows[start : start + size]
+            start += size

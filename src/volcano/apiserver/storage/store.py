@@ -1,0 +1,323 @@
+"""Versioned objects: encoded JSON under one global version, optimistic concurrency, history, followers.
+
+A write changes memory at once, so that the next write sees it. Readers and watchers are shown the state of `settled`,
+the newest version that cannot be lost any more; without a journal that is always the newest.
+"""
+
+import asyncio
+import sys
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+import orjson
+
+from volcano.apiserver.storage.decoded_cache import Fresh
+from volcano.apiserver.storage.history import EMPTY, Change, History, Record
+from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
+from volcano.kube.errors import BadRequest, TooLarge, Unavailable
+from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.log import Log
+
+log = Log("store")
+
+HISTORY = 10_000
+LARGEST = 3 * 1024 * 1024  # bytes of one object
+
+
+class Stale(Exception):
+    """The object is not what the writer believed: it was changed, created or removed meanwhile."""
+
+
+class Place(NamedTuple):
+    """Where an object lives: its collection and its key there."""
+
+    collection: str
+    key: Key
+
+
+class Journal(Protocol):
+    """What makes writes last. Reports back through the callbacks it was opened with, on the event loop."""
+
+    def write(self, place: Place, change: Change) -> None:
+        """Takes one change; `committed` is called with its version or a later one once it cannot be lost."""
+        ...
+
+    def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
+        """Drops versions that neither the present nor the history needs; nothing before `horizon` is kept."""
+        ...
+
+    def resume(self) -> None:
+        """Goes on after a failure, once memory has taken back what was not committed."""
+        ...
+
+
+# Is shown every object that is written, with its JSON; whoever keeps it must not change it.
+Share = Callable[[bytes, Manifest], None]
+# Hears of every change of memory, and of the inverse when it is taken back.
+Observer = Callable[[str, Change], None]
+
+
+class Collection:
+    """The objects of one kind, by key and in order, with their history and whoever follows it."""
+
+    def __init__(self, name: str, history: int) -> None:
+        self.name = name
+        self.records: dict[Key, Record] = {}
+        self.keys: list[Key] = []
+        self.history = History(history)
+        self.followers: dict[Callable[[], None], None] = {}
+        self.read_fields = reader_of(name)
+        fields = selectable(name)
+        self.indexes: dict[str, tuple[int, dict[str, dict[Key, None]]]] = {
+            field: (fields.index(field), {}) for field in INDEXED.get(name, ())
+        }
+
+    def describe(
+        self, manifest: Manifest, version: int, data: bytes, previous: Record | None = None
+    ) -> Record:
+        """The record of an object that is stored as `data`. It shares with that of its previous version what it can."""
+        metadata = manifest["metadata"]
+        labels: Mapping[str, str] = metadata.get("labels") or EMPTY
+        owners = metadata.get("ownerReferences")
+        fields = self.read_fields(manifest)
+        if previous is None:
+            key = Key(metadata.get("namespace", ""), metadata["name"])
+            labels, fields = dict(labels) if labels else EMPTY, tuple(map(sys.intern, fields))
+        else:
+            key = previous.key
+            labels = previous.labels if labels == previous.labels else dict(labels)
+            fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
+        uids = tuple([owner["uid"] for owner in owners]) if owners else ()
+        return Record(key, version, metadata.get("uid", ""), data, labels, uids, fields)
+
+    def replace(self, old: Record | None, new: Record | None) -> None:
+        """Puts `new` in the place of `old`; either may be absent."""
+        if old is not None and new is None:
+            del self.records[old.key]
+            del self.keys[bisect_left(self.keys, old.key)]
+        elif new is not None:
+            self.records[new.key] = new
+            if old is None:
+                insort(self.keys, new.key)
+        for position, index in self.indexes.values():
+            before = old.fields[position] if old is not None else None
+            after = new.fields[position] if new is not None else None
+            if before == after:
+                continue
+            if old is not None and before is not None:
+                bucket = index[before]
+                del bucket[old.key]
+                if not bucket:
+                    del index[before]
+            if new is not None and after is not None:
+                index.setdefault(after, {})[new.key] = None
+
+    def undone(self, version: int) -> dict[Key, Record | None]:
+        """The objects that have changed since `version`, as they were then."""
+        return {change.key: change.old for change in self.history.newest_first(version)}
+
+    def at(self, key: Key, version: int) -> Record | None:
+        """One object as of `version`, which the history must reach."""
+        record = self.records.get(key)
+        if self.history.newest_version() <= version:
+            return record
+        return self.undone(version).get(key, record)
+
+    def range(self, namespace: str = "", start: Key | None = None) -> list[Key]:
+        """The keys of a namespace (or of all), from `start` on, in order."""
+        if not self.keys:
+            return []
+        first, last = 0, len(self.keys)
+        if namespace:
+            first = bisect_left(self.keys, Key(namespace, ""))
+            last = bisect_left(self.keys, Key(namespace + "\0", ""), first)
+        if start is not None:
+            first = max(first, bisect_left(self.keys, start))
+        return self.keys[first:last]
+
+
+def encode(manifest: Manifest, version: int) -> bytes:
+    """An object's JSON under a version, which is set in it. Raises BadRequest or TooLarge when it cannot be stored."""
+    manifest["metadata"]["resourceVersion"] = str(version)
+    try:
+        data = orjson.dumps(manifest)
+    except TypeError as error:
+        raise BadRequest(f"the object cannot be written as JSON: {error}") from None
+    if len(data) > LARGEST:
+        raise TooLarge(f"Request entity too large: limit is {LARGEST} bytes, the object has {len(data)}")
+    return data
+
+
+class Store:
+    """All objects. Synchronous but for `durable`; everything happens on one thread."""
+
+    def __init__(self, *, history: int = HISTORY) -> None:
+        self._history = history
+        self._collections: dict[str, Collection] = {}
+        self._journal: Journal | None = None
+        self._last = 0  # the newest version ever given out, also to writes that were taken back
+        self._pending: deque[tuple[Collection, Change]] = deque()
+        self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.observers: list[Observer] = []
+        self.share: Share | None = None
+        self._fresh = Fresh()
+        self.places: dict[str, Place] = {}  # by uid
+        self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
+        self.version = 0
+        self.settled = 0
+        self.trouble = ""  # why the last commit failed; empty when it did not
+
+    def use(self, journal: Journal) -> None:
+        """Makes writes from here on last; what is there now is taken to be stored already."""
+        self._journal = journal
+
+    def collection(self, name: str) -> Collection:
+        """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
+        found = self._collections.get(name)
+        if found is None:
+            found = self._collections[name] = Collection(name, self._history)
+        return found
+
+    def collections(self) -> Iterator[Collection]:
+        return iter(list(self._collections.values()))
+
+    def get(self, name: str, key: Key) -> Record | None:
+        """The newest version of an object, settled or not: what a write starts from."""
+        return self.collection(name).records.get(key)
+
+    def settled_record(self, name: str, key: Key) -> Record | None:
+        """An object as readers see it."""
+        return self.collection(name).at(key, self.settled)
+
+    def put(self, name: str, manifest: Manifest, previous: Record | None) -> Record:
+        """Stores an object in the place of `previous` (None to create). Sets its resourceVersion; from then on nobody
+        may change it.
+
+        Raises Stale when `previous` is no longer what is there.
+        """
+        collection = self.collection(name)
+        key = key_of(manifest)
+        if collection.records.get(key) is not previous:
+            raise Stale(name, key)
+        version = self._last + 1
+        data = encode(manifest, version)
+        record = collection.describe(manifest, version, data, previous)
+        self._fresh.keep(record, manifest)
+        if self.share is not None:
+            self.share(data, manifest)
+        self._write(collection, Change(version, key, previous, record, data))
+        return record
+
+    def remove(self, name: str, manifest: Manifest, previous: Record) -> bytes:
+        """Removes an object; returns its last state, under the version of the removal. Raises Stale like `put`."""
+        collection = self.collection(name)
+        if collection.records.get(previous.key) is not previous:
+            raise Stale(name, previous.key)
+        version = self._last + 1
+        data = encode(manifest, version)
+        self._write(collection, Change(version, previous.key, previous, None, data))
+        return data
+
+    def manifest(self, record: Record) -> Manifest:
+        """The object of a record. It is shared: nobody may change it."""
+        return self._fresh.manifest(record)
+
+    async def durable(self, version: int) -> None:
+        """Returns once `version` cannot be lost any more; at once without a journal. Raises Unavailable when it
+        could not be stored and was taken back."""
+        if version <= self.settled:
+            return
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append((version, waiter))
+        await waiter
+
+    def load(self, name: str, change: Change) -> None:
+        """Takes in a stored change while opening, in the order of versions; kept in the history if new enough."""
+        collection = self.collection(name)
+        self._apply(collection, change)
+        if change.version > collection.history.horizon:
+            collection.history.append(change)
+        self.version = self.settled = self._last = max(self._last, change.version)
+
+    def committed(self, version: int) -> None:
+        """Hears from the journal that everything up to `version` is stored."""
+        self.settled = max(self.settled, version)
+        self.trouble = ""
+        touched: dict[Collection, None] = {}
+        while self._pending and self._pending[0][1].version <= version:
+            touched[self._pending.popleft()[0]] = None
+        while self._waiters and self._waiters[0][0] <= version:
+            _, waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        for collection in touched:
+            self._tell(collection)
+
+    def failed(self, reason: str) -> None:
+        """Hears from the journal that what is not committed cannot be: memory takes it back, writers are told."""
+        log.error("writes could not be stored", count=len(self._pending), reason=reason)
+        self.trouble = reason
+        while self._pending:
+            collection, change = self._pending.pop()
+            collection.history.retract()
+            self._apply(collection, change.inverse())
+            self._notify(collection, change.inverse())
+        self.version = self.settled
+        waiters, self._waiters = self._waiters, deque()
+        for _, waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(Unavailable(f"the write could not be stored: {reason}", retry_after=1))
+        if self._journal is not None:
+            self._journal.resume()
+
+    def _write(self, collection: Collection, change: Change) -> None:
+        self._last = self.version = change.version
+        collection.history.append(change)
+        self._apply(collection, change)
+        if self._journal is None:
+            self.settled = change.version
+        else:
+            self._pending.append((collection, change))
+            self._journal.write(Place(collection.name, change.key), change)
+        self._notify(collection, change)
+        self._trim(collection)
+        if self._journal is None:
+            self._tell(collection)
+
+    def _apply(self, collection: Collection, change: Change) -> None:
+        old, new = change.old, change.new
+        collection.replace(old, new)
+        if old is None or new is None or old.uid != new.uid or old.owners != new.owners:
+            place = Place(collection.name, change.key)
+            if old is not None:
+                self._unlink(place, old)
+            if new is not None:
+                self.places[new.uid] = place
+                for owner in new.owners:
+                    self.dependents.setdefault(owner, {})[place] = None
+
+    def _unlink(self, place: Place, old: Record) -> None:
+        self.places.pop(old.uid, None)
+        for owner in old.owners:
+            places = self.dependents.get(owner)
+            if places is not None:
+                places.pop(place, None)
+                if not places:
+                    del self.dependents[owner]
+
+    def _notify(self, collection: Collection, change: Change) -> None:
+        for observer in self.observers:
+            observer(collection.name, change)
+
+    def _tell(self, collection: Collection) -> None:
+        for wake in list(collection.followers):
+            wake()
+
+    def _trim(self, collection: Collection) -> None:
+        gone = collection.history.trim(self.settled)
+        if gone and self._journal is not None:
+            superseded = [change.old.version for change in gone if change.old is not None]
+            superseded += [change.version for change in gone if change.new is None]
+            self._journal.forget(collection.name, collection.history.horizon, superseded)

@@ -1,7 +1,0 @@
-"""What kubectl prints: objects as rows of cells, with the columns a real server gives."""
-
-from volcano.apiserver.tables.builtin import printer_of
-from volcano.apiserver.tables.reading import Printer, human_duration
-from volcano.apiserver.tables.render import partial, table
-
-__all__ = ["Printer", "human_duration", "partial", "printer_of", "table"]

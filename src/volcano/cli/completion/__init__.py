@@ -1,0 +1,1 @@
+"""Shell completion: candidates, live names, scripts."""

@@ -1,0 +1,64 @@
+"""The names of what is there, for completion: from the API server, or from the kubeconfig."""
+
+import argparse
+from collections.abc import Iterable
+
+import yaml
+
+from volcano.apiserver.endpoints.tables.reading import items
+from volcano.cli.completion.candidates import Question
+from volcano.cli.session import Session
+from volcano.clients.kubeconfig import kubeconfig_files
+from volcano.kube.client import Query
+from volcano.kube.kinds import JOB, JOB_FLOW, JOB_TEMPLATE, NAMESPACE, POD_GROUP, PRIORITY_CLASS, QUEUE
+from volcano.kube.manifest import Key
+
+KINDS = {
+    "jobs": JOB,
+    "queues": QUEUE,
+    "podgroups": POD_GROUP,
+    "jobflows": JOB_FLOW,
+    "jobtemplates": JOB_TEMPLATE,
+    "namespaces": NAMESPACE,
+    "priorityclasses": PRIORITY_CLASS,
+}
+SECTIONS = ("contexts", "clusters", "users")
+PARTS = {"tasks": (), "containers": ("containers", "initContainers")}
+MOST = 500
+
+
+async def names(question: Question, arguments: argparse.Namespace) -> list[str]:
+    """What a question asks for; may raise anything, which means nothing to the one who asks."""
+    said = question.said
+    typed = {name: said[name] for name in vars(arguments) if name in said}
+    session = Session.of(argparse.Namespace(**{**vars(arguments), **typed}))
+    if question.sort in SECTIONS:
+        return list(_entries(session, said.get("kubeconfig", ""), question.sort))
+    namespace = said.get("namespace") or (said.get("short_n") if said.get("position") else "")
+    try:
+        if question.sort in PARTS:
+            return await _parts(
+                session, Key(namespace or session.namespace, said.get("position", "")), question.sort
+            )
+        kind = KINDS[question.sort]
+        query = Query(namespace or session.namespace if kind.namespaced else "", limit=MOST)
+        listing = await session.client.list(kind, query)
+        return [str(item["metadata"]["name"]) for item in listing.items]
+    finally:
+        await session.client.close()
+
+
+async def _parts(session: Session, key: Key, sort: str) -> list[str]:
+    """The tasks of a job, or the containers of their pods."""
+    job = await session.client.get(JOB, key)
+    tasks = items(job, "spec", "tasks")
+    if sort == "tasks":
+        return [str(task["name"]) for task in tasks]
+    found = (items(task, "template", "spec", part) for task in tasks for part in PARTS[sort])
+    return [str(container["name"]) for containers in found for container in containers]
+
+
+def _entries(session: Session, kubeconfig: str, section: str) -> Iterable[str]:
+    for path in kubeconfig_files(session.environment, kubeconfig):
+        document = yaml.safe_load(path.read_text()) if path.exists() else {}
+        yield from (str(entry["name"]) for entry in document.get(section) or ())

@@ -1,0 +1,140 @@
+"""`vcctl completion`: the scripts that teach shells our commands, and the answers they ask for."""
+
+import argparse
+import asyncio
+from collections.abc import Callable, Iterable
+
+from volcano.cli.completion.candidates import Question, complete, encode
+from volcano.cli.program import parser_of
+from volcano.cli.session import Session
+
+PROGRAMS = ("vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
+PATIENCE = 2.0  # seconds; somebody waits with a finger on the key
+
+BASH = r"""# bash completion: put `source <(vcctl completion bash)` into ~/.bashrc
+_vcctl() {
+    local program="${COMP_WORDS[0]##*/}" tool=vcctl word line prefix="" glued="" directive=":4" i last
+    [[ $program == vcctl ]] && tool="${COMP_WORDS[0]}"
+    local -a words=()
+    # bash cuts --flag=value into three words
+    for ((i = 1; i <= COMP_CWORD; i++)); do
+        word="${COMP_WORDS[i]}"
+        last=$((${#words[@]} - 1))
+        if [[ $last -ge 0 && ${words[last]} == -* && ( $word == "=" || -n $glued ) ]]; then
+            words[last]+="$word"
+            if [[ $word == "=" ]]; then glued=yes; else glued=""; fi
+        else
+            words+=("$word")
+            glued=""
+        fi
+    done
+    last=$((${#words[@]} - 1))
+    [[ ${words[last]} == -*=* ]] && prefix="${words[last]%%=*}="
+    COMPREPLY=()
+    while IFS= read -r line; do
+        if [[ $line == :[0-9]* ]]; then
+            directive="$line"
+        else
+            line="${line%%$'\t'*}"
+            COMPREPLY+=("${line#"$prefix"}")
+        fi
+    done < <("$tool" __complete --program "$program" -- "${words[@]}" 2>/dev/null)
+    [[ $directive == ":0" ]] && compopt -o default 2>/dev/null
+    [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2>/dev/null
+    return 0
+}
+complete -F _vcctl @PROGRAMS@
+"""
+
+ZSH = r"""#compdef @PROGRAMS@
+# zsh completion: put `source <(vcctl completion zsh)` into ~/.zshrc, after compinit
+_vcctl() {
+    local program="${words[1]:t}" tool=vcctl line directive=":4"
+    local -a answers described
+    [[ $program == vcctl ]] && tool="${words[1]}"
+    answers=("${(@f)$("$tool" __complete --program "$program" -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+    for line in "${answers[@]}"; do
+        if [[ $line == :[0-9]* ]]; then
+            directive="$line"
+        elif [[ $line == *$'\t'* ]]; then
+            described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+        elif [[ -n $line ]]; then
+            described+=("${line//:/\\:}")
+        fi
+    done
+    (( ${#described} )) && _describe -V 'vcctl' described
+    [[ $directive == ":0" ]] && _files
+    return 0
+}
+compdef _vcctl @PROGRAMS@
+"""
+
+FISH = r"""# fish completion: put `vcctl completion fish | source` into ~/.config/fish/config.fish
+function __vcctl_complete
+    set -l tokens (commandline -opc)
+    set -l current (commandline -ct)
+    set -l program (basename $tokens[1])
+    set -e tokens[1]
+    set -l answers (vcctl __complete --program $program -- $tokens "$current" 2>/dev/null)
+    for line in $answers
+        if string match -qr '^:[0-9]' -- $line
+            if test "$line" = ":0"
+                __fish_complete_path "$current"
+            end
+        else
+            echo $line
+        end
+    end
+end
+for program in @PROGRAMS@
+    complete -c $program -f -a '(__vcctl_complete)'
+end
+"""
+
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=sorted(SCRIPTS), metavar="SHELL", help="bash, zsh or fish")
+    parser.epilog = "such as: source <(vcctl completion bash)"
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    session.write(SCRIPTS[arguments.shell].replace("@PROGRAMS@", " ".join(PROGRAMS)), end="")
+    return 0
+
+
+def answer_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--program", default="vcctl", choices=PROGRAMS)
+    parser.add_argument("words", nargs="*")
+
+
+async def answer(arguments: argparse.Namespace, session: Session) -> int:
+    """Prints what may come next; whatever goes wrong, nothing may."""
+    parser, words, program = parser_of(arguments.program), arguments.words, arguments.program
+    wanted: list[Question] = []
+    found = complete(parser, words, _noting(wanted), program)
+    if wanted:
+        known = {question.sort: await _names(question, arguments) for question in wanted}
+        found = complete(parser, words, lambda question: known[question.sort], program)
+    session.write(encode(found))
+    return 0
+
+
+def _noting(wanted: list[Question]) -> Callable[[Question], Iterable[str]]:
+    def note(question: Question) -> Iterable[str]:
+        wanted.append(question)
+        return ()
+
+    return note
+
+
+async def _names(question: Question, arguments: argparse.Namespace) -> list[str]:
+    """The names that are there, as the flags typed so far would find them; none when that fails or takes long."""
+    from volcano.cli.completion.live_names import names
+
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await names(question, arguments)
+    except Exception:  # a key was pressed: whatever the reason, there is just nothing to offer
+        return []

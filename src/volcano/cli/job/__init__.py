@@ -1,0 +1,1 @@
+"""`vcctl job` and `vcctl submit`."""

@@ -1,0 +1,234 @@
+"""`vcctl job describe`: everything about a job on one screen, or as data."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Any
+
+from volcano.cli import flags
+from volcano.cli.errors import UsageError
+from volcano.cli.job.following import group_of
+from volcano.cli.job.summary import summarise
+from volcano.cli.naming import find, target
+from volcano.cli.printing.colours import style_of
+from volcano.cli.printing.output import render
+from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.times import age
+from volcano.cli.session import Session
+from volcano.cli.top.shares import amounts, queue_of, short_name, shown
+from volcano.kube.client import Query
+from volcano.kube.errors import ApiError, Forbidden
+from volcano.kube.kinds import EVENT, JOB, POD, QUEUE, Kind
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.names import JOB_NAME
+
+INDENT = "  "
+NOTHING = "–"
+SHOWN_EVENTS = 20
+NO_GROUP = "none: there is one from a job's start to its end"
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    flags.add_target(parser, "job")
+    parser.add_argument("-o", "--output", default="", metavar="FORMAT", help="json or yaml: the same as data")
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    if arguments.output not in ("", "json", "yaml"):
+        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
+    key = target(arguments, session, "job name is mandatory to describe a particular job")
+    job = await find(session, JOB, key)
+    told = summarise(
+        job,
+        await group_of(session, job),
+        await _listed(session, POD, Query(key.namespace, labels=f"{JOB_NAME}={key.name}")),
+        await _listed(session, EVENT, Query(key.namespace)),
+        await _queue(session, queue_of(job)),
+    )
+    if arguments.output:
+        session.write(render(arguments.output, told))
+    else:
+        Screen(session).show(told)
+    return 0
+
+
+async def _listed(session: Session, kind: Kind, query: Query) -> list[Manifest]:
+    """What may be seen: a job can be described without the right to see its events."""
+    try:
+        return (await session.client.list(kind, query)).items
+    except Forbidden as error:
+        session.complain(error.message)
+        return []
+
+
+async def _queue(session: Session, name: str) -> Manifest | None:
+    try:
+        return await session.client.get(QUEUE, Key("", name))
+    except ApiError:
+        return None
+
+
+class Screen:
+    """A summary as text: a heading and a table for each part that has something to say."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._now = session.clock.now().wall
+
+    def show(self, told: Manifest) -> None:
+        """Prints the whole summary."""
+        self._head(told)
+        self._gang(told["gang"])
+        self._tasks(told["tasks"])
+        self._table("Policies", told["policies"], POLICY_COLUMNS)
+        self._table("Conditions", told["conditions"], _condition_columns(self._now))
+        recent = told["events"][-SHOWN_EVENTS:]
+        left_out = len(told["events"]) - len(recent)
+        self._table("Events", recent, _event_columns(self._now), f"{left_out} older" if left_out else "")
+        if not told["events"]:
+            self._session.write("Events: none")
+
+    def _head(self, told: Manifest) -> None:
+        session, spec = self._session, told["spec"]
+        paint = session.paint
+        phase = paint(told["phase"], "bold", *filter(None, [style_of(told["phase"])]))
+        lasted = f" after {told['runningDuration']}" if told["runningDuration"] else ""
+        session.write(f"Job {paint(told['name'], 'bold')}  {phase}{lasted}")
+        if told["message"]:
+            session.write(f"{INDENT}{told['message']}")
+        queue = spec["queue"]
+        about = ", ".join(
+            filter(None, (queue["state"], f"weight {queue['weight']}" if queue["weight"] else ""))
+        )
+        facts = {
+            "Namespace": told["namespace"],
+            "Queue": f"{queue['name']} ({about})",
+            "Scheduler": spec["schedulerName"],
+            "Created": f"{told['created']} ({age(told['created'], self._now)} ago)",
+            "Retries": f"{told['retries']['count']} of {told['retries']['max']}",
+            "Plugins": ", ".join(_plugin(name, words) for name, words in spec["plugins"].items()) or "none",
+            "Min success": spec.get("minSuccess"),
+            "Priority class": spec.get("priorityClassName"),
+            "Kept after end": f"{spec['ttlSecondsAfterFinished']}s"
+            if "ttlSecondsAfterFinished" in spec
+            else None,
+        }
+        self._facts(facts)
+
+    def _gang(self, gang: Manifest) -> None:
+        enough = gang["ready"] >= gang["minimum"]
+        stand = f"{gang['ready']} ready, {gang['minimum']} needed together"
+        self._heading(f"Gang: {self._session.paint(stand, 'green' if enough else 'yellow')}")
+        needs = amounts(gang["minResources"])
+        facts = {
+            "PodGroup": f"{gang['podGroup']} ({gang['phase']})" if gang["podGroup"] else NO_GROUP,
+            "Needs": ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items()),
+            "Waits for": gang["waitsFor"],
+        }
+        self._facts(facts, {"Waits for": "yellow"})
+        for condition in gang["conditions"]:
+            if condition["status"] == "True" and not (
+                gang["waitsFor"] and condition["message"] == gang["waitsFor"]
+            ):
+                since = age(condition["since"], self._now)
+                said = " – ".join(filter(None, (condition["reason"], condition["message"])))
+                self._session.write(f"{INDENT}{condition['type']} since {since}: {said}")
+
+    def _tasks(self, tasks: Sequence[Manifest]) -> None:
+        for task in tasks:
+            needs = amounts(task["requests"])
+            asked = ", ".join(f"{short_name(name)} {shown(name, amount)}" for name, amount in needs.items())
+            name, count = self._session.paint(task["name"], "bold"), task["replicas"]
+            self._heading(
+                f"Task {name}: {count} pod{'s' if count != 1 else ''}, at least {task['minAvailable']}"
+            )
+            facts = {
+                "Image": ", ".join(task["images"]),
+                "Command": task["command"],
+                "Each asks for": asked or "nothing",
+                "Starts after": ", ".join((task.get("dependsOn") or {}).get("name") or ()),
+            }
+            self._facts(facts)
+            self._rows(task["pods"], _pod_columns(self._now))
+
+    # how parts look
+
+    def _heading(self, text: str) -> None:
+        self._session.write()
+        self._session.write(text)
+
+    def _facts(self, facts: Mapping[str, Any], styles: Mapping[str, str] | None = None) -> None:
+        width = max(len(name) for name in facts) + 2
+        room = max(self._session.width - len(INDENT) - width, 20)
+        for name, value in facts.items():
+            if value not in (None, ""):
+                style = (styles or {}).get(name)
+                lines = [
+                    self._session.paint(line, *([style] if style else [])) for line in wrap(str(value), room)
+                ]
+                continued = "\n" + " " * (len(INDENT) + width)
+                self._session.write(f"{INDENT}{name + ':':<{width}}{continued.join(lines)}")
+
+    def _table(self, title: str, rows: Sequence[Manifest], columns: Sequence[Column], note: str = "") -> None:
+        if rows:
+            self._heading(self._session.paint(title, "bold") + (f" ({note})" if note else ""))
+            self._rows(rows, columns)
+
+    def _rows(self, rows: Sequence[Manifest], columns: Sequence[Column]) -> None:
+        if not rows:
+            return
+        session = self._session
+        room = session.width - len(INDENT)
+        used = [column for column in columns if any(column.value(row) for row in rows)]
+        layout = Layout(used, rows, terminal=session.terminal, colour=session.colour, room=room)
+        for line in (layout.header(), *(layout.row(row) for row in rows)):
+            session.write((INDENT + line).rstrip())
+
+
+def _plugin(name: str, words: Sequence[str]) -> str:
+    return f"{name} ({' '.join(words)})" if words else name
+
+
+def _pod_columns(now: float) -> list[Column]:
+    return [
+        Column("POD", lambda pod: pod["name"]),
+        Column("STATUS", lambda pod: pod["status"], coloured=True),
+        Column("NODE", lambda pod: pod["node"] or NOTHING),
+        Column("RESTARTS", lambda pod: str(pod["restarts"])),
+        Column("EXIT", lambda pod: str(pod.get("exitCode", ""))),
+        Column("IP", lambda pod: pod["ip"]),
+        Column("AGE", lambda pod: age(pod["created"], now)),
+    ]
+
+
+POLICY_COLUMNS = (
+    Column("OF", lambda policy: f"task {policy['task']}" if policy["task"] else "job"),
+    Column(
+        "ON",
+        lambda p: ", ".join([*p["events"], *([f"exit code {p['exitCode']}"] if "exitCode" in p else [])]),
+    ),
+    Column("DO", lambda policy: policy["action"]),
+    Column("AFTER", lambda policy: policy.get("timeout", "")),
+)
+
+
+def _condition_columns(now: float) -> list[Column]:
+    return [
+        Column("PHASE", lambda condition: condition["phase"], coloured=True),
+        Column("SINCE", lambda condition: condition["since"]),
+        Column("AGE", lambda condition: age(condition["since"], now)),
+    ]
+
+
+def _event_columns(now: float) -> list[Column]:
+    def last(event: Manifest) -> str:
+        times = f" (x{event['count']})" if event["count"] > 1 else ""
+        return age(event["last"], now) + times
+
+    return [
+        Column("AGE", last),
+        Column("TYPE", lambda event: event["type"]),
+        Column("REASON", lambda event: event["reason"]),
+        Column("OBJECT", lambda event: event["object"]),
+        Column("MESSAGE", lambda event: event["message"]),
+    ]

@@ -1,0 +1,154 @@
+"""One job as it changes: what `wait`, `logs -f` and `submit --follow` have in common."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from volcano.apiserver.endpoints.tables.reading import at, items, number
+from volcano.cli.naming import find
+from volcano.cli.session import Session
+from volcano.cli.top.board import WAITING, why_waiting
+from volcano.kube.client import EventType, Query
+from volcano.kube.errors import ApiError, Gone, Unavailable
+from volcano.kube.kinds import JOB, POD_GROUP
+from volcano.kube.manifest import Key, Manifest, uid_of
+
+PHASES = (
+    "Pending", "Running", "Restarting", "Completing", "Completed", "Aborting", "Aborted", "Terminating", "Terminated",
+    "Failed",
+)  # fmt: skip
+ENDS = ("Completed", "Failed", "Terminated", "Aborted")
+PAUSE = 1.0
+PATIENCE = 30.0  # seconds that a server may be away before we give up
+
+
+async def states(session: Session, key: Key) -> AsyncGenerator[Manifest | None, None]:
+    """The job now and after every change; None, and the end, once it is deleted. Raises Missing without a job."""
+    job = await find(session, JOB, key)
+    uid, version = uid_of(job), job["metadata"]["resourceVersion"]
+    yield job
+    away_since: float | None = None
+    while True:
+        query = Query(key.namespace, fields=f"metadata.name={key.name}", resource_version=version)
+        try:
+            async for event in session.client.watch(JOB, query):
+                version, away_since = event.object["metadata"]["resourceVersion"], None
+                if event.type is EventType.DELETED or uid_of(event.object) not in ("", uid):
+                    yield None
+                    return
+                if event.type is not EventType.BOOKMARK:
+                    yield event.object
+            continue
+        except Gone:
+            pass
+        except Unavailable:
+            now = session.clock.now().monotonic
+            away_since = away_since or now
+            if now - away_since > PATIENCE:
+                raise
+        await session.clock.sleep(PAUSE)
+        try:
+            found = (await session.client.list(JOB, Query(key.namespace, fields=query.fields))).items
+        except Unavailable:
+            continue
+        if not found or uid_of(found[0]) != uid:
+            yield None
+            return
+        version = found[0]["metadata"]["resourceVersion"]
+        yield found[0]
+
+
+def phase_of(job: Manifest) -> str:
+    """The phase of a job; one that nobody has looked at yet is pending."""
+    return str(at(job, "status", "state", "phase", default="") or "Pending")
+
+
+def message_of(job: Manifest) -> str:
+    """What the job's state says about itself, beyond its phase."""
+    state = at(job, "status", "state", default={})
+    return str(state.get("message") or state.get("reason") or "")
+
+
+def pod_counts(job: Manifest) -> str:
+    """`3 of 4 running, 1 pending`: the job's pods by what they do."""
+    wanted = sum(number(task, "replicas") for task in items(job, "spec", "tasks"))
+    counts = [
+        f"{count} {word}"
+        for word in ("running", "pending", "succeeded", "failed", "terminating", "unknown")
+        if (count := number(job, "status", word))
+    ]
+    return f"{', '.join(counts)} of {wanted}" if counts else f"none of {wanted} pods yet"
+
+
+async def group_of(session: Session, job: Manifest) -> Manifest | None:
+    """The PodGroup of a job: named after it and its uid, or after it alone."""
+    namespace, name = job["metadata"].get("namespace", ""), job["metadata"]["name"]
+    for candidate in (f"{name}-{uid_of(job)}", name):
+        try:
+            return await session.client.get(POD_GROUP, Key(namespace, candidate))
+        except ApiError:
+            continue
+    return None
+
+
+async def why(session: Session, job: Manifest) -> str:
+    """What a waiting job waits for; empty when it does not wait, or nobody has said."""
+    if phase_of(job) not in WAITING:
+        return ""
+    group = await group_of(session, job)
+    return why_waiting(group) if group is not None else ""
+
+
+class Progress:
+    """A line on stderr about what is awaited: rewritten on a terminal, printed when it changes elsewhere."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._stream = session.stderr
+        self._live = session.stderr.isatty()
+        self._began = session.clock.now().monotonic
+        self._said = ""
+
+    @property
+    def elapsed(self) -> float:
+        return self._session.clock.now().monotonic - self._began
+
+    def say(self, text: str) -> None:
+        if not self._live:
+            if text != self._said:
+                self._stream.write(text + "\n")
+                self._stream.flush()
+        else:
+            room = max(self._session_width() - 10, 20)
+            self._stream.write(f"\r\x1b[K{text[:room]} ({self.elapsed:.0f}s)")
+            self._stream.flush()
+        self._said = text
+
+    def tick(self) -> None:
+        """Time has passed."""
+        if self._live and self._said:
+            self.say(self._said)
+
+    def clear(self) -> None:
+        """Takes the line back, so that what follows starts on a clean one."""
+        if self._live and self._said:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+    def _session_width(self) -> int:
+        import shutil
+
+        return shutil.get_terminal_size().columns
+
+
+async def ticking(progress: Progress, session: Session) -> None:
+    """Keeps the seconds on the line going, until cancelled."""
+    while True:
+        await session.clock.sleep(1.0)
+        progress.tick()
+
+
+async def ended(task: "asyncio.Task[Any]") -> None:
+    """Cancels a task and waits for its end."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

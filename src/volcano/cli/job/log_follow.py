@@ -1,0 +1,146 @@
+"""Following the logs of a job: every container asked for, from its start to the end of the job."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import Any
+
+from volcano.apiserver.endpoints.tables.reading import at
+from volcano.cli.errors import CommandError
+from volcano.cli.job.following import ENDS, ended, phase_of, states, why
+from volcano.cli.job.log_lines import Seen, parse_line
+from volcano.cli.job.log_sources import Printer, Source, Wanted, has_started, sources, target_of
+from volcano.cli.session import Session
+from volcano.cli.top.feed import troubles
+from volcano.kube.controller import Watch
+from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
+from volcano.kube.kinds import POD
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
+from volcano.kube.names import JOB_NAME
+from volcano.kube.reflector import Mirror
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
+DRAIN = 10.0  # seconds in which pods may say their last after their job has ended
+
+
+async def follow(session: Session, job: Manifest, wanted: Wanted) -> str:
+    """Prints lines as they are written until the job has ended; returns the phase it ended in."""
+    with troubles():  # a connection that breaks and comes back is no news
+        return await Follower(session, job, wanted).run()
+
+
+class Follower:
+    """Follows every container asked for, those of later pods and of restarts included."""
+
+    def __init__(self, session: Session, job: Manifest, wanted: Wanted) -> None:
+        self._session = session
+        self._job = job
+        self._wanted = wanted
+        self._printer = Printer(session, job, wanted)
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._pods: dict[str, Manifest] = {}  # by uid
+        self._changes: dict[str, asyncio.Event] = {}
+        self._over = asyncio.Event()
+        self._failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> str:
+        key = key_of(self._job)
+        mirror = Mirror(
+            self._session.client,
+            Watch(POD, key.namespace, f"{JOB_NAME}={key.name}"),
+            lambda event: self._heard(event.object, gone=event.type == "DELETED"),
+            self._session.clock,
+        )
+        mirroring = asyncio.create_task(mirror.run())
+        ending = asyncio.create_task(self._until_ended(key))
+        try:
+            await asyncio.wait({ending, self._failed}, return_when=asyncio.FIRST_COMPLETED)
+            if self._failed.done():
+                return self._failed.result()
+            await mirror.synced.wait()
+            self._over.set()
+            for change in self._changes.values():
+                change.set()
+            if self._tasks:
+                await asyncio.wait(self._tasks.values(), timeout=DRAIN)
+            return await ending
+        finally:
+            for task in (mirroring, ending, *self._tasks.values()):
+                await ended(task)
+            self._printer.flush()
+
+    async def _until_ended(self, key: Key) -> str:
+        said = ""
+        async with aclosing(states(self._session, key)) as seen:
+            async for job in seen:
+                if job is None:
+                    self._session.complain(f"job {key} was deleted")
+                    return "Deleted"
+                if phase_of(job) in ENDS:
+                    return phase_of(job)
+                reason = await why(self._session, job) if not self._pods else ""
+                if reason and reason != said:
+                    said = reason
+                    self._session.complain(f"job {key} is {phase_of(job)}: {reason}")
+        raise CommandError(f"job {key} is no longer watched")
+
+    def _heard(self, pod: Manifest, *, gone: bool) -> None:
+        if not self._wanted.takes(pod):
+            return
+        uid = uid_of(pod)
+        self._pods[uid] = pod
+        self._changes.setdefault(uid, asyncio.Event()).set()
+        if gone:
+            self._pods[uid] = {**pod, "status": {**(pod.get("status") or {}), "phase": "Failed"}}
+        for source in sources(pod, self._job, self._wanted):
+            if (uid, source.container) not in self._tasks and not gone:
+                work = self._guarded(self._follow(uid, source))
+                self._tasks[uid, source.container] = asyncio.create_task(work)
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """A refusal that waiting does not cure ends everything."""
+        try:
+            await work
+        except ApiError as error:
+            if not self._failed.done():
+                self._failed.set_exception(error)
+
+    async def _follow(self, uid: str, source: Source) -> None:
+        """One container from its start to its pod's end, through restarts and broken connections."""
+        seen, pause = Seen(), FIRST_PAUSE
+        change = self._changes[uid]
+        while True:
+            change.clear()
+            finished = self._over.is_set() or at(self._pods[uid], "status", "phase") in (
+                "Succeeded",
+                "Failed",
+            )
+            if has_started(self._pods[uid], source.container) and await self._stream(source, seen, finished):
+                pause = FIRST_PAUSE
+            if finished:
+                return
+            try:
+                await asyncio.wait_for(change.wait(), pause)
+            except TimeoutError:
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _stream(self, source: Source, seen: Seen, finished: bool) -> bool:
+        """Prints what is new; returns whether anything was."""
+        seen.reopened()
+        printed = False
+        asked = target_of(source, self._wanted, follow=not finished, since=seen.since)
+        try:
+            async with aclosing(self._session.client.lines(asked)) as blocks:
+                async for block in blocks:
+                    for raw in block:
+                        line = parse_line(bytes(raw))
+                        if seen.is_new(line):
+                            self._printer.line(source, line)
+                            printed = True
+                    self._printer.flush()
+        except (Unavailable, TooManyRequests, InternalError, NotFound):
+            pass  # the connection broke, or the pod has just gone: what follows is decided by the pod's state
+        except BadRequest as error:
+            if "waiting to start" not in error.message:
+                raise
+        return printed

@@ -1,0 +1,161 @@
+"""Which containers' logs are meant, where to ask for them, and what their lines look like."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from volcano.apiserver.endpoints.tables.reading import at, items, number
+from volcano.cli.errors import Missing, near
+from volcano.cli.job.log_lines import Line, colour_of
+from volcano.cli.session import Session
+from volcano.clients.requests import path_of, with_query
+from volcano.kube.kinds import POD
+from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, labels_of
+from volcano.kube.names import TASK_INDEX, TASK_SPEC
+
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+PLAIN = "\x1b[0m"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which lines of which containers are asked for."""
+
+    task: str = ""
+    index: int | None = None
+    container: str = ""
+    all_containers: bool = False
+    tail: int | None = None
+    since: float | None = None
+    previous: bool = False
+    timestamps: bool = False
+    prefix: bool = True
+
+    def takes(self, pod: Manifest) -> bool:
+        task, index = place_of(pod)
+        return self.task in ("", task) and self.index in (None, index)
+
+
+def check(wanted: Wanted, job: Manifest) -> None:
+    """Refuses tasks and indices that the job does not have."""
+    replicas = {str(task.get("name", "")): number(task, "replicas") for task in items(job, "spec", "tasks")}
+    name = job["metadata"]["name"]
+    if wanted.task and wanted.task not in replicas:
+        known = ", ".join(replicas)
+        raise Missing(f"job {name!r} has no task {wanted.task!r}, but {known}{near(wanted.task, replicas)}")
+    containers = {
+        str(container.get("name", ""))
+        for task in items(job, "spec", "tasks")
+        for part in ("containers", "initContainers")
+        for container in items(task, "template", "spec", part)
+    }
+    if wanted.container and wanted.container not in containers:
+        known = ", ".join(sorted(containers))
+        raise Missing(
+            f"job {name!r} has no container {wanted.container!r}, but {known}{near(wanted.container, containers)}"
+        )
+    chosen = [replicas[wanted.task]] if wanted.task else list(replicas.values())
+    if wanted.index is not None and not 0 <= wanted.index < max(chosen, default=0):
+        raise Missing(f"job {name!r} has no pod of index {wanted.index}: they go from 0 to {max(chosen) - 1}")
+
+
+def place_of(pod: Manifest) -> tuple[str, int]:
+    """The task and index of a pod; the pod's own name stands in for a task."""
+    task = labels_of(pod).get(TASK_SPEC) or annotations_of(pod).get(TASK_SPEC) or key_of(pod).name
+    index = labels_of(pod).get(TASK_INDEX) or annotations_of(pod).get(TASK_INDEX) or "0"
+    return task, int(index) if index.isdecimal() else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One container of one pod."""
+
+    pod: Key
+    container: str
+    title: str
+    colour: str
+
+
+def sources(pod: Manifest, job: Manifest, wanted: Wanted) -> list[Source]:
+    """The containers of a pod that are asked for, each with the name and colour its lines go under."""
+    task, index = place_of(pod)
+    names = [str(each.get("name", "")) for each in items(job, "spec", "tasks")]
+    colour = colour_of(names.index(task) if task in names else len(names), index)
+    containers = _containers(pod, wanted)
+    title = f"{task}-{index}"
+    return [
+        Source(
+            key_of(pod),
+            name,
+            f"{title}/{name}" if wanted.all_containers and len(containers) > 1 else title,
+            colour,
+        )
+        for name in containers
+    ]
+
+
+def _containers(pod: Manifest, wanted: Wanted) -> list[str]:
+    main = [str(container["name"]) for container in items(pod, "spec", "containers")]
+    if wanted.all_containers:
+        return [*(str(container["name"]) for container in items(pod, "spec", "initContainers")), *main]
+    if wanted.container:
+        return [wanted.container]
+    preferred = annotations_of(pod).get(DEFAULT_CONTAINER, "")
+    return [preferred] if preferred in main else main[:1]
+
+
+def target_of(source: Source, wanted: Wanted, *, follow: bool = False, since: str = "") -> str:
+    """Where the log of a container is asked for."""
+    seconds = "" if wanted.since is None or since else str(max(math.ceil(wanted.since), 1))
+    parameters = {
+        "container": source.container,
+        "follow": "true" if follow else "",
+        "previous": "true" if wanted.previous else "",
+        "tailLines": "" if wanted.tail is None or since else str(wanted.tail),
+        "sinceSeconds": seconds,
+        "sinceTime": since,
+        "timestamps": "true",
+    }
+    return with_query(path_of(POD, source.pod.namespace, source.pod.name, "log"), parameters)
+
+
+class Printer:
+    """Prints lines under their pod's name, in columns that line up."""
+
+    def __init__(self, session: Session, job: Manifest, wanted: Wanted) -> None:
+        self._session = session
+        self._wanted = wanted
+        last = [
+            f"{task.get('name', '')}-{max(number(task, 'replicas') - 1, 0)}"
+            for task in items(job, "spec", "tasks")
+            if wanted.task in ("", task.get("name"))
+        ]
+        self._width = max(map(len, last), default=0)
+
+    def line(self, source: Source, line: Line) -> None:
+        text = f"{line.stamp} {line.text}" if self._wanted.timestamps and line.stamp else line.text
+        if self._wanted.prefix:
+            self._width = max(self._width, len(source.title))
+            prefix = f"{source.title:<{self._width}} |"
+            text = f"{source.colour}{prefix}{PLAIN} {text}" if self._session.colour else f"{prefix} {text}"
+        self._session.write(text)
+
+    def flush(self) -> None:
+        self._session.stdout.flush()
+
+
+def has_started(pod: Manifest, container: str) -> bool:
+    """Whether a container has or had a process; before that there is no log to ask for."""
+    statuses: Sequence[object] = [
+        *items(pod, "status", "initContainerStatuses"),
+        *items(pod, "status", "containerStatuses"),
+    ]
+    return any(
+        at(status, "name") == container
+        and (
+            at(status, "state", "running")
+            or at(status, "state", "terminated")
+            or at(status, "lastState", "terminated")
+        )
+        for status in statuses
+    )

@@ -1,0 +1,169 @@
+"""`vcctl job run`, `suspend`, `resume` and `delete`: what changes jobs."""
+
+import argparse
+from collections.abc import Sequence
+
+from volcano.cli import flags, naming
+from volcano.cli.errors import CommandError, UsageError
+from volcano.cli.quantities import parse_resources
+from volcano.cli.session import Session
+from volcano.kube.kinds import COMMAND, JOB, Kind
+from volcano.kube.manifest import Key, Manifest, owner_reference
+
+RESOURCES = "cpu=1000m,memory=100Mi"
+MANDATORY = "job name is mandatory to {} a particular job"
+IMAGE, SCHEDULER = "busybox", "volcano"
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl job run` takes."""
+    flags.add_target(parser, "job")
+    add_job(parser, image=IMAGE, scheduler=SCHEDULER)
+    parser.add_argument("-f", "--filename", default="", metavar="FILE", help="a YAML file with the job")
+
+
+def add_job(parser: argparse.ArgumentParser, *, image: str, scheduler: str) -> None:
+    """What describes a job of one task."""
+    add = parser.add_argument
+    add("-i", "--image", default=image, help=f"the container image (default {image})")
+    add("-m", "--min", type=int, default=1, help="pods that must run together (default 1)")
+    add("-r", "--replicas", type=int, default=1, help="pods in all (default 1)")
+    add("-R", "--requests", default=RESOURCES, help=f"what each pod asks for (default {RESOURCES})")
+    add("-L", "--limits", default=RESOURCES, help=f"what each pod may use at most (default {RESOURCES})")
+    add("-S", "--scheduler", default=scheduler, help=f"the scheduler (default {scheduler})")
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    """Creates a job from flags, or the jobs of a file."""
+    if arguments.filename:
+        jobs = _from_file(arguments, session)
+    else:
+        key = naming.target(arguments, session, "job name cannot be left blank")
+        jobs = [new_job(key, arguments)]
+    for job in jobs:
+        created = await session.client.create(JOB, job)
+        session.write(f"run job {created['metadata']['name']} successfully")
+    return 0
+
+
+def new_job(key: Key, arguments: argparse.Namespace, command: Sequence[str] = ()) -> Manifest:
+    """A job of one task with one container, named after the job."""
+    container = {
+        "name": key.name,
+        "image": arguments.image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {
+            "requests": parse_resources(arguments.requests, "--requests"),
+            "limits": parse_resources(arguments.limits, "--limits"),
+        },
+    }
+    if command:
+        container["command"] = list(command)
+    template = {
+        "metadata": {"name": key.name, "labels": {"job.volcano.sh": key.name}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {"namespace": key.namespace, "name": key.name},
+        "spec": {
+            "minAvailable": arguments.min,
+            "schedulerName": arguments.scheduler,
+            "tasks": [{"replicas": arguments.replicas, "template": template}],
+        },
+    }
+
+
+def _from_file(arguments: argparse.Namespace, session: Session) -> list[Manifest]:
+    """The jobs of a file, in the namespace asked for, else in their own, else in the context's."""
+    path = arguments.filename
+    if path != "-" and ".yaml" not in path and ".yml" not in path:
+        raise UsageError(f"only support yaml file: {path!r} ends in neither .yaml nor .yml")
+    jobs = read_objects(path, JOB)
+    name = arguments.position or arguments.name
+    if name and len(jobs) > 1:
+        raise UsageError(f"{path}: holds {len(jobs)} jobs, which cannot all be named {name!r}")
+    for job in jobs:
+        metadata = job["metadata"]
+        asked = arguments.namespace or arguments.short_n
+        metadata["namespace"] = asked or metadata.get("namespace") or session.namespace
+        metadata["name"] = name or metadata.get("name", "")
+    return jobs
+
+
+def read_objects(path: str, kind: Kind) -> list[Manifest]:
+    """The objects of a file, which must all be of one kind."""
+    from volcano.local.files import FileError, read_files
+
+    try:
+        documents = read_files([path])
+    except FileError as error:
+        raise CommandError(str(error)) from None
+    for document in documents:
+        said = document.manifest["apiVersion"], document.manifest["kind"]
+        if said != (kind.api_version, kind.kind):
+            raise CommandError(
+                f"{document.source}: is a {said[1]} of {said[0]}; a {kind.kind} of {kind.api_version} was expected"
+            )
+    if not documents:
+        raise CommandError(f"{path}: holds no {kind.kind}")
+    return [document.manifest for document in documents]
+
+
+def suspend_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl job suspend` takes."""
+    flags.add_target(parser, "job")
+
+
+async def suspend(arguments: argparse.Namespace, session: Session) -> int:
+    """Aborts a job: its pods go, and it can be resumed."""
+    await order(session, naming.target(arguments, session, MANDATORY.format("suspend")), "AbortJob")
+    return 0
+
+
+def resume_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl job resume` takes."""
+    flags.add_target(parser, "job")
+
+
+async def resume(arguments: argparse.Namespace, session: Session) -> int:
+    """Lets a suspended job run again."""
+    await order(session, naming.target(arguments, session, MANDATORY.format("resume")), "ResumeJob")
+    return 0
+
+
+async def order(session: Session, key: Key, action: str) -> None:
+    """Asks the job controller for an action on a job."""
+    job = await naming.find(session, JOB, key)
+    await send_command(session, job, action, key.namespace)
+
+
+async def send_command(session: Session, owner: Manifest, action: str, namespace: str) -> None:
+    """Creates the Command that asks for an action on an object, and that goes with it."""
+    reference = owner_reference(owner)
+    command = {
+        "apiVersion": COMMAND.api_version,
+        "kind": COMMAND.kind,
+        "metadata": {
+            "generateName": f"{owner['metadata']['name']}-{action.lower()}-",
+            "namespace": namespace,
+            "ownerReferences": [reference],
+        },
+        "action": action,
+        "target": reference,
+    }
+    await session.client.create(COMMAND, command)
+
+
+def delete_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl job delete` takes."""
+    flags.add_target(parser, "job")
+
+
+async def delete(arguments: argparse.Namespace, session: Session) -> int:
+    """Deletes a job and its pods."""
+    key = naming.target(arguments, session, MANDATORY.format("delete"))
+    await naming.delete(session, JOB, key)
+    session.write(f"delete job {key.name} successfully")
+    return 0

@@ -1,0 +1,308 @@
+"""`vcctl submit`: a gang from a command line, without writing YAML."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from volcano.cli import flags
+from volcano.cli.errors import CommandError, NoServer, UsageError, near
+from volcano.cli.naming import namespace
+from volcano.cli.printing.output import render_one
+from volcano.cli.session import Session
+from volcano.kube import quantity
+from volcano.kube.client import Options
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.names import SCHEDULER_NAME
+
+# What wires the pods together.
+PLUGINS = ("svc", "env", "ssh", "pytorch", "mpi", "tensorflow")
+FRAMEWORKS = ("pytorch", "mpi", "tensorflow")
+# The first of the workers leads; with mpi, a launcher of its own does, which needs no device.
+LED_BY_A_WORKER, LED_BY_A_LAUNCHER = ("pytorch",), ("mpi",)
+# The images that the usual programs are in, when nothing else is said.
+IMAGES = (("python", "python:3"), ("", "busybox"))
+DEFAULT_IMAGE = "VOLCANO_DEFAULT_IMAGE"
+GPU = "nvidia.com/gpu"
+SSHD = ["/bin/sh", "-c", "mkdir -p /var/run/sshd && exec /usr/sbin/sshd -D"]
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What was asked for on the command line."""
+
+    command: Sequence[str]
+    name: str = ""
+    workers: int = 1
+    gpus: int = 0
+    gpu_resource: str = GPU
+    cpus: str = "1"
+    memory: str = "1Gi"
+    image: str = "busybox"
+    queue: str = ""
+    min_available: int | None = None
+    priority_class: str = ""
+    retries: int = 0
+    env: Mapping[str, str] = field(default_factory=dict)
+    plugins: Sequence[str] = ()
+    keep: int | None = None
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--name", "-N", default="", help="the job's name (default: after the command, with a suffix)")
+    flags.add_namespace(parser)
+    add("--workers", "-w", type=int, default=1, metavar="N", help="how many pods run the command (default 1)")
+    add("--gpus", type=int, default=0, metavar="N", help="devices for each worker (default 0)")
+    add("--gpu-resource", default=GPU, metavar="NAME", help=f"what the devices are called (default {GPU})")
+    add("--cpus", default="1", metavar="AMOUNT", help="processors for each worker (default 1)")
+    add("--memory", default="1Gi", metavar="AMOUNT", help="memory for each worker (default 1Gi)")
+    add(
+        "--image",
+        "-i",
+        default="",
+        help=f"the image (default: ${DEFAULT_IMAGE}, else one that suits the command)",
+    )
+    add("--queue", "-q", default="", help="the queue (default: the cluster's default queue)")
+    add(
+        "--min-available",
+        "-m",
+        type=int,
+        default=None,
+        metavar="N",
+        help="pods that must start together (all)",
+    )
+    add("--priority-class", default="", metavar="NAME", help="the priority class")
+    add(
+        "--retries",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how often to start over when a pod fails (default 0)",
+    )
+    add(
+        "--env",
+        "-e",
+        action="append",
+        default=[],
+        metavar="K=V",
+        help="a variable; K alone takes yours; repeatable",
+    )
+    add("--plugin", action="append", default=[], metavar="NAME", help=f"{', '.join(PLUGINS)}; repeatable")
+    add("--ttl", type=int, default=None, metavar="SECONDS", help="delete the job so long after its end")
+    add("--dry-run", action="store_true", help="submit nothing, and show the job (-o yaml or json)")
+    add("-o", "--output", default="", type=flags.output_format, metavar="FORMAT", help="json, yaml or name")
+    add("--follow", "-f", action="store_true", help="print the pods' logs until the job ends")
+    add("--wait", action="store_true", help="wait until the job is completed")
+    add("words", nargs="*", metavar="COMMAND", help="after two dashes: what every worker runs")
+    parser.usage = "%(prog)s [FLAGS] -- COMMAND [ARGUMENT ...]"
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    order = order_of(arguments, session.environment)
+    job = job_of(order, _home(arguments, session))
+    if arguments.dry_run:
+        session.write(render_one(arguments.output or "yaml", JOB, job))
+        return 0
+    created = await session.client.create(JOB, job, options=Options(field_manager="vcctl"))
+    key = key_of(created)
+    if arguments.output:
+        session.write(render_one(arguments.output, JOB, created))
+    else:
+        session.write(f"submitted job {key}")
+    session.stdout.flush()
+    return await _accompanied(arguments, session, created, key)
+
+
+def _home(arguments: argparse.Namespace, session: Session) -> str:
+    """The namespace to submit to; a dry run needs no cluster."""
+    try:
+        return namespace(arguments, session)
+    except NoServer:
+        if not arguments.dry_run:
+            raise
+        return "default"
+
+
+async def _accompanied(arguments: argparse.Namespace, session: Session, job: Manifest, key: Key) -> int:
+    """Stays with the job as long as asked to; the exit code says how it went."""
+    if arguments.follow:
+        from volcano.cli.job.log_follow import follow
+        from volcano.cli.job.log_sources import Wanted
+
+        phase = await follow(session, job, Wanted())
+        if phase != "Completed":
+            raise CommandError(f"job {key} ended {phase}")
+    elif arguments.wait:
+        from volcano.cli.job.wait import wait_for
+
+        session.write(f"job {key} {await wait_for(session, key, ('Completed',))}")
+    return 0
+
+
+def order_of(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
+    """The flags, checked."""
+    if not arguments.words:
+        raise UsageError(
+            "say what to run after two dashes, such as: vcctl submit --workers 4 -- python train.py"
+        )
+    for flag, least in (("workers", 1), ("gpus", 0), ("retries", 0), ("ttl", 0)):
+        value = getattr(arguments, flag)
+        if value is not None and value < least:
+            raise UsageError(f"--{flag}: {value} is too few; {least} is the least")
+    for flag in ("cpus", "memory"):
+        try:
+            quantity.parse(getattr(arguments, flag))
+        except ValueError as error:
+            raise UsageError(f"--{flag}: {error}") from None
+    if arguments.name and not NAME.fullmatch(arguments.name):
+        raise UsageError(f"--name: {arguments.name!r} must be lower case letters, digits and dashes")
+    for plugin in arguments.plugin:
+        if plugin not in PLUGINS:
+            raise UsageError(f"--plugin: {plugin!r} is none of {', '.join(PLUGINS)}{near(plugin, PLUGINS)}")
+    order = Order(
+        command=command_of(arguments.words),
+        name=arguments.name,
+        workers=arguments.workers,
+        gpus=arguments.gpus,
+        gpu_resource=arguments.gpu_resource,
+        cpus=arguments.cpus,
+        memory=arguments.memory,
+        image=arguments.image or environment.get(DEFAULT_IMAGE) or image_for(arguments.words),
+        queue=arguments.queue,
+        min_available=arguments.min_available,
+        priority_class=arguments.priority_class,
+        retries=arguments.retries,
+        env=variables(arguments.env, environment),
+        plugins=tuple(dict.fromkeys(arguments.plugin)),
+        keep=arguments.ttl,
+    )
+    pods = sum(role.replicas for role in roles(order))
+    if order.min_available is not None and not 1 <= order.min_available <= pods:
+        raise UsageError(
+            f"--min-available: {order.min_available} is not between 1 and {pods}, the number of pods"
+        )
+    return order
+
+
+def command_of(words: Sequence[str]) -> list[str]:
+    """The words as they are; one with spaces in it is a line for a shell."""
+    return ["/bin/sh", "-c", words[0]] if len(words) == 1 and len(words[0].split()) > 1 else list(words)
+
+
+def image_for(words: Sequence[str]) -> str:
+    """An image that the program of a command line is likely in."""
+    program = words[0].split()[0].rpartition("/")[2] if words[0].split() else ""
+    return next(image for start, image in IMAGES if program.startswith(start))
+
+
+def variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
+    """`K=V` as it says, `K` with the value it has here."""
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or (not equals and name not in environment):
+            raise UsageError(f"--env: {text!r} must be K=V, or the name of a variable that is set here")
+        found[name] = value if equals else environment[name]
+    return found
+
+
+def name_from(words: Sequence[str]) -> str:
+    """A name after the script that is run, else after the program: `python train.py` is `train`."""
+    scripts = [word for word in words if re.fullmatch(r"[^\s-]\S*\.(py|sh|R|jl|js|pl)", word)]
+    stem = (
+        (scripts or [words[0].split()[0] if words[0].split() else "job"])[0]
+        .rpartition("/")[2]
+        .partition(".")[0]
+    )
+    cleaned = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-")[:40]
+    return cleaned.strip("-") or "job"
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One task of the job."""
+
+    name: str
+    replicas: int
+    command: Sequence[str]
+    devices: bool = True
+    leads: bool = False
+
+
+def roles(order: Order) -> list[Role]:
+    """The tasks that an order needs: workers, and whoever leads them."""
+    if any(plugin in LED_BY_A_LAUNCHER for plugin in order.plugins):
+        launcher = Role("master", 1, order.command, devices=False, leads=True)
+        return [launcher, Role("worker", order.workers, SSHD)]
+    if any(plugin in LED_BY_A_WORKER for plugin in order.plugins):
+        rest = [Role("worker", order.workers - 1, order.command)] if order.workers > 1 else []
+        return [Role("master", 1, order.command, leads=True), *rest]
+    return [Role("worker", order.workers, order.command)]
+
+
+def job_of(order: Order, namespace: str) -> Manifest:
+    """The job that an order describes."""
+    tasks = roles(order)
+    pods = sum(role.replicas for role in tasks)
+    metadata: Manifest = (
+        {"name": order.name} if order.name else {"generateName": f"{name_from(order.command)}-"}
+    )
+    policies = [{"event": "PodEvicted", "action": "RestartJob"}]
+    if order.retries:
+        policies.append({"event": "PodFailed", "action": "RestartJob"})
+    spec: Manifest = {
+        "minAvailable": pods if order.min_available is None else order.min_available,
+        "schedulerName": SCHEDULER_NAME,
+        **({"queue": order.queue} if order.queue else {}),
+        **({"priorityClassName": order.priority_class} if order.priority_class else {}),
+        **({"ttlSecondsAfterFinished": order.keep} if order.keep is not None else {}),
+        **({"plugins": {name: [] for name in wiring(order)}} if wiring(order) else {}),
+        **({"maxRetry": order.retries} if order.retries else {}),
+        "policies": policies,
+        "tasks": [_task(role, order) for role in tasks],
+    }
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {**metadata, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def wiring(order: Order) -> list[str]:
+    """The plugins asked for, and those they cannot do without: names to reach each other by, keys to log in with."""
+    needed = list(order.plugins)
+    if any(plugin in FRAMEWORKS for plugin in needed) and "svc" not in needed:
+        needed.append("svc")
+    if "mpi" in needed and "ssh" not in needed:
+        needed.append("ssh")
+    return needed
+
+
+def _task(role: Role, order: Order) -> Manifest:
+    requests = {"cpu": order.cpus, "memory": order.memory}
+    resources: Manifest = {"requests": requests}
+    if order.gpus and role.devices:
+        devices = {order.gpu_resource: str(order.gpus)}
+        resources = {"requests": {**requests, **devices}, "limits": devices}
+    container: Manifest = {
+        "name": role.name,
+        "image": order.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(role.command),
+        "resources": resources,
+    }
+    if order.env:
+        container["env"] = [{"name": name, "value": value} for name, value in order.env.items()]
+    task: Manifest = {
+        "name": role.name,
+        "replicas": role.replicas,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+    if role.leads:
+        # The work is done when the leader's is, whatever the others still do.
+        task["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
+    return task

@@ -1,0 +1,83 @@
+"""`vcctl pod list`: the pods of jobs and queues."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from volcano.apiserver.endpoints.tables.pods import pod_cells
+from volcano.cli import flags
+from volcano.cli.errors import CommandError
+from volcano.cli.listing import Listing, show
+from volcano.cli.printing.tables import Column, roomy
+from volcano.cli.session import Session
+from volcano.kube.kinds import POD
+from volcano.kube.manifest import Manifest, annotations_of, labels_of
+from volcano.kube.names import JOB_NAME, POD_QUEUE_NAME, QUEUE_NAME, TASK_SPEC
+
+# What kubectl's cells mean, by their place.
+NAME, READY, STATUS, RESTARTS, AGE, ADDRESS, NODE = range(7)
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl pod list` takes."""
+    parser.add_argument("-q", "--queue", default="", help="only pods of this queue")
+    parser.add_argument("-j", "--job", default="", help="only pods of this job")
+    flags.add_list(parser)
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    """Lists pods."""
+    return await show(listing(session, arguments.job, arguments.queue), arguments, session)
+
+
+def listing(session: Session, job: str, queue: str) -> Listing:
+    """The pods of a job, of a queue, or of any job."""
+    columns = pod_columns(session.clock.now().wall)
+    if job:
+        labels, keep = f"{JOB_NAME}={job}", _matching(job, queue)
+    elif queue:
+        labels, keep = "", lambda pod: queue_of(pod) == queue
+    else:
+        labels, keep = JOB_NAME, lambda pod: True
+    return Listing(POD, lambda objects: columns, keep, labels=labels, namespace_width=roomy)
+
+
+def _matching(job: str, queue: str) -> Callable[[Manifest], bool]:
+    def keep(pod: Manifest) -> bool:
+        if queue and labels_of(pod).get(QUEUE_NAME) != queue:
+            raise CommandError(f"the input vcjob {job} does not match the queue {queue}")
+        return True
+
+    return keep
+
+
+def queue_of(pod: Manifest) -> str:
+    """The queue that a pod is in: as its job's label says, or its own annotation."""
+    return labels_of(pod).get(QUEUE_NAME) or annotations_of(pod).get(POD_QUEUE_NAME, "")
+
+
+def pod_columns(now: float) -> Sequence[Column]:
+    """The columns of pods, with kubectl's words for their status."""
+
+    known: dict[tuple[str, str], list[Any]] = {}  # every column asks for the cells of every pod
+
+    def cells(pod: Manifest) -> list[Any]:
+        state = (pod["metadata"].get("uid", ""), pod["metadata"].get("resourceVersion", ""))
+        if state not in known:
+            known[state] = pod_cells(pod, now)
+        return known[state]
+
+    def cell(place: int) -> Callable[[Any], str]:
+        return lambda pod: str(cells(pod)[place])
+
+    return (
+        Column("Name", cell(NAME), roomy),
+        Column("Ready", cell(READY), roomy),
+        Column("Status", cell(STATUS), roomy, coloured=True),
+        Column("Restart", cell(RESTARTS), roomy, spare=6),
+        Column("Age", cell(AGE), roomy),
+        Column("Task", lambda pod: labels_of(pod).get(TASK_SPEC, ""), roomy, wide=True, spare=8),
+        Column("Queue", queue_of, roomy, wide=True, spare=7),
+        Column("IP", cell(ADDRESS), roomy, wide=True, spare=9),
+        Column("Node", cell(NODE), roomy, wide=True),
+    )

@@ -1,0 +1,186 @@
+"""`vcctl podgroup`: the gangs behind jobs and pods, by their own name or by their job's."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from volcano.cli import flags, naming
+from volcano.cli.errors import Missing, near
+from volcano.cli.listing import Listing, show, show_one
+from volcano.cli.pod import pod_columns
+from volcano.cli.printing.events import write_events
+from volcano.cli.printing.output import is_table, render_one
+from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.printing.times import age
+from volcano.cli.quantities import resources_text
+from volcano.cli.session import Session
+from volcano.kube.client import Query
+from volcano.kube.errors import NotFound
+from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP
+from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, owners_of
+from volcano.kube.names import GROUP_NAME
+
+MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl podgroup list` takes."""
+    parser.add_argument("-q", "--queue", default="", help="only podgroups of this queue")
+    flags.add_list(parser)
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    """Lists PodGroups."""
+    keep = arguments.queue
+    columns = _columns(session.clock.now().wall)
+    listing = Listing(
+        POD_GROUP, lambda objects: columns, lambda group: keep in ("", _spec(group).get("queue"))
+    )
+    return await show(listing, arguments, session)
+
+
+def get_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl podgroup get` takes."""
+    flags.add_target(parser, "podgroup's or job")
+    flags.add_output(parser)
+
+
+async def get(arguments: argparse.Namespace, session: Session) -> int:
+    """Shows one PodGroup."""
+    group = await find(session, naming.target(arguments, session, MANDATORY.format("get")))
+    columns = _columns(session.clock.now().wall)
+    return await show_one(Listing(POD_GROUP, lambda objects: columns), group, arguments, session)
+
+
+def describe_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl podgroup describe` takes."""
+    get_arguments(parser)
+
+
+async def describe(arguments: argparse.Namespace, session: Session) -> int:
+    """Shows all about one PodGroup: what it wants, what it has, its pods, and what was said about it."""
+    key = naming.target(arguments, session, MANDATORY.format("describe"))
+    group = await find(session, key)
+    if not is_table(arguments.output):
+        session.write(render_one(arguments.output, POD_GROUP, group))
+        return 0
+    for line in _lines(group):
+        session.write(line)
+    await _describe_pods(session, group)
+    here = Query(
+        namespace=key.namespace, fields=f"involvedObject.kind=PodGroup,involvedObject.name={_name(group)}"
+    )
+    write_events(session, (await session.client.list(EVENT, here)).items)
+    return 0
+
+
+async def find(session: Session, key: Key) -> Manifest:
+    """The PodGroup of this name, else the one of the job (or other owner) of this name."""
+    try:
+        return await session.client.get(POD_GROUP, key)
+    except NotFound as error:
+        if not error.name:
+            raise
+    groups = (await session.client.list(POD_GROUP, Query(namespace=key.namespace))).items
+    for group in groups:
+        if key.name in _owners(group):
+            return dict(group)
+    if phase := await _phase_of_job(session, key):
+        raise Missing(f"job {key.name!r} has no podgroup: the job is {phase}")
+    known = [name for group in groups for name in (_name(group), *_owners(group))]
+    raise Missing(
+        f"there is no podgroup {key.name!r}, nor one of a job of that name, in namespace {key.namespace!r}"
+        + near(key.name, known)
+    )
+
+
+async def _phase_of_job(session: Session, key: Key) -> str:
+    """The phase of the job of this name, which may have given its PodGroup up; empty when there is no such job."""
+    with suppress(NotFound):
+        job = await session.client.get(JOB, key)
+        return str(((job.get("status") or {}).get("state") or {}).get("phase") or "new")
+    return ""
+
+
+def _columns(now: float) -> Sequence[Column]:
+    return (
+        Column("Name", _name),
+        Column("Phase", lambda group: str(_status(group).get("phase", "")), coloured=True),
+        Column("Min", lambda group: str(_spec(group).get("minMember") or 0)),
+        Column("Running", lambda group: str(_status(group).get("running") or 0)),
+        Column("Succeeded", lambda group: str(_status(group).get("succeeded") or 0), spare=8),
+        Column("Failed", lambda group: str(_status(group).get("failed") or 0), spare=7),
+        Column("Queue", lambda group: str(_spec(group).get("queue", ""))),
+        Column("Age", lambda group: age(group["metadata"].get("creationTimestamp"), now), spare=6),
+        Column("Owner", lambda group: ",".join(_owners(group)) or "<none>", wide=True),
+        Column(
+            "MinResources", lambda group: resources_text(_spec(group).get("minResources")), wide=True, spare=9
+        ),
+        Column("Reason", lambda group: _reason(group), wide=True),
+    )
+
+
+def _lines(group: Manifest) -> Iterator[str]:
+    spec, status = _spec(group), _status(group)
+    tasks = spec.get("minTaskMember") or {}
+    owners = ", ".join(f"{owner['kind']}/{owner['name']}" for owner in owners_of(group))
+    topology = spec.get("networkTopology") or {}
+    facts = {
+        "Name": _name(group),
+        "Namespace": key_of(group).namespace,
+        "Owner": owners or "<none>",
+        "Queue": spec.get("queue", ""),
+        "Priority Class": spec.get("priorityClassName") or "<none>",
+        "Min Member": spec.get("minMember") or 0,
+        "Min Task Member": ", ".join(f"{task}={least}" for task, least in sorted(tasks.items())) or "<none>",
+        "Min Resources": resources_text(spec.get("minResources")),
+        "Network Topology": ", ".join(f"{key}={value}" for key, value in topology.items()) or "<none>",
+        "Phase": status.get("phase", ""),
+        "Pods": ", ".join(f"{status.get(word) or 0} {word}" for word in ("running", "succeeded", "failed")),
+    }
+    for title, value in facts.items():
+        yield f"{title + ':':<18}{value}"
+    conditions = status.get("conditions") or ()
+    yield "Conditions:" if conditions else "Conditions:       <none>"
+    for condition in conditions:
+        yield (
+            f"  {condition.get('type', '')}={condition.get('status', '')}  {condition.get('reason', '')}  "
+            f"{condition.get('message', '')}  ({condition.get('lastTransitionTime', '')})"
+        )
+
+
+async def _describe_pods(session: Session, group: Manifest) -> None:
+    pods = (await session.client.list(POD, Query(namespace=key_of(group).namespace))).items
+    mine = sorted((pod for pod in pods if annotations_of(pod).get(GROUP_NAME) == _name(group)), key=key_of)
+    session.write("Members:" if mine else "Members:          <none>")
+    if mine:
+        columns = [c for c in pod_columns(session.clock.now().wall) if c.header not in ("Queue", "IP")]
+        layout = Layout(
+            columns, mine, terminal=session.terminal, colour=session.colour, room=session.width - 2
+        )
+        for line in (layout.header(), *(layout.row(pod) for pod in mine)):
+            session.write(f"  {line}")
+
+
+def _reason(group: Manifest) -> str:
+    """Why the group does not run, when it does not."""
+    for condition in _status(group).get("conditions") or ():
+        if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
+            return str(condition.get("reason") or "")
+    return ""
+
+
+def _owners(group: Manifest) -> list[str]:
+    return [owner["name"] for owner in owners_of(group)]
+
+
+def _name(group: Manifest) -> str:
+    return str(group["metadata"]["name"])
+
+
+def _spec(group: Manifest) -> Manifest:
+    return group.get("spec") or {}
+
+
+def _status(group: Manifest) -> Manifest:
+    return group.get("status") or {}

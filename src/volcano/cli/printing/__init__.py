@@ -1,0 +1,1 @@
+"""Output of commands: tables, JSON, YAML, jsonpath, times, events."""

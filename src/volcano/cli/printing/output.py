@@ -1,0 +1,68 @@
+"""Objects as JSON, YAML, names, or whatever a jsonpath template makes of them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from volcano.cli.errors import UsageError
+from volcano.cli.printing.template import Template
+from volcano.kube.kinds import Kind
+from volcano.kube.manifest import Manifest
+
+JSONPATH = "jsonpath="
+
+
+def is_table(output: str) -> bool:
+    """Whether the output is for people."""
+    return output in ("", "wide")
+
+
+def render_all(output: str, kind: Kind, items: Sequence[Manifest]) -> str:
+    """A list of objects in the format asked for, without the last line break."""
+    if output == "name":
+        return "\n".join(_name(kind, item) for item in items)
+    shown = [without_fields_of_managers(item) for item in items]
+    return render(
+        output, {"apiVersion": "v1", "items": shown, "kind": "List", "metadata": {"resourceVersion": ""}}
+    )
+
+
+def render_one(output: str, kind: Kind, item: Manifest) -> str:
+    """One object in the format asked for, without the last line break."""
+    if output == "name":
+        return _name(kind, item)
+    return render(output, without_fields_of_managers(item))
+
+
+def render(output: str, value: Any) -> str:
+    """Any value as JSON or YAML, or through a template."""
+    if output == "json":
+        return json.dumps(value, indent=4, ensure_ascii=False)
+    if output == "yaml":
+        return as_yaml(value)
+    try:
+        return Template(output.removeprefix(JSONPATH)).render(value)
+    except ValueError as error:
+        raise UsageError(f"-o: {error}") from None
+
+
+def as_yaml(value: Any) -> str:
+    """A value as YAML the way kubectl writes it, without the last line break."""
+    import yaml
+
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(value, Dumper=dumper, default_flow_style=False, allow_unicode=True, width=10_000)
+    return text.rstrip("\n")
+
+
+def without_fields_of_managers(item: Manifest) -> Manifest:
+    """The object without `managedFields`, which nobody wants to read."""
+    if "managedFields" not in item["metadata"]:
+        return item
+    metadata = {name: value for name, value in item["metadata"].items() if name != "managedFields"}
+    return {**item, "metadata": metadata}
+
+
+def _name(kind: Kind, item: Manifest) -> str:
+    group = f".{kind.group}" if kind.group else ""
+    return f"{kind.singular}{group}/{item['metadata']['name']}"

@@ -1,0 +1,145 @@
+"""`vcctl queue create`, `operate`, `update` and `delete`: what changes queues."""
+
+import argparse
+from typing import Any
+
+from volcano.cli import flags, naming
+from volcano.cli.errors import UsageError
+from volcano.cli.job.manage import send_command
+from volcano.cli.quantities import parse_resources
+from volcano.cli.session import Session
+from volcano.kube.kinds import QUEUE
+from volcano.kube.manifest import Key, Manifest
+
+COMMAND_NAMESPACE = "default"
+ACTIONS = {"open": "OpenQueue", "close": "CloseQueue"}
+STATES = ("Open", "Closed")
+
+
+def create_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl queue create` takes."""
+    flags.add_named(parser, "queue")
+    parser.add_argument(
+        "-w", "--weight", type=int, default=1, help="its share among its siblings (default 1)"
+    )
+    parser.add_argument("-S", "--state", default="Open", help="its state (default Open; the server decides)")
+    _add_spec(parser)
+
+
+def _add_spec(parser: argparse.ArgumentParser) -> None:
+    """What a queue may have beyond its weight; our own."""
+    add = parser.add_argument
+    add("--parent", default=None, help="the queue above it")
+    add(
+        "--capability",
+        default=None,
+        metavar="RESOURCES",
+        help="the most it may use, such as cpu=8,memory=16Gi",
+    )
+    add("--deserved", default=None, metavar="RESOURCES", help="its fair share")
+    add("--guarantee", default=None, metavar="RESOURCES", help="what is kept free for it")
+    add("--priority", type=int, default=None, help="higher is served first")
+    add("--reclaimable", choices=("true", "false"), default=None, help="whether others may take from it")
+
+
+def _spec(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the flags say about a queue's spec; nothing about the flags not given."""
+    spec: dict[str, Any] = {}
+    for field in ("parent", "priority"):
+        if getattr(arguments, field) is not None:
+            spec[field] = getattr(arguments, field)
+    for field in ("capability", "deserved"):
+        if getattr(arguments, field) is not None:
+            spec[field] = parse_resources(getattr(arguments, field), f"--{field}")
+    if arguments.guarantee is not None:
+        spec["guarantee"] = {"resource": parse_resources(arguments.guarantee, "--guarantee")}
+    if arguments.reclaimable is not None:
+        spec["reclaimable"] = arguments.reclaimable == "true"
+    return spec
+
+
+async def create(arguments: argparse.Namespace, session: Session) -> int:
+    """Creates a queue; says nothing when it worked."""
+    name = arguments.position or arguments.name or "test"
+    queue: Manifest = {
+        "apiVersion": QUEUE.api_version,
+        "kind": QUEUE.kind,
+        "metadata": {"name": name},
+        "spec": {"weight": arguments.weight, **_spec(arguments)},
+        "status": {"state": arguments.state},
+    }
+    await session.client.create(QUEUE, queue)
+    return 0
+
+
+def delete_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl queue delete` takes."""
+    flags.add_named(parser, "queue")
+
+
+async def delete(arguments: argparse.Namespace, session: Session) -> int:
+    """Deletes a queue; says nothing when it worked."""
+    await naming.delete(session, QUEUE, naming.named(arguments, "queue name must be specified"))
+    return 0
+
+
+def operate_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl queue operate` takes."""
+    flags.add_named(parser, "queue")
+    parser.add_argument("-w", "--weight", type=int, default=0, help="the new weight, for update")
+    parser.add_argument("-a", "--action", default="", help="open, close or update")
+
+
+async def operate(arguments: argparse.Namespace, session: Session) -> int:
+    """Opens or closes a queue, or changes its weight."""
+    key = naming.named(arguments, "queue name must be specified")
+    if not arguments.action:
+        raise UsageError("action can not be null")
+    if arguments.action in ACTIONS:
+        queue = await naming.find(session, QUEUE, key)
+        await send_command(session, queue, ACTIONS[arguments.action], COMMAND_NAMESPACE)
+    elif arguments.action != "update":
+        raise UsageError(f"action {arguments.action} invalid, valid actions are open, close and update")
+    elif arguments.weight == 0:
+        raise UsageError("weight must be specified")
+    else:
+        await _patch(session, key, {"weight": arguments.weight})
+    return 0
+
+
+def update_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `vcctl queue update` takes."""
+    flags.add_named(parser, "queue")
+    parser.add_argument("-w", "--weight", type=int, default=None, help="its share among its siblings")
+    _add_spec(parser)
+
+
+async def update(arguments: argparse.Namespace, session: Session) -> int:
+    """Changes what the flags say of a queue's spec."""
+    key = naming.named(arguments, "queue name must be specified")
+    spec = _spec(arguments)
+    if arguments.weight is not None:
+        spec["weight"] = arguments.weight
+    if not spec:
+        raise UsageError(
+            "nothing to change; say what with --weight, --parent, --capability, --deserved and so on"
+        )
+    await _patch(session, key, spec)
+    session.write(f"update queue {key.name} successfully")
+    return 0
+
+
+async def _patch(session: Session, key: Key, spec: dict[str, Any]) -> None:
+    """Changes fields of the spec; a map of resources is replaced, not mixed with what was there."""
+    found = await naming.find(session, QUEUE, key)
+    old = found.get("spec") or {}
+    patch = {field: _replacing(old.get(field), value) for field, value in spec.items()}
+    await session.client.patch(QUEUE, key, {"spec": patch})
+
+
+def _replacing(old: Any, new: Any) -> Any:
+    """A merge patch that leaves exactly the new value."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    removed: dict[str, Any] = {name: None for name in old if name not in new}
+    return removed | {name: _replacing(old.get(name), value) for name, value in new.items()}

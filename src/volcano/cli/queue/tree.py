@@ -1,0 +1,113 @@
+"""`vcctl queue tree`: the hierarchy of queues, with what each holds of what it is due."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from volcano.cli.errors import UsageError
+from volcano.cli.printing.output import render
+from volcano.cli.printing.tables import Column, Layout
+from volcano.cli.session import Session
+from volcano.cli.top.bars import Gauge, plain
+from volcano.cli.top.once import amount_columns, queue_data
+from volcano.cli.top.shares import (
+    Amounts,
+    QueueShare,
+    cluster_total,
+    queue_shares,
+    short_name,
+    shown,
+)
+from volcano.kube.errors import Forbidden
+from volcano.kube.kinds import NODE, QUEUE
+from volcano.kube.manifest import Manifest
+
+BAR = 10
+
+
+def run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--output", default="", metavar="FORMAT", help="json or yaml: the tree as nested data"
+    )
+
+
+async def run(arguments: argparse.Namespace, session: Session) -> int:
+    if arguments.output not in ("", "json", "yaml"):
+        raise UsageError(f"-o: {arguments.output!r} is none of json, yaml")
+    queues = (await session.client.list(QUEUE)).items
+    try:
+        total = cluster_total((await session.client.list(NODE)).items)
+    except Forbidden as error:
+        total = {}
+        session.complain(f"shares are not known: {error.message}")
+    shares = queue_shares(queues, total)
+    if arguments.output:
+        session.write(render(arguments.output, nested(shares, total)))
+        return 0
+    branches = dict(zip((share.name for share in shares), drawn(shares), strict=True))
+    columns = tree_columns(branches, total)
+    layout = Layout(columns, shares, terminal=session.terminal, colour=session.colour, room=session.width)
+    for line in (layout.header(), *(layout.row(share) for share in shares)):
+        session.write(line.rstrip())
+    return 0
+
+
+def drawn(shares: Sequence[QueueShare]) -> list[str]:
+    """Every queue's name with the branch it hangs on."""
+    lines = []
+    for index, share in enumerate(shares):
+        rails = [
+            "│  " if _goes_on(shares[index:], share.path[: level + 1]) else "   "
+            for level in range(1, share.depth)
+        ]
+        corner = ("├─ " if _goes_on(shares[index:], share.path) else "└─ ") if share.depth else ""
+        lines.append("".join(rails) + corner + share.name)
+    return lines
+
+
+def _goes_on(rest: Sequence[QueueShare], path: tuple[str, ...]) -> bool:
+    """Whether a sibling of the queue at `path` comes later."""
+    return any(
+        len(other.path) == len(path) and other.path[:-1] == path[:-1] and other.path != path for other in rest
+    )
+
+
+def tree_columns(branches: Mapping[str, str], total: Amounts) -> list[Column]:
+    """What is said about a queue: its place, its share as a bar, and its amounts beside what it is due."""
+
+    def amount(resource: str) -> Column:
+        def value(queue: QueueShare) -> str:
+            held = shown(resource, queue.allocated.get(resource, 0.0))
+            return (
+                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
+            )
+
+        return Column(f"{short_name(resource)}/deserved", value)
+
+    def share(queue: QueueShare) -> str:
+        part = queue.share(total)
+        return f"{plain(Gauge(part, 1.0), BAR)} {part:4.0%}"
+
+    def limit(queue: QueueShare) -> str:
+        limits = [f"{short_name(name)}={shown(name, amount)}" for name, amount in queue.capability.items()]
+        return ",".join(limits) or "–"
+
+    return [
+        Column("Queue", lambda queue: branches[queue.name]),
+        Column("State", lambda queue: queue.state, coloured=True),
+        Column("Weight", lambda queue: str(queue.weight)),
+        Column("Share", share),
+        *amount_columns(total),
+        Column("Capability", limit),
+    ]
+
+
+def nested(shares: Sequence[QueueShare], total: Amounts) -> list[Manifest]:
+    """The queues as data, each with its children inside."""
+    by_path: dict[tuple[str, ...], dict[str, Any]] = {}
+    top: list[Manifest] = []
+    for share in shares:
+        node = {**queue_data(share, total), "children": []}
+        by_path[share.path] = node
+        (by_path[share.path[:-1]]["children"] if share.depth else top).append(node)
+    return top

@@ -1,0 +1,221 @@
+"""DaemonSet: one pod on every node that will have it."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from volcano.clock import Instant
+from volcano.controllers.kubernetes.pods import (
+    available_at,
+    fingerprint,
+    is_over,
+    is_pod_of,
+    is_ready,
+    pod_from_template,
+    scaled,
+    would_change,
+)
+from volcano.kube.client import Event, Options
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.kinds import DAEMON_SET, NODE, POD
+from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, labels_of, uid_of
+from volcano.kube.operations import Create, Delete, Operation, Patch
+from volcano.kube.selectors import node_selector
+
+REVISION = "controller-revision-hash"
+# A daemon stays where nodes are unwell: it may be the one that mends them.
+TOLERATIONS: tuple[Mapping[str, str], ...] = tuple(
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+
+
+class DaemonSetController(Reconciler):
+    """Pins a pod to each fitting node by node affinity; the scheduler does the rest."""
+
+    name = "daemonset"
+    watches = (Watch(DAEMON_SET), Watch(POD), Watch(NODE))
+    managers = MappingProxyType({POD: (DAEMON_SET,)})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index.by_controller(POD)
+        self._shapes: dict[Key, object] = {}
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, DAEMON_SET)
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        if event.kind == DAEMON_SET:
+            return (key_of(event.object),)
+        if event.kind == NODE:
+            # Heartbeats concern nobody: only what decides where daemons go does.
+            shape = (labels_of(event.object), event.object["spec"].get("taints"), uid_of(event.object))
+            if self._shapes.get(key_of(event.object)) == shape and self.index.get(NODE, key_of(event.object)):
+                return ()
+            self._shapes[key_of(event.object)] = shape
+            return tuple(key_of(owner) for owner in self.index.all(DAEMON_SET))
+        owner = controller_of(event.object)
+        if owner is None or owner["kind"] != DAEMON_SET.kind:
+            return ()
+        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        owner = self.index.get(DAEMON_SET, key)
+        if owner is None or is_deleting(owner):
+            return NOTHING
+        tag = fingerprint(owner["spec"]["template"])
+        by_node: dict[str, list[Manifest]] = {}
+        for pod in self.index.owned(POD, owner):
+            by_node.setdefault(_node_of(pod), []).append(pod)
+        wanted = {key_of(node).name for node in self.index.all(NODE) if _fits(owner, node)}
+        operations: list[Operation] = []
+        for name in sorted(wanted | by_node.keys()):
+            operations += self._on_node(owner, name, by_node.get(name, []), tag, wanted=name in wanted)
+        operations += self._roll(owner, by_node, wanted, tag, now)
+        status = _status(owner, by_node, wanted, tag, now)
+        if would_change(owner.get("status") or {}, status):
+            operations.append(Patch(DAEMON_SET, key, {"status": status}, "status"))
+        waits = [
+            moment - now.wall
+            for pods in by_node.values()
+            for pod in pods
+            if now.wall
+            < (moment := available_at(pod, int(owner["spec"].get("minReadySeconds", 0))))
+            < float("inf")
+        ]
+        return Plan(operations, min(waits) if waits else None)
+
+    def _on_node(
+        self, owner: Manifest, node: str, pods: list[Manifest], tag: str, *, wanted: bool
+    ) -> Iterable[Operation]:
+        living = [pod for pod in pods if not is_deleting(pod)]
+        keep = [pod for pod in living if not is_over(pod)][:1] if wanted else []
+        for pod in living:
+            if pod not in keep:
+                yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
+        if wanted and not pods:
+            yield Create(POD, _daemon(owner, node, tag))
+
+    def _roll(
+        self, owner: Manifest, by_node: dict[str, list[Manifest]], wanted: set[str], tag: str, now: Instant
+    ) -> Iterable[Operation]:
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        allowed = max(scaled(limit, len(wanted), round_up=True), 1)
+        min_ready = int(owner["spec"].get("minReadySeconds", 0))
+        available = sum(
+            any(available_at(p, min_ready) <= now.wall for p in by_node.get(n, ())) for n in wanted
+        )
+        unavailable = len(wanted) - available
+        for node in sorted(wanted):
+            for pod in by_node.get(node, ()):
+                if labels_of(pod).get(REVISION) == tag or is_deleting(pod) or is_over(pod):
+                    continue
+                healthy = available_at(pod, min_ready) <= now.wall
+                if healthy and unavailable >= allowed:
+                    return
+                unavailable += healthy
+                yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
+
+
+def _daemon(owner: Manifest, node: str, tag: str) -> Manifest:
+    pod = pod_from_template(owner["spec"]["template"], owner)
+    pod["metadata"].setdefault("labels", {})[REVISION] = tag
+    spec = pod["spec"]
+    spec["tolerations"] = [*(spec.get("tolerations") or ()), *TOLERATIONS]
+    if spec.get("hostNetwork"):
+        unavailable = {
+            "key": "node.kubernetes.io/network-unavailable",
+            "operator": "Exists",
+            "effect": "NoSchedule",
+        }
+        spec["tolerations"].append(unavailable)
+    affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = (affinity.get(required) or {}).get("nodeSelectorTerms") or [{}]
+    affinity[required] = {"nodeSelectorTerms": [{**term, "matchFields": [field]} for term in terms]}
+    return pod
+
+
+def _node_of(pod: Manifest) -> str:
+    """The node a daemon is on or meant for."""
+    if pod["spec"].get("nodeName"):
+        return str(pod["spec"]["nodeName"])
+    affinity = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    for term in affinity.get("nodeSelectorTerms") or ():
+        for field in term.get("matchFields") or ():
+            if field.get("key") == "metadata.name" and field.get("values"):
+                return str(field["values"][0])
+    return ""
+
+
+def _fits(owner: Manifest, node: Manifest) -> bool:
+    spec = owner["spec"]["template"].get("spec") or {}
+    labels, name = labels_of(node), key_of(node).name
+    if spec.get("nodeName") and spec["nodeName"] != name:
+        return False
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    if required and not node_selector(required).matches(name, labels):
+        return False
+    tolerations = [*(spec.get("tolerations") or ()), *TOLERATIONS]
+    taints = node["spec"].get("taints") or ()
+    return all(
+        taint["effect"] == "PreferNoSchedule"
+        or any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return not toleration.get("key") or toleration["key"] == taint["key"]
+    same_key = bool(toleration.get("key") == taint["key"])
+    return same_key and bool(toleration.get("value", "") == taint.get("value", ""))
+
+
+def _status(
+    owner: Manifest, by_node: dict[str, list[Manifest]], wanted: set[str], tag: str, now: Instant
+) -> Manifest:
+    min_ready = int(owner["spec"].get("minReadySeconds", 0))
+    current = {node: [pod for pod in pods if not is_deleting(pod)] for node, pods in by_node.items()}
+    placed = {node: pods for node, pods in current.items() if pods and node in wanted}
+    available = sum(any(available_at(pod, min_ready) <= now.wall for pod in pods) for pods in placed.values())
+    status: Manifest = {
+        "observedGeneration": owner["metadata"].get("generation", 1),
+        "desiredNumberScheduled": len(wanted),
+        "currentNumberScheduled": len(placed),
+        "numberMisscheduled": sum(bool(pods) for node, pods in current.items() if node not in wanted),
+        "numberReady": sum(any(map(is_ready, pods)) for pods in placed.values()),
+    }
+    counts = (
+        (
+            "updatedNumberScheduled",
+            sum(any(labels_of(p).get(REVISION) == tag for p in pods) for pods in placed.values()),
+        ),
+        ("numberAvailable", available),
+        ("numberUnavailable", len(wanted) - available),
+    )
+    for name, count in counts:
+        if count or (owner.get("status") or {}).get(name) is not None:
+            status[name] = count
+    return status

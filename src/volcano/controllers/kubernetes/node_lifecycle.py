@@ -1,0 +1,195 @@
+"""Node lifecycle: a node whose lease runs out is tainted, and loses its pods when their patience ends."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from volcano.clock import Instant, parse_timestamp
+from volcano.kube.client import Event, Options
+from volcano.kube.controller import Plan, Reconciler, Watch
+from volcano.kube.kinds import LEASE, NODE, POD
+from volcano.kube.manifest import Key, Manifest, condition_of, is_deleting, key_of, uid_of
+from volcano.kube.operations import Delete, Operation, Patch
+
+LEASE_NAMESPACE = "kube-node-lease"
+GRACE = 50.0
+UNREACHABLE = "node.kubernetes.io/unreachable"
+NOT_READY = "node.kubernetes.io/not-ready"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+PRESSURES = {
+    "MemoryPressure": "node.kubernetes.io/memory-pressure",
+    "DiskPressure": "node.kubernetes.io/disk-pressure",
+    "PIDPressure": "node.kubernetes.io/pid-pressure",
+}
+OURS = frozenset((UNREACHABLE, NOT_READY, UNSCHEDULABLE, *PRESSURES.values()))
+
+
+class NodeLifecycleController(Reconciler):
+    """Turns silence into NotReady, NotReady into taints, and NoExecute taints into evictions."""
+
+    name = "node-lifecycle"
+    watches = (Watch(NODE), Watch(LEASE, namespace=LEASE_NAMESPACE), Watch(POD, fields="spec.nodeName!="))
+
+    def __init__(self, *, grace: float = GRACE) -> None:
+        super().__init__()
+        self._grace = grace
+        self._heard: dict[
+            str, tuple[object, float]
+        ] = {}  # node → last sign of life, monotonic moment we heard it
+        self.index.facet(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
+
+    def indifferent(self, event: Event) -> bool:
+        """Only a pod on an unwell node is looked at."""
+        return event.kind is POD and self._is_well(event.object["spec"].get("nodeName", ""))
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        manifest: Manifest = event.object
+        if event.kind == POD:
+            node = manifest["spec"].get("nodeName", "")
+            return () if self._is_well(node) else (Key("", node),)
+        return (Key("", manifest["metadata"]["name"]),)
+
+    def _is_well(self, name: str) -> bool:
+        """Whether pods may stay on a node."""
+        node = self.index.get(NODE, Key("", name))
+        return node is not None and not _no_execute(node)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        node = self.index.get(NODE, key)
+        if node is None or is_deleting(node):
+            self._heard.pop(key.name, None)
+            return Plan(self._abandoned(key.name))
+        silent_for = self._silence(node, now)
+        operations: list[Operation] = []
+        if silent_for >= self._grace:
+            operations += self._declare_unknown(node, now)
+        taints = _taints(node, now)
+        if taints != (node["spec"].get("taints") or []):
+            patch = {
+                "metadata": {"resourceVersion": node["metadata"]["resourceVersion"]},
+                "spec": {"taints": taints},
+            }
+            operations.append(Patch(NODE, key, patch))
+        evictions, patience = self._evictions(node, now)
+        operations += evictions
+        waits = [patience, self._grace - silent_for if silent_for < self._grace else float("inf")]
+        soonest = min(waits)
+        return Plan(operations, None if soonest == float("inf") else max(soonest, 0.05))
+
+    def _silence(self, node: Manifest, now: Instant) -> float:
+        """Seconds since the node last gave a sign, by our own clock: the node's may be wrong."""
+        name = key_of(node).name
+        lease = self.index.get(LEASE, Key(LEASE_NAMESPACE, name))
+        ready = condition_of(node, "Ready") or {}
+        sign = ((lease or {}).get("spec", {}).get("renewTime"), ready.get("lastHeartbeatTime"))
+        known = self._heard.get(name)
+        if known is None or known[0] != sign:
+            self._heard[name] = (sign, now.monotonic)
+            return 0.0
+        return now.monotonic - known[1]
+
+    def _declare_unknown(self, node: Manifest, now: Instant) -> Iterable[Operation]:
+        ready = condition_of(node, "Ready")
+        if ready is None or ready.get("status") != "Unknown":
+            conditions = [
+                {
+                    **condition,
+                    "status": "Unknown",
+                    "reason": "NodeStatusUnknown",
+                    "message": "Kubelet stopped posting node status.",
+                    "lastTransitionTime": now.timestamp(),
+                }
+                for condition in (node.get("status") or {}).get("conditions") or ({"type": "Ready"},)
+            ]
+            yield Patch(NODE, key_of(node), {"status": {"conditions": conditions}}, "status")
+            for pod in self.index.find(POD, "node", key_of(node).name):
+                yield from _mark_not_ready(pod, now)
+
+    def _evictions(self, node: Manifest, now: Instant) -> tuple[list[Operation], float]:
+        """Deletes the pods that do not, or no longer, tolerate the node's NoExecute taints."""
+        operations: list[Operation] = []
+        soonest = float("inf")
+        taints = _no_execute(node)
+        if not taints:
+            return operations, soonest
+        for pod in self.index.find(POD, "node", key_of(node).name):
+            if is_deleting(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+                continue
+            wait = min(_patience(pod, taint, now) for taint in taints)
+            if wait <= 0:
+                operations.append(Delete(POD, key_of(pod), Options(uid=uid_of(pod))))
+            else:
+                soonest = min(soonest, wait)
+        return operations, soonest
+
+    def _abandoned(self, node: str) -> list[Operation]:
+        """Pods of a node that is gone: nobody else will finish them."""
+        return [
+            Delete(POD, key_of(pod), Options(grace_seconds=0, uid=uid_of(pod)))
+            for pod in self.index.find(POD, "node", node)
+            if node
+        ]
+
+
+def _no_execute(node: Manifest) -> list[Mapping[str, Any]]:
+    return [taint for taint in node["spec"].get("taints") or () if taint["effect"] == "NoExecute"]
+
+
+def _taints(node: Manifest, now: Instant) -> list[Manifest]:
+    """The taints that the node's conditions ask for, beside those that others have put there."""
+    ready = (condition_of(node, "Ready") or {}).get("status")
+    wanted: list[tuple[str, str]] = []
+    if ready == "Unknown":
+        wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
+    elif ready == "False":
+        wanted += [(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]
+    if node["spec"].get("unschedulable"):
+        wanted.append((UNSCHEDULABLE, "NoSchedule"))
+    for kind, key in PRESSURES.items():
+        if (condition_of(node, kind) or {}).get("status") == "True":
+            wanted.append((key, "NoSchedule"))
+    present = node["spec"].get("taints") or []
+    kept = [t for t in present if t["key"] not in OURS or (t["key"], t["effect"]) in wanted]
+    held = {(taint["key"], taint["effect"]) for taint in kept}
+    fresh = [
+        {"key": key, "effect": effect, "timeAdded": now.timestamp()}
+        for key, effect in wanted
+        if (key, effect) not in held
+    ]
+    return [*kept, *fresh]
+
+
+def _patience(pod: Manifest, taint: Mapping[str, Any], now: Instant) -> float:
+    """Seconds a pod will still bear a taint; infinity when it tolerates it for ever, 0 when not at all."""
+    best = 0.0
+    for toleration in pod["spec"].get("tolerations") or ():
+        if toleration.get("effect") not in (None, "", "NoExecute"):
+            continue
+        exists = toleration.get("operator") == "Exists"
+        if toleration.get("key") and toleration["key"] != taint["key"]:
+            continue
+        if not exists and (
+            not toleration.get("key") or toleration.get("value", "") != taint.get("value", "")
+        ):
+            continue
+        seconds = toleration.get("tolerationSeconds")
+        if seconds is None:
+            return float("inf")
+        since = parse_timestamp(taint["timeAdded"]) if taint.get("timeAdded") else now.wall
+        best = max(best, since + seconds - now.wall)
+    return best
+
+
+def _mark_not_ready(pod: Manifest, now: Instant) -> Iterable[Operation]:
+    ready = condition_of(pod, "Ready")
+    if ready is None or ready.get("status") != "True":
+        return
+    conditions = [
+        {**condition, "status": "False", "reason": "NodeNotReady", "lastTransitionTime": now.timestamp()}
+        if condition["type"] == "Ready"
+        else condition
+        for condition in pod["status"]["conditions"]
+    ]
+    yield Patch(
+        POD, key_of(pod), {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": conditions}}, "status"
+    )

@@ -1,0 +1,232 @@
+"""StatefulSet: pods with a name and a volume of their own, started and replaced in order."""
+
+from collections.abc import Hashable, Iterable
+from types import MappingProxyType
+
+from volcano.clock import Instant
+from volcano.controllers.kubernetes.pods import (
+    available_at,
+    fingerprint,
+    is_over,
+    is_pod_of,
+    is_ready,
+    pod_from_template,
+    scaled,
+    would_change,
+)
+from volcano.kube.client import Event, Options
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
+from volcano.kube.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from volcano.kube.manifest import (
+    Key,
+    Manifest,
+    controller_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    owner_reference,
+    uid_of,
+)
+from volcano.kube.operations import Create, Delete, Operation, Patch
+
+REVISION = "controller-revision-hash"
+POD_NAME = "statefulset.kubernetes.io/pod-name"
+POD_INDEX = "apps.kubernetes.io/pod-index"
+
+
+class StatefulSetController(Reconciler):
+    """Creates pods `<name>-0`, `<name>-1`, ... each after the one before it is ready, and replaces them backwards."""
+
+    name = "statefulset"
+    watches = (Watch(STATEFUL_SET), Watch(POD), Watch(PERSISTENT_VOLUME_CLAIM), Watch(CONTROLLER_REVISION))
+    managers = MappingProxyType({POD: (STATEFUL_SET,)})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.index.by_controller(POD)
+        self.index.by_controller(CONTROLLER_REVISION)
+
+    def wants(self, event: Event) -> bool:
+        return event.kind != POD or is_pod_of(event.object, STATEFUL_SET)
+
+    def keys(self, event: Event) -> Iterable[Hashable]:
+        if event.kind == STATEFUL_SET:
+            return (key_of(event.object),)
+        owner = controller_of(event.object)
+        if owner is None or owner["kind"] != STATEFUL_SET.kind:
+            return ()
+        return (Key(event.object["metadata"]["namespace"], owner["name"]),)
+
+    def reconcile(self, key: Hashable, now: Instant) -> Plan:
+        assert isinstance(key, Key)
+        owner = self.index.get(STATEFUL_SET, key)
+        if owner is None or is_deleting(owner):
+            return NOTHING
+        update = f"{owner['metadata']['name']}-{fingerprint(owner['spec']['template'])}"
+        current = (owner.get("status") or {}).get("currentRevision") or update
+        pods = {key_of(pod).name: pod for pod in self.index.owned(POD, owner)}
+        operations: list[Operation] = [*self._revisions(owner, update)]
+        operations += self._next_pods(owner, pods, current, update, now)
+        status = self._status(owner, pods, current, update, now)
+        if would_change(owner.get("status") or {}, status):
+            operations.append(Patch(STATEFUL_SET, key, {"status": status}, "status"))
+        waits = [
+            moment - now.wall
+            for pod in pods.values()
+            if (moment := available_at(pod, _min_ready(owner))) != float("inf") and moment > now.wall
+        ]
+        return Plan(operations, min(waits) if waits else None)
+
+    def _revisions(self, owner: Manifest, update: str) -> Iterable[Operation]:
+        """Keeps the templates this set has had as ControllerRevisions."""
+        known = self.index.owned(CONTROLLER_REVISION, owner)
+        if all(key_of(revision).name != update for revision in known):
+            number = max((int(revision.get("revision", 0)) for revision in known), default=0) + 1
+            yield Create(
+                CONTROLLER_REVISION,
+                {
+                    "apiVersion": CONTROLLER_REVISION.api_version,
+                    "kind": CONTROLLER_REVISION.kind,
+                    "metadata": {
+                        "name": update,
+                        "namespace": owner["metadata"]["namespace"],
+                        "ownerReferences": [owner_reference(owner)],
+                        "labels": dict((owner["spec"]["template"].get("metadata") or {}).get("labels") or {}),
+                    },
+                    "data": {"spec": {"template": owner["spec"]["template"]}},
+                    "revision": number,
+                },
+            )
+
+    def _next_pods(
+        self, owner: Manifest, pods: dict[str, Manifest], current: str, update: str, now: Instant
+    ) -> Iterable[Operation]:
+        ordered = owner["spec"].get("podManagementPolicy", "OrderedReady") == "OrderedReady"
+        start, wanted = _ordinals(owner)
+        for ordinal in range(start, start + wanted):
+            pod = pods.get(f"{owner['metadata']['name']}-{ordinal}")
+            if pod is None:
+                revision = update if ordinal >= _partition(owner) + start else current
+                yield from self._create(owner, ordinal, revision)
+                if ordered:
+                    return
+            elif is_over(pod) and not is_deleting(pod):
+                yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
+                if ordered:
+                    return
+            elif ordered and (is_deleting(pod) or not _available(owner, pod, now)):
+                return
+        surplus = sorted(
+            (p for p in pods.values() if not start <= _ordinal(p) < start + wanted), key=_ordinal
+        )
+        for pod in reversed(surplus):
+            if not is_deleting(pod):
+                yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
+            if ordered:
+                return
+        yield from self._roll(owner, pods, update, now)
+
+    def _roll(
+        self, owner: Manifest, pods: dict[str, Manifest], update: str, now: Instant
+    ) -> Iterable[Operation]:
+        """Replaces pods of an older template, the highest ordinal first."""
+        strategy = owner["spec"].get("updateStrategy") or {}
+        if strategy.get("type", "RollingUpdate") != "RollingUpdate":
+            return
+        start, wanted = _ordinals(owner)
+        limit = max(
+            scaled((strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1), wanted, round_up=True), 1
+        )
+        unavailable = sum(is_deleting(pod) or not _available(owner, pod, now) for pod in pods.values())
+        for ordinal in reversed(range(start + _partition(owner), start + wanted)):
+            pod = pods.get(f"{owner['metadata']['name']}-{ordinal}")
+            if pod is None or unavailable >= limit:
+                return
+            if labels_of(pod).get(REVISION) != update and not is_deleting(pod):
+                unavailable += 1
+                yield Delete(POD, key_of(pod), Options(uid=uid_of(pod)))
+
+    def _create(self, owner: Manifest, ordinal: int, revision: str) -> Iterable[Operation]:
+        name = f"{owner['metadata']['name']}-{ordinal}"
+        template = owner["spec"]["template"]
+        for known in self.index.owned(CONTROLLER_REVISION, owner):
+            if key_of(known).name == revision:
+                template = known["data"]["spec"]["template"]
+        pod = pod_from_template(template, owner, name=name)
+        pod["metadata"].setdefault("labels", {}).update(
+            {REVISION: revision, POD_NAME: name, POD_INDEX: str(ordinal)}
+        )
+        pod["spec"]["hostname"] = name
+        if owner["spec"].get("serviceName"):
+            pod["spec"]["subdomain"] = owner["spec"]["serviceName"]
+        for claim in owner["spec"].get("volumeClaimTemplates") or ():
+            claim_name = f"{claim['metadata']['name']}-{name}"
+            volume = {"name": claim["metadata"]["name"], "persistentVolumeClaim": {"claimName": claim_name}}
+            others = [v for v in pod["spec"].get("volumes") or () if v["name"] != volume["name"]]
+            pod["spec"]["volumes"] = [*others, volume]
+            key = Key(owner["metadata"]["namespace"], claim_name)
+            if self.index.get(PERSISTENT_VOLUME_CLAIM, key) is None:
+                yield Create(PERSISTENT_VOLUME_CLAIM, _claim(claim, key, owner))
+        yield Create(POD, pod)
+
+    def _status(
+        self, owner: Manifest, pods: dict[str, Manifest], current: str, update: str, now: Instant
+    ) -> Manifest:
+        present = [pod for pod in pods.values() if not is_over(pod)]
+        updated = sum(labels_of(pod).get(REVISION) == update for pod in present)
+        ready = sum(is_ready(pod) and not is_deleting(pod) for pod in present)
+        _, wanted = _ordinals(owner)
+        if updated == len(present) == wanted == ready:
+            current = update
+        status: Manifest = {
+            "observedGeneration": owner["metadata"].get("generation", 1),
+            "replicas": len(present),
+            "currentRevision": current,
+            "updateRevision": update,
+            "collisionCount": (owner.get("status") or {}).get("collisionCount", 0),
+            "availableReplicas": sum(_available(owner, pod, now) for pod in present),
+        }
+        counts = (
+            ("readyReplicas", ready),
+            ("currentReplicas", sum(labels_of(pod).get(REVISION) == current for pod in present)),
+            ("updatedReplicas", updated),
+        )
+        for name, count in counts:
+            if count or (owner.get("status") or {}).get(name) is not None:
+                status[name] = count
+        return status
+
+
+def _claim(template: Manifest, key: Key, owner: Manifest) -> Manifest:
+    labels = {
+        **(template["metadata"].get("labels") or {}),
+        **(owner["spec"]["selector"].get("matchLabels") or {}),
+    }
+    metadata: Manifest = {"name": key.name, "namespace": key.namespace, "labels": labels}
+    retention = owner["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
+    if retention.get("whenDeleted") == "Delete":
+        metadata["ownerReferences"] = [owner_reference(owner, controller=False)]
+    kind = PERSISTENT_VOLUME_CLAIM
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": template["spec"]}
+
+
+def _ordinals(owner: Manifest) -> tuple[int, int]:
+    return int((owner["spec"].get("ordinals") or {}).get("start", 0)), int(owner["spec"].get("replicas", 1))
+
+
+def _partition(owner: Manifest) -> int:
+    rolling = (owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+    return int(rolling.get("partition", 0))
+
+
+def _ordinal(pod: Manifest) -> int:
+    text = pod["metadata"]["name"].rpartition("-")[2]
+    return int(text) if text.isdigit() else -1
+
+
+def _min_ready(owner: Manifest) -> int:
+    return int(owner["spec"].get("minReadySeconds", 0))
+
+
+def _available(owner: Manifest, pod: Manifest, now: Instant) -> bool:
+    return available_at(pod, _min_ready(owner)) <= now.wall

@@ -1,0 +1,1 @@
+"""Cluster DNS: records of Services and pods, message format, server."""

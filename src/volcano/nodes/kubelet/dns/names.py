@@ -1,0 +1,296 @@
+"""The cluster's names: which addresses a Service, a pod or a task of a job is found at, at this very moment.
+
+Nothing is prepared: a question is answered from the newest objects seen, so an address counts as soon as it is known.
+"""
+
+import ipaddress
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from volcano.clock import Instant
+from volcano.kube.client import Event, EventType
+from volcano.kube.controller import Done, Watch, Work
+from volcano.kube.indexer import Index
+from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
+from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
+from volcano.kube.names import JOB_NAME, TASK_INDEX, TASK_SPEC
+from volcano.nodes.kubelet.dns.records import KNOWN, NOT_OURS, UNKNOWN, Answer, Record, RecordType
+
+API_SERVICE = Key("default", "kubernetes")
+SERVICE_NAME = "kubernetes.io/service-name"
+_OVER = ("Succeeded", "Failed")
+_REVERSE = ("in-addr", "arpa")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One address behind a Service, what it is called there, and the ports it serves by name."""
+
+    address: str
+    host: str
+    ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol in small letters, number
+
+
+class Names:
+    """A brain that only listens. Ask it with `lookup`; pods' addresses may be told before the API has them."""
+
+    name = "names"
+    watches: Sequence[Watch] = (Watch(POD), Watch(SERVICE), Watch(ENDPOINT_SLICE), Watch(ENDPOINTS))
+
+    def __init__(self, *, domain: str = "cluster.local", api: tuple[str, int] = ("10.96.0.1", 443)) -> None:
+        self.domain = domain
+        self._labels = tuple(domain.lower().split("."))
+        self._api = api
+        self._told: dict[str, str] = {}
+        self._index = Index()
+        self._index.facet(POD, "hostname", _by_hostname)
+        self._index.facet(POD, "job", _by_pod_name)
+        self._index.facet(POD, "task", _by_task)
+        self._index.facet(POD, "address", _by_address)
+        self._index.facet(ENDPOINT_SLICE, "service", _by_service)
+        self._index.facet(ENDPOINT_SLICE, "address", _by_endpoint)
+
+    def handle(self, event: Event) -> None:
+        self._index.apply(event)
+        if event.kind == POD and event.type is EventType.DELETED:
+            self._told.pop(uid_of(event.object), None)
+
+    def step(self, now: Instant) -> list[Work]:
+        return []
+
+    def settle(self, done: Done, now: Instant) -> None:
+        return
+
+    def next_due(self) -> float | None:
+        return None
+
+    def tell_address(self, uid: str, address: str) -> None:
+        """A pod has an address, whatever its status says by now; an empty one takes it back."""
+        if address:
+            self._told[uid] = address
+        else:
+            self._told.pop(uid, None)
+
+    def lookup(self, name: str, asked: int) -> Answer:
+        """What is known of a fully qualified name, for one type of record."""
+        return self._lookup(name, asked, follow=True)
+
+    def _lookup(self, name: str, asked: int, *, follow: bool) -> Answer:
+        labels = tuple(name.lower().rstrip(".").split("."))
+        if labels[-2:] == _REVERSE:
+            return self._reverse(name, labels[:-2], asked)
+        if labels[-len(self._labels) :] != self._labels:
+            return NOT_OURS
+        match labels[: -len(self._labels)]:
+            case () | ("svc",) | ("pod",) | (_, "svc") | (_, "pod"):
+                return KNOWN
+            case (service, namespace, "svc"):
+                return self._service(name, Key(namespace, service), asked, follow)
+            case (host, service, namespace, "svc"):
+                return _addresses(name, self._hosts(Key(namespace, service), host), asked)
+            case (port, protocol, service, namespace, "svc") if port[:1] == protocol[:1] == "_":
+                return self._ports(name, Key(namespace, service), asked, port[1:], protocol[1:])
+            case (dashed, namespace, "pod"):
+                return _addresses(name, self._pod_at(namespace, dashed.replace("-", ".")), asked)
+        return UNKNOWN
+
+    def _service(self, name: str, key: Key, asked: int, follow: bool) -> Answer:
+        service = self._index.get(SERVICE, key)
+        external = ((service or {}).get("spec") or {}).get("externalName")
+        if service is not None and external:
+            return self._external(name, str(external), asked, follow)
+        if asked == RecordType.SRV:
+            return self._ports(name, key, asked)
+        return _addresses(name, [endpoint.address for endpoint in self._endpoints(key)], asked)
+
+    def _external(self, name: str, target: str, asked: int, follow: bool) -> Answer:
+        """Another name for something; if that is a name of ours, what it stands for comes along."""
+        alias = Record(name, RecordType.CNAME, target)
+        itself = self._lookup(target, asked, follow=False) if follow else UNKNOWN
+        return Answer(True, (alias, *itself.records))
+
+    def _endpoints(self, key: Key) -> list[Endpoint]:
+        """The addresses that serve a Service now, each once. There is no proxy: a Service is its pods."""
+        if key == API_SERVICE:
+            return [Endpoint(self._api[0], "", (("https", "tcp", self._api[1]),))]
+        service = self._index.get(SERVICE, key)
+        if service is None:
+            return []
+        slices = self._index.find(ENDPOINT_SLICE, "service", key)
+        if slices:
+            found = [endpoint for piece in slices for endpoint in _of_slice(piece)]
+        else:
+            found = list(_of_endpoints(self._index.get(ENDPOINTS, key) or {}))
+        return sorted(
+            {endpoint.address: endpoint for endpoint in found}.values(), key=lambda each: each.address
+        )
+
+    def _hosts(self, service: Key, host: str) -> list[str]:
+        """One pod among many: by its hostname and subdomain, by pod and job, by task and index, by endpoint."""
+        for facet in ("hostname", "job", "task"):
+            pods = self._index.find(POD, facet, (*service, host))
+            found = [self._address(pod) for pod in pods if facet != "hostname" or self._belongs(pod, service)]
+            if any(found):
+                return sorted({address for address in found if address})
+        return [endpoint.address for endpoint in self._endpoints(service) if endpoint.host == host]
+
+    def _belongs(self, pod: Manifest, key: Key) -> bool:
+        """Whether a pod's subdomain is one: that of its job, or of a headless Service that selects it."""
+        if labels_of(pod).get(JOB_NAME) == key.name:
+            return True
+        spec = (self._index.get(SERVICE, key) or {}).get("spec") or {}
+        selector = spec.get("selector") or {}
+        labels = labels_of(pod)
+        chosen = bool(selector) and all(labels.get(name) == value for name, value in selector.items())
+        return spec.get("clusterIP") == "None" and chosen
+
+    def _address(self, pod: Manifest) -> str:
+        """Where a pod is, ready or not: who asks for this one wants this one. Empty before it has an address."""
+        status = pod.get("status") or {}
+        if status.get("phase") in _OVER:
+            return ""
+        return self._told.get(uid_of(pod)) or status.get("podIP") or ""
+
+    def _ports(self, name: str, key: Key, asked: int, port: str = "", protocol: str = "") -> Answer:
+        """Where a named port (or every port) of a Service is served: the pods' own ports."""
+        domain = f"{key.name}.{key.namespace}.svc.{self.domain}"
+        records, additional = [], []
+        endpoints = self._endpoints(key)
+        for endpoint in endpoints:
+            target = f"{endpoint.host}.{domain}" if endpoint.host else domain
+            served = [
+                number
+                for called, spoken, number in endpoint.ports
+                if port in ("", called) and protocol in ("", spoken)
+            ]
+            records += [Record(name, RecordType.SRV, target, number) for number in served]
+            additional += [Record(target, RecordType.A, endpoint.address)] if served else []
+        if not records:
+            return KNOWN if endpoints and not port else UNKNOWN
+        if asked not in (RecordType.SRV, RecordType.ANY):
+            return KNOWN
+        return Answer(True, tuple(records), tuple(additional))
+
+    def _pod_at(self, namespace: str, address: str) -> list[str]:
+        pods = self._index.find(POD, "address", address)
+        found = any(key_of(pod).namespace == namespace and self._address(pod) == address for pod in pods)
+        return [address] if found else []
+
+    def _reverse(self, name: str, labels: tuple[str, ...], asked: int) -> Answer:
+        address = ".".join(reversed(labels))
+        if not _is_address(address):
+            return UNKNOWN
+        called = sorted(set(self._called(address)))
+        if not called:
+            return UNKNOWN
+        if asked not in (RecordType.PTR, RecordType.ANY):
+            return KNOWN
+        return Answer(True, tuple(Record(name, RecordType.PTR, each) for each in called))
+
+    def _called(self, address: str) -> Iterator[str]:
+        """The names of whatever is at an address."""
+        if address == self._api[0]:
+            yield f"{API_SERVICE.name}.{API_SERVICE.namespace}.svc.{self.domain}"
+        pods = [pod for pod in self._index.find(POD, "address", address) if self._address(pod) == address]
+        named = False
+        for key, host in {each for pod in pods for each in _own_names(pod)}:
+            if address in self._hosts(key, host):
+                named = True
+                yield f"{host}.{key.name}.{key.namespace}.svc.{self.domain}"
+        for piece in self._index.find(ENDPOINT_SLICE, "address", address):
+            service = labels_of(piece).get(SERVICE_NAME)
+            for endpoint in _of_slice(piece):
+                if endpoint.address == address and service:
+                    named = True
+                    yield f"{endpoint.host}.{service}.{key_of(piece).namespace}.svc.{self.domain}"
+        if not named:
+            for pod in pods:
+                yield f"{_dashed(address)}.{key_of(pod).namespace}.pod.{self.domain}"
+
+
+def _addresses(name: str, addresses: Iterable[str], asked: int) -> Answer:
+    """Every address of a name; a name without any is not known, so that nobody takes it for a dead end."""
+    records = tuple(Record(name, RecordType.A, each) for each in addresses)
+    if not records:
+        return UNKNOWN
+    return Answer(True, records) if asked in (RecordType.A, RecordType.ANY) else KNOWN
+
+
+def _of_slice(piece: Manifest) -> Iterator[Endpoint]:
+    if piece.get("addressType", "IPv4") != "IPv4":
+        return
+    ports = tuple(_port(port) for port in piece.get("ports") or () if port.get("port"))
+    for endpoint in piece.get("endpoints") or ():
+        if (endpoint.get("conditions") or {}).get("ready") is not False:
+            for address in endpoint.get("addresses") or ():
+                yield Endpoint(address, endpoint.get("hostname") or _dashed(address), ports)
+
+
+def _of_endpoints(endpoints: Manifest) -> Iterator[Endpoint]:
+    """For Services whose addresses somebody wrote down by hand."""
+    for subset in endpoints.get("subsets") or ():
+        ports = tuple(_port(port) for port in subset.get("ports") or ())
+        for address in subset.get("addresses") or ():
+            yield Endpoint(address["ip"], address.get("hostname") or _dashed(address["ip"]), ports)
+
+
+def _port(port: Manifest) -> tuple[str, str, int]:
+    return port.get("name") or "", (port.get("protocol") or "TCP").lower(), int(port["port"])
+
+
+def _dashed(address: str) -> str:
+    return address.replace(".", "-")
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.IPv4Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _own_names(pod: Manifest) -> Iterator[tuple[Key, str]]:
+    """A pod's proper names; those by which a task's pod is found besides are no names to call it back by."""
+    for namespace, service, host in (*_by_hostname(pod), *_by_pod_name(pod)):
+        yield Key(namespace, service), host
+
+
+def names_of(pod: Manifest, domain: str) -> tuple[str, ...]:
+    """Every name of a pod that is made of its own, fully qualified: by hostname, by job, by task and index."""
+    known = (*_by_hostname(pod), *_by_pod_name(pod), *_by_task(pod))
+    return tuple(dict.fromkeys(f"{host}.{service}.{space}.svc.{domain}" for space, service, host in known))
+
+
+def _by_hostname(pod: Manifest) -> Iterable[tuple[str, str, str]]:
+    spec = pod["spec"]
+    if spec.get("hostname") and spec.get("subdomain"):
+        return ((key_of(pod).namespace, spec["subdomain"], spec["hostname"]),)
+    return ()
+
+
+def _by_pod_name(pod: Manifest) -> Iterable[tuple[str, str, str]]:
+    job = labels_of(pod).get(JOB_NAME)
+    return ((key_of(pod).namespace, job, key_of(pod).name),) if job else ()
+
+
+def _by_task(pod: Manifest) -> Iterable[tuple[str, str, str]]:
+    labels = labels_of(pod)
+    job, task, index = labels.get(JOB_NAME), labels.get(TASK_SPEC), labels.get(TASK_INDEX)
+    return ((key_of(pod).namespace, job, f"{task}-{index}"),) if job and task and index else ()
+
+
+def _by_address(pod: Manifest) -> Iterable[Hashable]:
+    address = (pod.get("status") or {}).get("podIP")
+    return (address,) if address else ()
+
+
+def _by_service(piece: Manifest) -> Iterable[Hashable]:
+    service = labels_of(piece).get(SERVICE_NAME)
+    return (Key(key_of(piece).namespace, service),) if service else ()
+
+
+def _by_endpoint(piece: Manifest) -> Iterable[Hashable]:
+    return {
+        address for endpoint in piece.get("endpoints") or () for address in endpoint.get("addresses") or ()
+    }

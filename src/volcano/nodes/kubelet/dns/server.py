@@ -1,0 +1,162 @@
+"""A name server for the cluster's own names, on sockets that somebody else has bound: UDP, and TCP for long answers."""
+
+import asyncio
+import socket
+from typing import cast
+
+from volcano.log import Log
+from volcano.nodes.kubelet.dns.message import (
+    ANY_CLASS,
+    INTERNET,
+    LARGEST,
+    Code,
+    Malformed,
+    Question,
+    read,
+    write,
+)
+from volcano.nodes.kubelet.dns.names import Names
+from volcano.nodes.kubelet.dns.records import NOT_OURS, Answer
+
+log = Log("dns")
+
+IDLE_SECONDS = 10.0
+MOST_CONNECTIONS = 256
+MOST_UNREAD = 64 * 1024  # bytes of questions of one connection that are not complete yet
+
+
+class DnsServer:
+    """Answers from `names` while it is started. Names outside the cluster do not exist for pods, and it says so."""
+
+    def __init__(self, names: Names, udp: socket.socket, tcp: socket.socket | None = None) -> None:
+        self._names = names
+        self._udp = udp
+        self._tcp = tcp
+        self._turn = 0
+        self._transport: asyncio.DatagramTransport | None = None
+        self._server: asyncio.Server | None = None
+        self.connections: set[asyncio.Transport] = set()
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._udp.setblocking(False)
+        self._transport, _ = await loop.create_datagram_endpoint(lambda: _Datagrams(self), sock=self._udp)
+        if self._tcp is not None:
+            self._tcp.setblocking(False)
+            self._server = await loop.create_server(lambda: _Connection(self), sock=self._tcp)
+
+    async def stop(self) -> None:
+        """Lets go of our ends of the sockets; whoever else holds them open keeps what arrives."""
+        if self._transport is not None:
+            self._transport.close()
+        if self._server is not None:
+            self._server.close()
+        for transport in list(self.connections):
+            transport.abort()
+        await asyncio.sleep(0)  # transports close in the next turn of the loop
+
+    def reply(self, message: bytes, *, datagram: bool) -> bytes | None:
+        """The reply to a message; None when it is no question."""
+        try:
+            question = read(message)
+        except Malformed:
+            return None
+        limit = question.limit if datagram else LARGEST
+        code = _refusal(question)
+        if code is not None:
+            return self._written(question, NOT_OURS, limit, code)
+        try:
+            answer = self._in_turn(self._names.lookup(question.name, question.type))
+            return self._written(question, answer, limit)
+        except Exception as error:  # one odd object must not silence the server
+            log.error("name not looked up", name=question.name, error=error)
+            return self._written(question, NOT_OURS, limit, Code.FAILED)
+
+    def _written(self, question: Question, answer: Answer, limit: int, code: Code | None = None) -> bytes:
+        return write(question, answer, self._names.domain, limit, code)
+
+    def _in_turn(self, answer: Answer) -> Answer:
+        """Most clients take the first address: each gets its turn at being first."""
+        kinds = {record.type for record in answer.records}
+        if len(answer.records) < 2 or len(kinds) > 1:
+            return answer
+        self._turn += 1
+        first = self._turn % len(answer.records)
+        return Answer(
+            answer.known, answer.records[first:] + answer.records[:first], answer.additional, answer.ours
+        )
+
+
+def _refusal(question: Question) -> Code | None:
+    if question.operation != 0:
+        return Code.NOT_IMPLEMENTED
+    if question.version:
+        return Code.DONE  # of EDNS versions we know only the first; the reply's own record says so
+    return None if question.kind in (INTERNET, ANY_CLASS) else Code.REFUSED
+
+
+class _Datagrams(asyncio.DatagramProtocol):
+    def __init__(self, server: DnsServer) -> None:
+        self._server = server
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's own is no child of it
+
+    def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
+        reply = self._server.reply(data, datagram=True)
+        if reply is not None and self._transport is not None and not self._transport.is_closing():
+            self._transport.sendto(reply, addr)
+
+    def error_received(self, exc: Exception) -> None:
+        return  # somebody has gone before the answer came
+
+
+class _Connection(asyncio.Protocol):
+    """Messages with their length before each, answered in order; ends when nothing comes for a while."""
+
+    def __init__(self, server: DnsServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._unread = bytearray()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)
+        if len(self._server.connections) >= MOST_CONNECTIONS:
+            transport.abort()
+            return
+        self._server.connections.add(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._server.connections.discard(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._transport is None or self._transport.is_closing():
+            return
+        self._unread += data
+        while len(self._unread) >= 2:
+            end = 2 + int.from_bytes(self._unread[:2])
+            if len(self._unread) < end:
+                break
+            reply = self._server.reply(bytes(self._unread[2:end]), datagram=False)
+            del self._unread[:end]
+            if reply is None:
+                self._transport.close()
+                return
+            self._transport.write(len(reply).to_bytes(2) + reply)
+        if len(self._unread) > MOST_UNREAD + 2 or self._transport.get_write_buffer_size() > LARGEST * 4:
+            self._transport.abort()  # it asks and asks and never reads
+            return
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(IDLE_SECONDS, self._transport.close)

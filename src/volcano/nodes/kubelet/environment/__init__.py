@@ -1,0 +1,1 @@
+"""Environment of containers: variables, downward API, referenced objects."""

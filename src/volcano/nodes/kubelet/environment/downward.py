@@ -1,0 +1,117 @@
+"""What a pod may ask about itself: its fields, and the resources of its containers."""
+
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+
+from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of, uid_of
+from volcano.kube.quantity import parse
+from volcano.nodes.kubelet.environment.pod_info import PodFacts
+
+# What a container that sets no limit of its own may use is what its node has.
+_FROM_NODE = ("cpu", "memory", "ephemeral-storage")
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+
+
+class UnknownField(Exception):
+    """A field or resource that a pod cannot ask for; the message says which."""
+
+
+def field_value(pod: Manifest, path: str, facts: PodFacts) -> str:
+    """What an environment variable with a `fieldRef` gets."""
+    host = facts.host_address
+    known = {
+        "spec.nodeName": pod["spec"].get("nodeName") or facts.node_name,
+        "spec.serviceAccountName": pod["spec"].get("serviceAccountName") or "",
+        "status.hostIP": host,
+        "status.hostIPs": host,
+        "status.podIP": facts.address,
+        "status.podIPs": ",".join(facts.addresses),
+    }
+    return known[path] if path in known else metadata_value(pod, path)
+
+
+def metadata_value(pod: Manifest, path: str) -> str:
+    """What a file of a downwardAPI volume gets: a field of the pod's metadata."""
+    field, subscript = _split(path)
+    if subscript is not None:
+        maps = {"metadata.labels": labels_of, "metadata.annotations": annotations_of}
+        if field not in maps:
+            raise UnknownField(f'fieldPath "{path}" does not support subscript')
+        return maps[field](pod).get(subscript, "")
+    match field:
+        case "metadata.name":
+            return key_of(pod).name
+        case "metadata.namespace":
+            return key_of(pod).namespace
+        case "metadata.uid":
+            return uid_of(pod)
+        case "metadata.labels":
+            return _listed(labels_of(pod))
+        case "metadata.annotations":
+            return _listed(annotations_of(pod))
+    raise UnknownField(f"unsupported fieldPath: {path}")
+
+
+def resource_value(pod: Manifest, selector: Manifest, facts: PodFacts, own: str = "") -> str:
+    """What a `resourceFieldRef` gets: a request or limit of a container, divided and rounded up.
+
+    `own` is the container that is meant when none is named.
+    """
+    name = selector.get("containerName") or own
+    container = container_named(pod, name)
+    if container is None:
+        raise UnknownField(f"container {name} not found")
+    which, _, resource = str(selector["resource"]).partition(".")
+    if which not in ("limits", "requests") or not (
+        resource in _FROM_NODE or resource.startswith("hugepages-")
+    ):
+        raise UnknownField(f"unsupported container resource : {selector['resource']}")
+    amounts = (container.get("resources") or {}).get(which) or {}
+    amount = parse(amounts.get(resource, 0))
+    if which == "limits" and not amount and resource in _FROM_NODE:
+        amount = parse(facts.node_allocatable.get(resource, 0))
+    divisor = parse(selector.get("divisor") or 0) or Decimal(1)
+    return str(math.ceil(amount / divisor))
+
+
+def container_named(pod: Manifest, name: str) -> Manifest | None:
+    """The container of a pod with this name, be it an initial, a usual or a debugging one."""
+    for group in _CONTAINERS:
+        for container in pod["spec"].get(group) or ():
+            if container["name"] == name:
+                found: Manifest = container
+                return found
+    return None
+
+
+def _split(path: str) -> tuple[str, str | None]:
+    """`metadata.labels['app']` as the field and its subscript."""
+    field, opened, rest = path.partition("['")
+    if field and opened and rest.endswith("']"):
+        return field, rest[:-2]
+    return path, None
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    return "\n".join(f"{key}={_quoted(values[key])}" for key in sorted(values))
+
+
+_ESCAPES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v"}
+_ESCAPES |= {"\\": r"\\", '"': r"\""}
+
+
+def _quoted(text: str) -> str:
+    """A string as Go quotes it, which is how programs expect labels to be written in a file."""
+    return '"' + "".join(_escaped(character) for character in text) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

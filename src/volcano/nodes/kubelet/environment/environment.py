@@ -1,0 +1,233 @@
+"""A container's environment and command: Services, whole objects, single values, in the order a kubelet adds them."""
+
+import base64
+from collections.abc import Iterator, Mapping
+
+from volcano.kube.manifest import Manifest, key_of
+from volcano.nodes.kubelet.environment.downward import UnknownField, field_value, resource_value
+from volcano.nodes.kubelet.environment.env_files import BadEnvFile, text_in, value_in
+from volcano.nodes.kubelet.environment.expansion import expand
+from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.environment.references import API_SERVICE, References
+from volcano.nodes.shim.specs import Failure
+
+CONFIG_ERROR = "CreateContainerConfigError"
+STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+LONGEST_HOSTNAME = 63
+# What a runtime adds for every container. References in commands do not see these, as they do not in Kubernetes.
+_BY_RUNTIME = frozenset(("HOME", "HOSTNAME", "PATH", "TERM"))
+_NO_PATHS: Mapping[str, str] = {}
+
+
+def environment(
+    pod: Manifest,
+    container: Manifest,
+    references: References,
+    facts: PodFacts,
+    *,
+    program_path: str = "",
+    volume_paths: Mapping[str, str] = _NO_PATHS,
+    api: tuple[str, int] | None = None,
+) -> dict[str, str]:
+    """Everything a container's process finds in its environment.
+
+    `program_path` stands for the standard PATH; `volume_paths` says where on this host the pod's volumes are, for
+    variables that are read from files; `api` is where pods reach the API server, if not at its Service's address.
+    Raises a Failure when something it must have is missing.
+    """
+    linked = pod["spec"].get("enableServiceLinks", True)
+    services = service_variables(references, linked=linked) | (_links_to(*api) if api else {})
+    declared = _from_objects(pod, container, references)
+    for variable in container.get("env") or ():
+        value = variable.get("value") or ""
+        if value:
+            value = expand(value, declared, services)
+        elif variable.get("valueFrom"):
+            found = _Sources(pod, container, references, facts, volume_paths).value(variable)
+            if found is None:
+                continue  # optional, and not there
+            value = found
+        declared[variable["name"]] = value
+    return _defaults(pod, container, facts, program_path) | services | declared
+
+
+def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str = "") -> tuple[str, ...]:
+    """The command with its arguments, expanded. `pod` is for the message when there is none.
+
+    Process runtimes know no image's entrypoint: arguments alone are taken as the command.
+    """
+    own = {variable["name"] for variable in container.get("env") or ()}
+    known = {name: value for name, value in environment.items() if name not in _BY_RUNTIME or name in own}
+    words = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if not words:
+        raise Failure(
+            CONFIG_ERROR,
+            f"pod {pod}, container {container['name']}: neither command nor args are set, and the image "
+            f"{container.get('image', '')!r} is not pulled here; write what to run, as in "
+            'command: ["python3", "train.py"]',
+        )
+    return tuple(expand(word, known) for word in words)
+
+
+def skipped_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
+    """The names that `envFrom` would give but no environment can hold, for an event."""
+    return sorted(name for name, _ in _offered(pod, container, references) if not _possible(name))
+
+
+def hostname_of(pod: Manifest, facts: PodFacts) -> str:
+    """What the pod calls itself: as its spec says, else its name, at most 63 characters."""
+    if pod["spec"].get("hostNetwork"):
+        return facts.node_name
+    override = pod["spec"].get("hostnameOverride")
+    name = str(override or pod["spec"].get("hostname") or key_of(pod).name)
+    return name[:LONGEST_HOSTNAME].rstrip("-.") if len(name) > LONGEST_HOSTNAME else name
+
+
+def service_variables(references: References, *, linked: bool) -> dict[str, str]:
+    """Where the API server is, and (`linked`) every other Service of the namespace that has an address."""
+    variables: dict[str, str] = {}
+    for service in references.services:
+        address = service["spec"].get("clusterIP") or "None"
+        if address != "None" and (linked or key_of(service) == API_SERVICE):
+            variables.update(_links(service, address))
+    return variables
+
+
+def _links_to(address: str, port: int) -> dict[str, str]:
+    """The variables of the API server's Service, for one that is somewhere else."""
+    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
+    metadata = {"namespace": API_SERVICE.namespace, "name": API_SERVICE.name}
+    return dict(_links({"metadata": metadata, "spec": {"ports": ports}}, address))
+
+
+def _links(service: Manifest, address: str) -> Iterator[tuple[str, str]]:
+    prefix = _variable_name(key_of(service).name)
+    ports = service["spec"].get("ports") or ()
+    yield f"{prefix}_SERVICE_HOST", address
+    for position, port in enumerate(ports):
+        number, protocol = port["port"], port.get("protocol") or "TCP"
+        where = f"{protocol.lower()}://{address}:{number}"
+        if position == 0:
+            yield f"{prefix}_SERVICE_PORT", str(number)
+            yield f"{prefix}_PORT", where
+        if port.get("name"):
+            yield f"{prefix}_SERVICE_PORT_{_variable_name(port['name'])}", str(number)
+        link = f"{prefix}_PORT_{number}_{protocol.upper()}"
+        yield link, where
+        yield f"{link}_PROTO", protocol.lower()
+        yield f"{link}_PORT", str(number)
+        yield f"{link}_ADDR", address
+
+
+def _variable_name(name: str) -> str:
+    return name.replace("-", "_").upper()
+
+
+def _defaults(pod: Manifest, container: Manifest, facts: PodFacts, program_path: str) -> dict[str, str]:
+    user = (container.get("securityContext") or {}).get("runAsUser")
+    if user is None:
+        user = (pod["spec"].get("securityContext") or {}).get("runAsUser")
+    variables = {
+        "PATH": program_path or STANDARD_PATH,
+        "HOSTNAME": hostname_of(pod, facts),
+        "HOME": "/" if user else "/root",
+    }
+    return variables | ({"TERM": "xterm"} if container.get("tty") else {})
+
+
+def _from_objects(pod: Manifest, container: Manifest, references: References) -> dict[str, str]:
+    return {name: value for name, value in _offered(pod, container, references) if _possible(name)}
+
+
+def _offered(pod: Manifest, container: Manifest, references: References) -> Iterator[tuple[str, str]]:
+    """Every variable of `envFrom`, later ones winning."""
+    for source in container.get("envFrom") or ():
+        prefix = source.get("prefix") or ""
+        if reference := source.get("configMapRef"):
+            found = _object(references.config_maps, reference, "configmap")
+            yield from ((prefix + key, value) for key, value in ((found or {}).get("data") or {}).items())
+        elif reference := source.get("secretRef"):
+            found = _object(references.secrets, reference, "secret")
+            for key, value in ((found or {}).get("data") or {}).items():
+                yield prefix + key, _decoded(value)
+
+
+def _possible(name: str) -> bool:
+    """Whether an environment can hold a variable of this name; Kubernetes allows any printable one."""
+    return bool(name) and "=" not in name and name.isascii() and name.isprintable()
+
+
+def _object(known: Mapping[str, Manifest | None], reference: Manifest, kind: str) -> Manifest | None:
+    name = reference.get("name") or ""
+    found = known.get(name)
+    if found is None and not reference.get("optional"):
+        raise Failure(CONFIG_ERROR, f'{kind} "{name}" not found')
+    return found
+
+
+def _decoded(value: str) -> str:
+    """A Secret's value as text; bytes that are none travel as the surrogates `os.environ` uses."""
+    return base64.b64decode(value).decode("utf-8", "surrogateescape")
+
+
+class _Sources:
+    """What one variable's `valueFrom` comes to."""
+
+    def __init__(
+        self,
+        pod: Manifest,
+        container: Manifest,
+        references: References,
+        facts: PodFacts,
+        volume_paths: Mapping[str, str],
+    ) -> None:
+        self._pod = pod
+        self._container = container
+        self._references = references
+        self._facts = facts
+        self._volume_paths = volume_paths
+
+    def value(self, variable: Manifest) -> str | None:
+        """The value, or None when it is optional and missing."""
+        source = variable["valueFrom"]
+        try:
+            if field := source.get("fieldRef"):
+                return field_value(self._pod, field["fieldPath"], self._facts)
+            if resource := source.get("resourceFieldRef"):
+                return resource_value(self._pod, resource, self._facts, self._container["name"])
+        except UnknownField as error:
+            raise Failure(CONFIG_ERROR, f"variable {variable['name']}: {error}") from None
+        if reference := source.get("configMapKeyRef"):
+            return self._key(self._references.config_maps, reference, "ConfigMap")
+        if reference := source.get("secretKeyRef"):
+            encoded = self._key(self._references.secrets, reference, "Secret")
+            return None if encoded is None else _decoded(encoded)
+        if reference := source.get("fileKeyRef"):
+            return self._from_file(reference)
+        raise Failure(
+            CONFIG_ERROR,
+            f"variable {variable['name']}: valueFrom names none of fieldRef, resourceFieldRef, configMapKeyRef, "
+            "secretKeyRef and fileKeyRef",
+        )
+
+    def _key(self, known: Mapping[str, Manifest | None], reference: Manifest, kind: str) -> str | None:
+        found = _object(known, reference, kind.lower())
+        value: str | None = ((found or {}).get("data") or {}).get(reference["key"])
+        if value is None and not reference.get("optional"):
+            where = f"{key_of(self._pod).namespace}/{reference['name']}"
+            raise Failure(CONFIG_ERROR, f"couldn't find key {reference['key']} in {kind} {where}")
+        return value
+
+    def _from_file(self, reference: Manifest) -> str | None:
+        volume, path, key = reference["volumeName"], reference["path"], reference["key"]
+        if volume not in self._volume_paths:
+            raise Failure(CONFIG_ERROR, f'cannot find the volume "{volume}" referenced by FileKeyRef')
+        try:
+            value = value_in(text_in(self._volume_paths[volume], path), key)
+        except (OSError, UnicodeDecodeError, BadEnvFile) as error:
+            raise Failure(
+                CONFIG_ERROR, f"couldn't parse env file {path} of volume {volume}: {error}"
+            ) from None
+        if not value and not reference.get("optional"):
+            raise Failure(CONFIG_ERROR, f'environment variable key "{key}" not found in file "{path}"')
+        return value or None

@@ -1,0 +1,153 @@
+"""Ports of this host that lead to pods, as `hostPort` asks for: on its loopback, unless the pod names an address."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from volcano.clock import Clock
+from volcano.kube.manifest import Manifest, uid_of
+from volcano.log import Log
+from volcano.nodes.cri import Runtime
+from volcano.nodes.shim.specs import Failure
+
+log = Log("agent")
+
+LOOPBACK = "127.0.0.1"
+TRY_AGAIN, TRY_SELDOM = 0.5, 10.0  # seconds; who had a port may be about to leave it
+CHUNK = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of this host, and the pod's that it leads to."""
+
+    address: str
+    number: int
+    protocol: str
+    target: int
+
+
+def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
+    """What a pod's containers ask for. Where pods share the host's network, a port that leads to itself is there."""
+    if spec.get("hostNetwork"):
+        return
+    sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
+    for container in (*sidecars, *(spec.get("containers") or ())):
+        for port in container.get("ports") or ():
+            number, target = port.get("hostPort"), port["containerPort"]
+            if number and (own_network or number != target):
+                yield HostPort(port.get("hostIP") or LOOPBACK, number, port.get("protocol") or "TCP", target)
+
+
+class HostPorts:
+    """Listens for the pods of this host. `warn` is told, in words for an event, what cannot be listened on."""
+
+    def __init__(self, runtime: Runtime, clock: Clock, warn: Callable[[Manifest, str], None]) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._warn = warn
+        self._addresses: dict[str, str] = {}
+        self._tasks: dict[asyncio.Task[None], str] = {}  # whose they are
+
+    def open(self, pod: Manifest, address: str) -> None:
+        """A pod can be reached at an address of its own; again, when it has another one."""
+        uid = uid_of(pod)
+        known = uid in self._addresses
+        self._addresses[uid] = address
+        if not known:
+            for port in host_ports(pod["spec"], own_network=self._runtime.features.own_network):
+                self._spawn(uid, self._listen(pod, port))
+
+    def shut(self, uid: str) -> None:
+        """The pod is no more: its ports are free, and whoever is connected is hung up on."""
+        self._addresses.pop(uid, None)
+        for task, owner in self._tasks.items():
+            if owner == uid:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Frees every port; returns when nobody is connected any more."""
+        self._addresses.clear()
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _spawn(self, uid: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=f"host port of {uid}")
+        self._tasks[task] = uid
+        task.add_done_callback(self._tasks.pop)
+        return task
+
+    async def _listen(self, pod: Manifest, port: HostPort) -> None:
+        if port.protocol != "TCP":
+            self._warn(pod, f"hostPort {port.number}/{port.protocol} is not forwarded: only TCP is")
+            return
+        uid, pause = uid_of(pod), TRY_AGAIN
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if uid in self._addresses:
+                work = self._spawn(uid, self._forward(uid, port, reader, writer))
+                work.add_done_callback(lambda _: writer.close())  # also when it never came to begin
+            else:
+                writer.transport.abort()
+
+        while True:
+            try:
+                server = await asyncio.start_server(accept, port.address, port.number)
+            except OSError as error:
+                if pause == 2 * TRY_AGAIN:
+                    why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
+                    self._warn(pod, f"hostPort is not forwarded yet: {port.address}:{port.number}: {why}")
+                await self._clock.sleep(pause)
+                pause = min(2 * pause, TRY_SELDOM)
+            else:
+                async with server:
+                    await server.serve_forever()
+
+    async def _forward(
+        self, uid: str, port: HostPort, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with suppress(OSError):
+            try:
+                from_pod, to_pod = await self._dial(uid, port.target)
+            except (OSError, Failure) as error:
+                log.debug("host port leads nowhere", pod=uid, port=port.number, reason=str(error))
+                writer.transport.abort()
+                return
+            try:
+                await _exchange((reader, to_pod), (from_pod, writer))
+            finally:
+                to_pod.close()
+
+    async def _dial(self, uid: str, port: int) -> "Way":
+        made = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
+        try:
+            return await asyncio.open_connection(sock=made)
+        except BaseException:
+            made.close()
+            raise
+
+
+Way = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _exchange(*ways: Way) -> None:
+    """Copies both ways until both are at their end; one that breaks off breaks off the other."""
+    tasks = [asyncio.create_task(_copy(*way)) for way in ways]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(CHUNK):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()

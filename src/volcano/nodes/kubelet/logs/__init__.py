@@ -1,0 +1,1 @@
+"""Container logs: files on disk, rotation, follow."""

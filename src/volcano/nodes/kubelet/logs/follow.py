@@ -1,0 +1,131 @@
+"""Reads one start's log to its end, and on from there while it grows, through rotations."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from io import FileIO
+from pathlib import Path
+
+from volcano.clock import Clock
+from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, Wanted, beginning, generations
+
+LOOK_AGAIN = 0.05  # seconds after something came; longer and longer while nothing does
+LOOK_AT_LEAST = 0.2
+ROTATIONS = 5  # more than these while we look, and the next look finds them
+
+
+class LogFile:
+    """The files of one log, read in order; `read` gives what is there and remembers how far it got."""
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self._path = path
+        self._wanted = wanted
+        self._file: FileIO | None = None
+        self._later: list[FileIO] = []
+        self._rest = b""
+
+    def __enter__(self) -> "LogFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self._file, *self._later):
+            if file is not None:
+                file.close()
+
+    def begin(self, tail: int | None, since: float | None) -> None:
+        """Finds where to begin; what is rotated away from now on is still read."""
+        files = _opened(self._path)
+        start = beginning(files, tail, since)
+        for file in files[: start.skip]:
+            file.close()
+        self._later = files[start.skip :]
+        if self._later:
+            self._file = self._later.pop(0)
+            self._file.seek(start.offset)
+
+    def read(self) -> bytes | None:
+        """The text of the next lines; None when there is none at present."""
+        while True:
+            data = self._file.read(BLOCK) if self._file is not None else b""
+            if not data:
+                if self._advance():
+                    continue
+                return None
+            whole, newline, rest = (self._rest + data).rpartition(LINE_END)
+            self._rest = rest
+            if newline:
+                return self._wanted.render(whole)
+
+    def _advance(self) -> bool:
+        """Goes on to the next file when the present one will not grow any more."""
+        present = self._file
+        if self._later:
+            following: FileIO | None = self._later.pop(0)
+        else:
+            following = self._successor()
+        if following is None:
+            return False
+        if present is not None and (last := present.read(BLOCK)):
+            # Written between our last look and its rotation.
+            self._later.insert(0, following)
+            present.seek(-len(last), os.SEEK_CUR)
+            return True
+        if present is not None:
+            present.close()
+        self._file, self._rest = following, b""
+        return True
+
+    def _successor(self) -> FileIO | None:
+        """The file that was begun when the present one was rotated away; None while it is the newest."""
+        files = _opened(self._path)
+        known = [_identity(os.fstat(file.fileno())) for file in files]
+        present = _identity(os.fstat(self._file.fileno())) if self._file is not None else None
+        first = known.index(present) + 1 if present in known else 0
+        keep = files[first : first + 1]
+        for file in files:
+            if file not in keep:
+                file.close()
+        return keep[0] if keep else None
+
+
+async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock) -> AsyncIterator[bytes]:
+    """The log's text as it comes. It ends when `over` says so and all is read; at once when `over` is None."""
+    with log:
+        pause = LOOK_AGAIN
+        ending = over is None
+        while True:
+            text = log.read()
+            if text is not None:
+                pause = LOOK_AGAIN
+                yield text
+                await asyncio.sleep(0)
+            elif ending:
+                return
+            elif over is not None and over():
+                ending = True  # what was written before the end is still read
+            else:
+                await clock.sleep(pause)
+                pause = min(pause * 1.5, LOOK_AT_LEAST)
+
+
+def _opened(path: Path) -> list[FileIO]:
+    """The files of a log, oldest first, all of one moment: a rotation in between means to look again."""
+    for _ in range(ROTATIONS):
+        files: list[FileIO] = []
+        paths = generations(path)
+        try:
+            for each in paths:
+                files.append(FileIO(each))
+            if [_identity(os.stat(each)) for each in paths] == [
+                _identity(os.fstat(f.fileno())) for f in files
+            ]:
+                return files
+        except FileNotFoundError:
+            pass
+        for file in files:
+            file.close()
+    return []
+
+
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino

@@ -1,0 +1,119 @@
+"""The Node objects of this host: one machine shared out evenly among its nodes."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from volcano.kube.manifest import Manifest
+from volcano.kube.quantity import format_binary, format_milli
+from volcano.nodes.kubelet.machine import Machine
+from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.pools import KUBELET_VERSION, node_conditions
+
+GPU = "nvidia.com/gpu"
+KEPT_MEMORY = 100 << 20  # bytes that pods may not ask for, shared out as well
+KEPT_STORAGE = 0.1  # share of the disk that pods may not ask for
+PAGE = 1024  # memory is told in whole KiB
+
+
+@dataclass(frozen=True, slots=True)
+class LocalNode:
+    """One node: its name and its share of the machine."""
+
+    name: str
+    millicores: int
+    memory: int
+    storage: int
+    gpus: tuple[str, ...]
+    pods: int
+    count: int  # of nodes on this machine
+
+    def capacity(self) -> dict[str, str]:
+        return self._resources(self.memory, self.storage)
+
+    def allocatable(self) -> dict[str, str]:
+        memory = max(self.memory - KEPT_MEMORY // self.count, self.memory // 2)
+        return self._resources(memory, int(self.storage * (1 - KEPT_STORAGE)))
+
+    def _resources(self, memory: int, storage: int) -> dict[str, str]:
+        resources = {
+            "cpu": format_milli(self.millicores),
+            "memory": format_binary(memory // PAGE * PAGE),
+            "ephemeral-storage": format_binary(storage // PAGE * PAGE),
+            "pods": str(self.pods),
+        }
+        return resources | ({GPU: str(len(self.gpus))} if self.gpus else {})
+
+
+def local_nodes(machine: Machine, settings: AgentSettings) -> dict[str, LocalNode]:
+    """The nodes of this host by name. GPUs are dealt out one by one, everything else in equal parts."""
+    names = settings.node_names
+    return {
+        name: LocalNode(
+            name,
+            machine.millicores // len(names),
+            machine.memory // len(names),
+            machine.storage // len(names),
+            machine.gpus[number :: len(names)],
+            settings.pods_per_node,
+            len(names),
+        )
+        for number, name in enumerate(names)
+    }
+
+
+def labels_of_node(node: LocalNode, machine: Machine) -> dict[str, str]:
+    return {
+        "kubernetes.io/hostname": node.name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": machine.architecture,
+        "beta.kubernetes.io/os": "linux",
+        "beta.kubernetes.io/arch": machine.architecture,
+    }
+
+
+def node_object(
+    node: LocalNode, machine: Machine, runtime: Mapping[str, str], address: str, timestamp: str
+) -> Manifest:
+    """The Node as it is registered; `runtime` says its name and version."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": node.name, "labels": labels_of_node(node, machine)},
+        "spec": {},
+        "status": node_status(node, machine, runtime, address, timestamp),
+    }
+
+
+def node_status(
+    node: LocalNode,
+    machine: Machine,
+    runtime: Mapping[str, str],
+    address: str,
+    timestamp: str,
+    *,
+    unwell: Collection[str] = (),
+    before: Manifest | None = None,
+) -> Manifest:
+    """What a node says of itself now."""
+    return {
+        "capacity": node.capacity(),
+        "allocatable": node.allocatable(),
+        "addresses": [
+            {"type": "InternalIP", "address": address},
+            {"type": "Hostname", "address": node.name},
+        ],
+        "conditions": node_conditions(timestamp, timestamp, unwell=unwell, before=before),
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "architecture": machine.architecture,
+            "bootID": machine.boot_id,
+            "containerRuntimeVersion": f"volcano-{runtime['name']}://{runtime['version']}",
+            "kernelVersion": machine.kernel,
+            "kubeProxyVersion": "",
+            "kubeletVersion": KUBELET_VERSION,
+            "machineID": machine.machine_id,
+            "operatingSystem": "linux",
+            "osImage": machine.system,
+            "systemUUID": machine.machine_id,
+        },
+    }

@@ -1,0 +1,118 @@
+"""Registers this host's nodes and keeps their signs of life coming: leases, conditions, and what they have."""
+
+from collections.abc import Callable, Mapping
+
+from volcano.clock import Clock
+from volcano.kube.client import Client, Options, PatchType
+from volcano.kube.errors import AlreadyExists, ApiError, NotFound
+from volcano.kube.kinds import NODE
+from volcano.kube.manifest import Key, Manifest
+from volcano.kube.operations import Create, perform
+from volcano.log import Log
+from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
+from volcano.nodes.kubelet.machine import Machine
+from volcano.nodes.kubelet.node import LocalNode, labels_of_node, node_object, node_status
+
+log = Log("agent")
+
+RETRY = 1.0
+
+
+class Heart:
+    """The nodes of one host. `unwell` says which of their conditions are bad just now."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        nodes: Mapping[str, LocalNode],
+        machine: Machine,
+        runtime: Mapping[str, str],
+        address: str,
+        unwell: Callable[[], frozenset[str]],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._nodes = nodes
+        self._machine = machine
+        self._runtime = runtime
+        self._address = address
+        self._unwell = unwell
+        self._registered: dict[str, Manifest] = {}
+        self._leased: dict[str, bool] = {}
+
+    async def register(self) -> None:
+        """Makes the Node objects, or brings those there up to date; returns when the server has them all."""
+        for name in self._nodes:
+            while True:
+                try:
+                    self._registered[name] = await self._register(name)
+                    break
+                except ApiError as error:
+                    log.warning("node not registered, trying again", node=name, reason=error.message)
+                    await self._clock.sleep(RETRY)
+
+    async def beat(self) -> None:
+        """Runs until cancelled. As a kubelet, it registers a node that was deleted only when it starts again."""
+        said: frozenset[str] | None = None
+        said_at = self._clock.now().monotonic
+        while True:
+            unwell = self._measured()
+            again = self._clock.now().monotonic - said_at >= STATUS_HEARTBEAT
+            for name in self._nodes:
+                await self._renew(name)
+                if again or (said is not None and unwell != said):
+                    await self._tell(name, unwell)
+            if again or unwell != said:
+                said, said_at = unwell, self._clock.now().monotonic
+            await self._clock.sleep(HEARTBEAT)
+
+    def _measured(self) -> frozenset[str]:
+        try:
+            return self._unwell()
+        except OSError as error:  # a disk that cannot even be asked is not well
+            log.warning("pressures not measured", reason=str(error))
+            return frozenset(("DiskPressure",))
+
+    async def _register(self, name: str) -> Manifest:
+        node, now = self._nodes[name], self._clock.now().timestamp()
+        try:
+            manifest = node_object(node, self._machine, self._runtime, self._address, now)
+            return await self._client.create(NODE, manifest)
+        except AlreadyExists:
+            known = await self._client.get(NODE, Key("", name))
+            labels = {"metadata": {"labels": labels_of_node(node, self._machine)}}
+            await self._client.patch(NODE, Key("", name), labels)
+            return await self._patch(name, known, self._measured())
+
+    async def _patch(self, name: str, known: Manifest, unwell: frozenset[str]) -> Manifest:
+        now = self._clock.now().timestamp()
+        node, machine = self._nodes[name], self._machine
+        status = node_status(node, machine, self._runtime, self._address, now, unwell=unwell, before=known)
+        # What the host no longer has goes; resources that others put there stay.
+        for field in ("capacity", "allocatable"):
+            if "nvidia.com/gpu" in (known.get("status") or {}).get(field, {}):
+                status[field] = {"nvidia.com/gpu": None} | status[field]
+        options = Options(patch_type=PatchType.STRATEGIC)
+        patch = {"status": {**status, "addresses": [{"$patch": "replace"}, *status["addresses"]]}}
+        return await self._client.patch(NODE, Key("", name), patch, subresource="status", options=options)
+
+    async def _renew(self, name: str) -> None:
+        exists = self._leased.get(name, False)
+        try:
+            wanted = renewal(self._registered[name], self._clock.now(), exists=exists)
+            lease = await perform(self._client, wanted)
+            self._leased[name] = True
+            if isinstance(wanted, Create) and lease["spec"] != wanted.manifest["spec"]:
+                await self._renew(name)  # it was left from before, and may have run out
+        except NotFound:
+            self._leased[name] = False  # made anew next time
+        except ApiError as error:
+            log.info("lease not renewed", node=name, reason=error.message)
+
+    async def _tell(self, name: str, unwell: frozenset[str]) -> None:
+        try:
+            known = await self._client.get(NODE, Key("", name))
+            self._registered[name] = await self._patch(name, known, unwell)
+        except ApiError as error:
+            log.info("node status not written", node=name, reason=error.message)

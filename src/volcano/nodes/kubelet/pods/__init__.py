@@ -1,0 +1,1 @@
+"""Pod workers: sandbox and container start, lifecycle, status, adoption after a restart."""

@@ -1,0 +1,148 @@
+"""What a pod has written to this host's disk, and whether that is more than it may."""
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+
+from volcano.kube.manifest import Manifest
+from volcano.kube.quantity import Quantity, read
+from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.pods.pod_resources import totals
+from volcano.nodes.kubelet.settings import CONTAINERS
+from volcano.nodes.kubelet.volumes.store import place_of
+
+RESOURCE = "ephemeral-storage"
+SANDBOX = "sandbox"  # below a pod's directory: there the roots of its containers are, by name
+EVICTED = "Evicted"
+GRACE = 1.0  # seconds that a kubelet gives whoever is over a limit
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a pod may write: to each volume, each container outside of volumes, and altogether."""
+
+    volumes: Mapping[str, Quantity] = field(default_factory=dict)
+    containers: Mapping[str, Quantity] = field(default_factory=dict)
+    whole: Quantity | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.volumes or self.containers or self.whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a pod has written, in bytes; `whole` includes what is neither a volume's nor a container's own."""
+
+    volumes: Mapping[str, int]
+    containers: Mapping[str, int]
+    whole: int
+
+
+def limits_of(spec: Manifest) -> Limits:
+    """The limits that a pod's spec sets; false when there are none."""
+    volumes = {
+        volume["name"]: read(volume["emptyDir"]["sizeLimit"])
+        for volume in spec.get("volumes") or ()
+        if (volume.get("emptyDir") or {}).get("sizeLimit")
+    }
+    containers = dict(_limited(spec, "containers"))
+    some = [*containers.values(), *dict(_limited(spec, "initContainers")).values()]
+    whole = Decimal(int(totals(spec, "limits").get(RESOURCE, 0.0)))
+    return Limits(
+        {name: limit for name, limit in volumes.items() if limit.amount > 0},
+        {name: limit for name, limit in containers.items() if limit.amount > 0},
+        Quantity(whole, some[0].family) if some else None,
+    )
+
+
+def measured(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> Written:
+    """What a pod has below its directory; `layers` are the roots of containers that have them elsewhere."""
+    volumes: dict[str, int] = {}
+    lasting = 0  # in volumes that count as storage, not as memory
+    for volume in spec.get("volumes") or ():
+        kind = next((each for each in _VOLUMES if volume.get(each) is not None), "")
+        if kind:
+            used = bytes_below(place_of(directory, _VOLUMES[kind], volume["name"]))
+            volumes[volume["name"]] = used
+            lasting += 0 if volume[kind].get("medium") else used
+    own = {container["name"]: 0 for part in _CONTAINERS for container in spec.get(part) or ()} | dict(layers)
+    shared = 0
+    for place in (directory / CONTAINERS, directory / SANDBOX):
+        for name, used in _by_name(place):
+            if name in own:
+                own[name] += used
+            else:
+                shared += used
+    return Written(volumes, own, lasting + shared + sum(own.values()))
+
+
+def excess(limits: Limits, used: Written) -> Verdict | None:
+    """Why a pod has to go, in a kubelet's words; None when it is within its limits."""
+    for name, limit in limits.volumes.items():
+        if used.volumes.get(name, 0) > limit.amount:
+            return _evicted(f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". ')
+    if limits.whole is not None and used.whole > limits.whole.amount:
+        return _evicted(
+            f"Pod ephemeral local storage usage exceeds the total limit of containers {limits.whole}. "
+        )
+    for name, limit in limits.containers.items():
+        if used.containers.get(name, 0) > limit.amount:
+            return _evicted(f'Container {name} exceeded its local ephemeral storage limit "{limit}". ')
+    return None
+
+
+def bytes_below(path: Path) -> int:
+    """What a tree takes up on its disk. Links are not followed, other disks not entered, and a file counts once."""
+    try:
+        top = os.lstat(path)
+    except OSError:
+        return 0
+    total, seen = top.st_blocks * _BLOCK, set[int]()
+    waiting = [str(path)] if stat.S_ISDIR(top.st_mode) else []
+    while waiting:
+        for entry, found in _entries(waiting.pop()):
+            if found.st_dev != top.st_dev or found.st_ino in seen:
+                continue
+            total += found.st_blocks * _BLOCK
+            if stat.S_ISDIR(found.st_mode):
+                waiting.append(entry)
+            elif found.st_nlink > 1:
+                seen.add(found.st_ino)
+    return total
+
+
+_BLOCK = 512
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_VOLUMES = {"emptyDir": "empty-dir", "configMap": "configmap"}
+
+
+def _limited(spec: Manifest, part: str) -> Iterator[tuple[str, Quantity]]:
+    for container in spec.get(part) or ():
+        limit = ((container.get("resources") or {}).get("limits") or {}).get(RESOURCE)
+        if limit is not None:
+            yield container["name"], read(limit)
+
+
+def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
+    """What is in a directory; what goes meanwhile or is closed to us is left out."""
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                try:
+                    yield entry.path, entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+    except OSError:
+        return
+
+
+def _by_name(place: Path) -> Iterator[tuple[str, int]]:
+    for path, _ in _entries(str(place)):
+        yield os.path.basename(path), bytes_below(Path(path))
+
+
+def _evicted(message: str) -> Verdict:
+    return Verdict(EVICTED, message, GRACE)

@@ -1,0 +1,140 @@
+"""From a pod's spec to what its containers share: hostname, hosts and resolv.conf, and the limits on them all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.nodes.kubelet.dns.names import names_of
+from volcano.nodes.kubelet.environment.environment import hostname_of
+from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.pods.pod_resources import pod_limit, totals
+from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.shim.specs import SandboxSpec
+
+HOSTS_HEAD = """# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+fe00::0\tip6-localnet
+fe00::0\tip6-mcastprefix
+fe00::1\tip6-allnodes
+fe00::2\tip6-allrouters
+"""
+MOST_NAMESERVERS = 3
+MOST_SEARCHES = 32
+NDOTS = "ndots:5"
+
+
+@dataclass(frozen=True, slots=True)
+class HostNames:
+    """How this host itself resolves names: the texts of its own files."""
+
+    hosts: str = ""
+    resolv_conf: str = ""
+
+
+def sandbox_spec(pod: Manifest, facts: PodFacts, settings: AgentSettings, host: HostNames) -> SandboxSpec:
+    """The sandbox of a pod. In its hosts file "{address}" stands for the address it has not got yet."""
+    spec, key = pod["spec"], key_of(pod)
+    known = (pod.get("status") or {}).get("podIP") or ""
+    return SandboxSpec(
+        uid=uid_of(pod),
+        namespace=key.namespace,
+        name=key.name,
+        node=facts.node_name,
+        directory=str(settings.pod_directory(uid_of(pod))),
+        hostname=_kernel_hostname(pod, facts, settings),
+        hosts=hosts_file(pod, facts, settings, host),
+        resolv_conf=resolv_conf(pod, settings, host),
+        host_network=bool(spec.get("hostNetwork")),
+        host_pid=bool(spec.get("hostPID")),
+        host_ipc=bool(spec.get("hostIPC")),
+        share_pid=bool(spec.get("shareProcessNamespace")),
+        host_address=facts.host_address,
+        wanted_address=known,
+        cpu_request=totals(spec, "requests").get("cpu", 0.0) / 1000,
+        cpu_limit=pod_limit(spec, "cpu") / 1000,
+        memory_limit=int(pod_limit(spec, "memory")),
+        names=names_of(pod, settings.cluster_domain),
+    )
+
+
+def domain_of(pod: Manifest, settings: AgentSettings) -> str:
+    """The domain that a pod with a subdomain belongs to; empty without one."""
+    subdomain = pod["spec"].get("subdomain")
+    return f"{subdomain}.{key_of(pod).namespace}.svc.{settings.cluster_domain}" if subdomain else ""
+
+
+def _kernel_hostname(pod: Manifest, facts: PodFacts, settings: AgentSettings) -> str:
+    short, domain = hostname_of(pod, facts), domain_of(pod, settings)
+    if pod["spec"].get("setHostnameAsFQDN") and domain and not pod["spec"].get("hostNetwork"):
+        return f"{short}.{domain}"
+    return short
+
+
+def hosts_file(pod: Manifest, facts: PodFacts, settings: AgentSettings, host: HostNames) -> str:
+    """/etc/hosts: the pod's own name, or this host's file for a pod in its network, and the pod's aliases."""
+    if pod["spec"].get("hostNetwork"):
+        text = host.hosts if not host.hosts or host.hosts.endswith("\n") else host.hosts + "\n"
+    else:
+        short, domain = hostname_of(pod, facts), domain_of(pod, settings)
+        own = f"{short}.{domain}\t{short}" if domain else short
+        text = f"{HOSTS_HEAD}{{address}}\t{own}\n"
+    aliases = pod["spec"].get("hostAliases") or ()
+    if aliases:
+        text += "\n# Entries added by HostAliases.\n"
+        text += "".join(f"{alias['ip']}\t{chr(9).join(alias.get('hostnames') or ())}\n" for alias in aliases)
+    return text
+
+
+def resolv_conf(pod: Manifest, settings: AgentSettings, host: HostNames) -> str:
+    """/etc/resolv.conf by the pod's dnsPolicy, then its dnsConfig."""
+    spec = pod["spec"]
+    policy = spec.get("dnsPolicy") or "ClusterFirst"
+    if policy == "ClusterFirst" and spec.get("hostNetwork"):
+        policy = "Default"
+    servers, searches, options = _parsed(host.resolv_conf)
+    if policy in ("ClusterFirst", "ClusterFirstWithHostNet"):
+        cluster, namespace = settings.cluster_domain, key_of(pod).namespace
+        servers = [settings.dns]
+        searches = [f"{namespace}.svc.{cluster}", f"svc.{cluster}", cluster, *searches]
+        options = [NDOTS]
+    elif policy == "None":
+        servers, searches, options = [], [], []
+    config = spec.get("dnsConfig") or {}
+    servers = [*servers, *(config.get("nameservers") or ())]
+    searches = [*searches, *(config.get("searches") or ())]
+    options = _merged(options, [_option(each) for each in config.get("options") or ()])
+    lines = []
+    if searches:
+        lines.append("search " + " ".join(list(dict.fromkeys(searches))[:MOST_SEARCHES]))
+    lines += [f"nameserver {server}" for server in list(dict.fromkeys(servers))[:MOST_NAMESERVERS]]
+    if options:
+        lines.append("options " + " ".join(options))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _option(entry: Manifest) -> str:
+    value = entry.get("value")
+    return str(entry["name"]) if value in (None, "") else f"{entry['name']}:{value}"
+
+
+def _merged(options: Sequence[str], more: Sequence[str]) -> list[str]:
+    """The pod's own options replace those of the same name."""
+    by_name = {option.partition(":")[0]: option for option in (*options, *more)}
+    return list(by_name.values())
+
+
+def _parsed(text: str) -> tuple[list[str], list[str], list[str]]:
+    """The name servers, search domains and options of a resolv.conf."""
+    servers: list[str] = []
+    searches: list[str] = []
+    options: list[str] = []
+    for line in text.splitlines():
+        match line.split("#")[0].split():
+            case ["nameserver", server, *_]:
+                servers.append(server)
+            case ["search" | "domain", *domains]:
+                searches = [domain for domain in domains if domain != "."]
+            case ["options", *words]:
+                options += words
+    return servers, searches, options

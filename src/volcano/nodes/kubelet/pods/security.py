@@ -1,0 +1,50 @@
+"""Whom a container runs as and what it may do, from the security contexts of pod and container."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from volcano.kube.manifest import Manifest
+from volcano.nodes.kubelet.pods.status import full_name
+from volcano.nodes.shim.specs import Failure, Identity, Security
+
+CONFIG_ERROR = "CreateContainerConfigError"
+
+
+def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int | None) -> Identity:
+    """Whom a container runs as; `default_user` is whom the runtime takes when nobody is named.
+
+    Raises a Failure when it must not be root and would be. Where an image says who (`default_user` is None), the
+    runtime has to look.
+    """
+    shared = pod["spec"].get("securityContext") or {}
+    own = container.get("securityContext") or {}
+    user, group = _first(own, shared, "runAsUser"), _first(own, shared, "runAsGroup")
+    not_root = bool(_first(own, shared, "runAsNonRoot"))
+    if not_root and (default_user if user is None else user) == 0:
+        why = (
+            "container has runAsNonRoot and image will run as root"
+            if user is None
+            else "container's runAsUser breaks non-root policy"
+        )
+        raise Failure(CONFIG_ERROR, f'{why} (pod: "{full_name(pod)}", container: {container["name"]})')
+    groups = [*(shared.get("supplementalGroups") or ())]
+    if shared.get("fsGroup") is not None:
+        groups.append(shared["fsGroup"])
+    return Identity(user, group, tuple(dict.fromkeys(groups)), not_root=not_root and user is None)
+
+
+def security_of(container: Mapping[str, Any]) -> Security:
+    own = container.get("securityContext") or {}
+    capabilities = own.get("capabilities") or {}
+    return Security(
+        privileged=bool(own.get("privileged")),
+        read_only_root=bool(own.get("readOnlyRootFilesystem")),
+        no_new_privileges=own.get("allowPrivilegeEscalation") is False,
+        add_capabilities=tuple(capabilities.get("add") or ()),
+        drop_capabilities=tuple(capabilities.get("drop") or ()),
+    )
+
+
+def _first(own: Mapping[str, Any], shared: Mapping[str, Any], name: str) -> Any:
+    value = own.get(name)
+    return shared.get(name) if value is None else value

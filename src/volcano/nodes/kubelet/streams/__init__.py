@@ -1,0 +1,1 @@
+"""exec, attach and port-forward over websocket and SPDY."""

@@ -1,0 +1,111 @@
+"""The channel protocols of Kubernetes over a websocket: the first byte of a message says which stream it is of."""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+
+from volcano.kube.manifest import Manifest
+from volcano.net.frames import NORMAL
+from volcano.net.websocket import WebSocket
+from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.session import Channel
+
+CLOSE = 255  # v5: the channel named by the next byte is finished
+# A client that still sends is given so long to read our last words: hanging up on unread bytes would lose them.
+LINGER = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """How a message is written, and how much of an ending is said."""
+
+    as_text: bool = False  # a digit and base64
+    status_objects: bool = True  # else the bare message of a failure
+    closes: bool = False
+
+    def encode(self, channel: int, data: bytes) -> bytes | str:
+        if self.as_text:
+            return f"{channel}{base64.b64encode(data).decode()}"
+        return bytes((channel,)) + data
+
+    def decode(self, message: bytes) -> tuple[int, bytes]:
+        """The channel and its bytes; channel -1 for what is no message."""
+        if not message:
+            return -1, b""
+        if not self.as_text:
+            return message[0], message[1:]
+        try:
+            return message[0] - ord("0"), base64.b64decode(message[1:], validate=True)
+        except (binascii.Error, ValueError):
+            return -1, b""
+
+
+PROTOCOLS: Mapping[str, Codec] = {
+    "v5.channel.k8s.io": Codec(closes=True),
+    "v4.channel.k8s.io": Codec(),
+    "v4.base64.channel.k8s.io": Codec(as_text=True),
+    "channel.k8s.io": Codec(status_objects=False),
+    "base64.channel.k8s.io": Codec(as_text=True, status_objects=False),
+    "": Codec(status_objects=False),
+}
+NAMES = tuple(name for name in PROTOCOLS if name)
+
+
+class ChannelClient:
+    """The client of an exec or attach at the other end of a websocket."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self._codec = PROTOCOLS[socket.subprotocol]
+        self.stdin = Inbox()
+        self.resizes = Inbox()
+        self._inboxes = {Channel.STDIN: self.stdin, Channel.RESIZE: self.resizes}
+
+    async def greet(self, channel: Channel) -> None:
+        """An empty message: the connection stands."""
+        await self.send(channel, b"")
+
+    async def run(self) -> None:
+        try:
+            while (message := await self._socket.receive()) is not None:
+                channel, data = self._codec.decode(message.data)
+                if channel == CLOSE and self._codec.closes:
+                    finished = self._inboxes.get(Channel(data[0])) if data and data[0] in _CHANNELS else None
+                    if finished is not None:
+                        finished.end()
+                elif channel in _CHANNELS and (inbox := self._inboxes.get(Channel(channel))) is not None:
+                    await inbox.feed(data)
+        finally:
+            for inbox in self._inboxes.values():
+                inbox.end()
+
+    async def send(self, channel: Channel, data: bytes) -> None:
+        await self._socket.send(self._codec.encode(channel, data))
+
+    async def beat(self) -> None:
+        await self._socket.ping()
+
+    async def finish(self, status: Manifest) -> None:
+        if self._codec.status_objects:
+            await self.send(Channel.ERROR, orjson.dumps(status))
+        elif status["status"] != "Success":
+            await self.send(Channel.ERROR, status["message"].encode())
+        await say_goodbye(self._socket)
+
+
+async def say_goodbye(socket: WebSocket) -> None:
+    """Closes a websocket and waits a little for the client to take it in."""
+    await socket.close(NORMAL)
+    try:
+        async with asyncio.timeout(LINGER):
+            while await socket.receive() is not None:
+                pass
+    except TimeoutError:
+        pass
+
+
+_CHANNELS = frozenset(Channel)

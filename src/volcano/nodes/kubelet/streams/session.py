@@ -1,0 +1,194 @@
+"""One client and one process, until the one or the other is gone: exec and attach, whatever protocol carries them."""
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import orjson
+
+from volcano.clock import Clock
+from volcano.kube.manifest import Manifest
+from volcano.log import Log
+from volcano.nodes.cri import Process
+from volcano.nodes.kubelet.streams.descriptors import read_some, write_all
+from volcano.nodes.kubelet.streams.inbox import Inbox
+
+log = Log("streams")
+
+BEAT = 15.0  # seconds between signs of life, which find out that a silent client has gone
+# A child that was left in the background may hold the output open: after the process itself has ended, so many
+# seconds without output are the end.
+SILENCE = 1.0
+END_OF_INPUT = b"\x04"  # what a terminal takes for it
+
+
+class Channel(IntEnum):
+    STDIN = 0
+    STDOUT = 1
+    STDERR = 2
+    ERROR = 3
+    RESIZE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which of a process's streams a client wants to be connected with."""
+
+    stdin: bool = False
+    stdout: bool = False
+    stderr: bool = False
+    tty: bool = False
+
+
+class Client(Protocol):
+    """The other end, in whatever protocol."""
+
+    stdin: Inbox
+    resizes: Inbox
+
+    async def run(self) -> None:
+        """Takes in what the client sends; returns when it has gone."""
+        ...
+
+    async def send(self, channel: Channel, data: bytes) -> None: ...
+
+    async def beat(self) -> None:
+        """A sign of life; raises ConnectionError when the client has gone."""
+        ...
+
+    async def finish(self, status: Manifest) -> None:
+        """Says how it ended, and good-bye."""
+        ...
+
+
+SUCCESS: Manifest = {"metadata": {}, "status": "Success"}
+
+
+def exit_status(code: int) -> Manifest:
+    """How a process ended, as clients of exec want to hear it."""
+    if code == 0:
+        return SUCCESS
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: command terminated with exit code {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def internal_error(message: str) -> Manifest:
+    """Why a process could not be started or heard."""
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"Internal error occurred: {message}",
+        "reason": "InternalError",
+        "details": {"causes": [{"message": message}]},
+        "code": 500,
+    }
+
+
+async def run_session(process: Process, client: Client, wish: Wish, clock: Clock) -> int | None:
+    """Connects the two; the exit code, or None when the client went first. The process is let go of in any case."""
+    session = _Session(process, client, wish, clock)
+    try:
+        return await session.run()
+    finally:
+        await session.stop()
+        process.close()
+
+
+class _Session:
+    def __init__(self, process: Process, client: Client, wish: Wish, clock: Clock) -> None:
+        self._process = process
+        self._client = client
+        self._wish = wish
+        self._clock = clock
+        self._last_output = clock.now().monotonic
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def run(self) -> int | None:
+        process, wish = self._process, self._wish
+        for descriptor in {process.stdin, process.stdout, process.stderr} - {None}:
+            os.set_blocking(descriptor, False)  # type: ignore[arg-type]
+        gone = [self._begin(self._client.run()), self._begin(self._beat())]
+        self._begin(self._resize())  # before the input: a size that came first is set first
+        self._begin(self._feed())
+        outputs = [
+            self._begin(self._pump(Channel.STDOUT, process.stdout, wanted=wish.stdout)),
+            self._begin(self._pump(Channel.STDERR, process.stderr, wanted=wish.stderr)),
+        ]
+        end = self._begin(self._end(outputs))
+        await asyncio.wait([*gone, end], return_when=asyncio.FIRST_COMPLETED)
+        return end.result() if end.done() and end.exception() is None else None
+
+    def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.append(task)
+        return task
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
+            if isinstance(outcome, Exception) and not isinstance(outcome, ConnectionError):
+                log.warning("stream broken off", error=outcome)
+
+    async def _end(self, outputs: "list[asyncio.Task[Any]]") -> int:
+        """The exit code, once everything that was said has been passed on."""
+        code = await self._process.wait()
+        self._last_output = self._clock.now().monotonic
+        while any(not output.done() for output in outputs):
+            await asyncio.wait(outputs, timeout=SILENCE / 4)
+            if self._clock.now().monotonic - self._last_output > SILENCE:
+                break
+        for output in outputs:
+            if output.done() and (error := output.exception()) is not None:
+                raise error
+        return code
+
+    async def _pump(self, channel: Channel, descriptor: int | None, *, wanted: bool) -> None:
+        while descriptor is not None and (data := await read_some(descriptor)):
+            if wanted:
+                await self._client.send(channel, data)
+            self._last_output = self._clock.now().monotonic
+
+    async def _feed(self) -> None:
+        """Hands the client's input to the process."""
+        process, inbox = self._process, self._client.stdin
+        if process.stdin is None or not self._wish.stdin:
+            inbox.discard()
+            return
+        try:
+            while data := await inbox.read():
+                await write_all(process.stdin, data)
+            if process.stdin == process.stdout:
+                await write_all(process.stdin, END_OF_INPUT)
+        except BrokenPipeError:
+            inbox.discard()  # it does not want any more
+        if process.stdin != process.stdout:
+            os.close(process.stdin)
+            process.stdin = None
+
+    async def _resize(self) -> None:
+        decoded = b""
+        while data := await self._client.resizes.read():
+            decoded += data
+            *sizes, decoded = decoded.replace(b"}", b"}\n").split(b"\n")
+            for size in filter(bytes.strip, sizes):
+                try:
+                    wanted = orjson.loads(size)
+                    rows, columns = int(wanted["Height"]), int(wanted["Width"])
+                except (ValueError, KeyError, TypeError):
+                    continue  # a size that is none is no reason to end somebody's shell
+                if self._wish.tty and 0 < rows < 1 << 16 and 0 < columns < 1 << 16:
+                    self._process.resize(rows, columns)
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(BEAT)
+            await self._client.beat()

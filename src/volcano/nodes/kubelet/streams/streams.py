@@ -1,0 +1,180 @@
+"""exec, attach and port-forward into pods that really run: what a client may ask, and how it is answered."""
+
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+
+from volcano.clock import Clock
+from volcano.kube.errors import BadRequest, Forbidden, InternalError
+from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.log import Log
+from volcano.net.messages import Answer, Connection, Request, Upgrade
+from volcano.net.websocket import WebSocket, accept, is_websocket
+from volcano.nodes.cri import Process, Runtime
+from volcano.nodes.kubelet.streams import channels, spdy_session
+from volcano.nodes.kubelet.streams.portforward import ChannelForwarder, SpdyForwarder, Target, ports_of
+from volcano.nodes.kubelet.streams.session import (
+    SUCCESS,
+    Channel,
+    Client,
+    Wish,
+    exit_status,
+    internal_error,
+    run_session,
+)
+from volcano.nodes.shim.specs import Failure
+
+log = Log("streams")
+
+SPDY = "SPDY/3.1"
+PORT_FORWARD = "portforward.k8s.io"
+TUNNELLED = f"{SPDY}+{PORT_FORWARD}"
+PROTOCOL_HEADER = "x-stream-protocol-version"
+STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+TRUE = frozenset({"1", "t", "true"})
+
+
+def running_by_status(pod: Manifest) -> Collection[str]:
+    """The containers of a pod that run, as far as its status tells."""
+    status = pod.get("status") or {}
+    states = [each for field in STATUSES for each in status.get(field) or ()]
+    return [each["name"] for each in states if "running" in (each.get("state") or {})]
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One exec or attach: how to get hold of the process, and what to make of its end."""
+
+    begin: Callable[[], Awaitable[Process]]
+    wish: Wish
+    verdict: Callable[[int], Manifest]
+    clock: Clock
+
+    async def over_websocket(self, websocket: WebSocket) -> None:
+        client = channels.ChannelClient(websocket)
+        greeted = (
+            Channel.STDOUT if self.wish.stdout else Channel.STDERR if self.wish.stderr else Channel.ERROR
+        )
+        await client.greet(greeted)
+        await self._run(client)
+
+    async def over_spdy(self, connection: Connection) -> None:
+        client = spdy_session.SpdyClient(connection, self.wish)
+        try:
+            if await client.ready():
+                await self._run(client)
+        finally:
+            await client.close()
+
+    async def _run(self, client: Client) -> None:
+        try:
+            try:
+                process = await self.begin()
+            except (Failure, OSError) as error:
+                await client.finish(internal_error(str(error)))
+                return
+            code = await run_session(process, client, self.wish, self.clock)
+            if code is not None:
+                await client.finish(self.verdict(code))
+        except ConnectionError as error:
+            log.info("the client of a stream has gone", error=error)
+        except Exception as error:  # it must not look like success
+            log.error("stream broken", error=error)
+            with suppress(ConnectionError):
+                await client.finish(internal_error(f"{type(error).__name__} in the API server"))
+
+
+@dataclass(frozen=True, slots=True)
+class PodStreams:
+    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods.
+
+    Whoever knows better than a pod's status which of its containers run says so with `running`.
+    """
+
+    runtime: Runtime
+    clock: Clock
+    running: Callable[[Manifest], Collection[str]] = running_by_status
+
+    async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
+        """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
+        if subresource == "portforward":
+            return self._port_forward(pod, request)
+        container = request.parameter("container") or pod["spec"]["containers"][0]["name"]
+        if container not in self.running(pod):
+            raise InternalError(f'unable to upgrade connection: container not found ("{container}")')
+        wish = _wish(request)
+        uid, runtime, verdict = uid_of(pod), self.runtime, exit_status
+        if subresource == "exec":
+            command = request.query.get("command") or []
+            if not command or not command[0]:
+                raise BadRequest("you must specify at least one command for the container")
+
+            async def begin() -> Process:
+                return await runtime.execute(
+                    uid,
+                    container,
+                    command,
+                    stdin=wish.stdin,
+                    stdout=wish.stdout or wish.tty,
+                    stderr=wish.stderr,
+                    tty=wish.tty,
+                )
+        else:
+            verdict = _detached
+
+            async def begin() -> Process:
+                return await runtime.attach(uid, container)
+
+        return _upgraded(request, _Session(begin, wish, verdict, self.clock))
+
+    def _port_forward(self, pod: Manifest, request: Request) -> Answer:
+        if not self.running(pod):
+            phase = (pod.get("status") or {}).get("phase", "Pending")
+            raise InternalError(f"unable to forward port because pod is not running. Current status={phase}")
+        key = key_of(pod)
+        target = Target(self.runtime, uid_of(pod), f"{key.name}_{key.namespace}")
+        if is_websocket(request):
+            offered = request.headers.get("sec-websocket-protocol", "")
+            if TUNNELLED in [name.strip() for name in offered.split(",")]:
+                return accept(request, SpdyForwarder(target, self.clock).tunnel, protocols=[TUNNELLED])
+            ports = ports_of(request.query.get("ports") or request.query.get("port") or [])
+            return accept(
+                request, ChannelForwarder(target, ports, self.clock).serve, protocols=channels.NAMES
+            )
+        return _spdy(request, (PORT_FORWARD,), SpdyForwarder(target, self.clock).serve)
+
+
+def _upgraded(request: Request, session: _Session) -> Answer:
+    if is_websocket(request):
+        return accept(request, session.over_websocket, protocols=channels.NAMES)
+    return _spdy(request, spdy_session.NAMES, session.over_spdy)
+
+
+def _spdy(request: Request, known: tuple[str, ...], serve: Callable[[Connection], Awaitable[None]]) -> Answer:
+    """Switches to SPDY in the first of the client's protocols that is known here."""
+    if SPDY.lower() not in request.headers.get("upgrade", "").lower():
+        raise BadRequest("Upgrade request required")
+    offered = [name.strip() for name in request.headers.get(PROTOCOL_HEADER, "").split(",") if name.strip()]
+    chosen = next((name for name in offered if name in known), "")
+    if not chosen:
+        raise Forbidden(
+            "unable to upgrade: unable to negotiate protocol: "
+            f"client supports [{' '.join(offered)}], server accepts [{' '.join(known)}]"
+        )
+    return Upgrade(serve, {"Upgrade": SPDY, "X-Stream-Protocol-Version": chosen})
+
+
+def _wish(request: Request) -> Wish:
+    def asked(name: str) -> bool:
+        return request.parameter(name).lower() in TRUE
+
+    tty = asked("tty")
+    wish = Wish(asked("stdin"), asked("stdout"), asked("stderr") and not tty, tty)
+    if not (wish.stdin or wish.stdout or wish.stderr):
+        raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
+    return wish
+
+
+def _detached(code: int) -> Manifest:
+    """Whoever was attached hears of the container's exit code from its status."""
+    return SUCCESS

@@ -1,0 +1,46 @@
+"""Paths of this host: made or checked as their type demands, with a kubelet's words."""
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from volcano.nodes.kubelet.volumes.payload import CannotMount
+
+# What a type demands: the test of the file's mode, and what it is called.
+_DEMANDS: dict[str, tuple[Callable[[int], bool], str]] = {
+    "Directory": (stat.S_ISDIR, "a directory"),
+    "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
+    "File": (stat.S_ISREG, "a file"),
+    "FileOrCreate": (stat.S_ISREG, "a file"),
+    "Socket": (stat.S_ISSOCK, "a socket file"),
+    "CharDevice": (stat.S_ISCHR, "a character device"),
+    "BlockDevice": (stat.S_ISBLK, "a block device"),
+}
+
+
+def provide(path: str, kind: str) -> None:
+    """Makes sure that a path is what its type says. With no type, what is missing becomes a directory."""
+    if kind and kind not in _DEMANDS:
+        raise CannotMount(f"{kind} is an invalid volume type")
+    if not os.path.lexists(path):
+        _make(Path(path), kind)
+    if not kind:
+        return
+    fits, name = _DEMANDS[kind]
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        mode = 0
+    if not fits(mode):
+        raise CannotMount(f"hostPath type check failed: {path} is not {name}")
+
+
+def _make(path: Path, kind: str) -> None:
+    try:
+        if kind in ("", "DirectoryOrCreate"):
+            path.mkdir(mode=0o755, parents=True, exist_ok=True)
+        elif kind == "FileOrCreate":
+            os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
+    except OSError as error:
+        raise CannotMount(f"hostPath {path} cannot be made: {error.strerror}") from None

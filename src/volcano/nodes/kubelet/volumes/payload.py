@@ -1,0 +1,100 @@
+"""The files that volumes made of ConfigMaps, Secrets, fields and tokens consist of."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from volcano.kube.manifest import Manifest
+from volcano.nodes.kubelet.environment.downward import UnknownField, metadata_value, resource_value
+from volcano.nodes.kubelet.environment.pod_info import PodFacts
+
+DEFAULT_MODE = 0o644
+
+
+class CannotMount(Exception):
+    """A volume cannot be made now; the message says why, as a kubelet would."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a volume; `owner` is who it belongs to, if not to us."""
+
+    data: bytes
+    mode: int = DEFAULT_MODE
+    owner: int | None = None
+
+
+Payload = dict[str, File]  # by the path within the volume
+
+
+def from_config_map(known: Mapping[str, Manifest | None], source: Manifest, mode: int) -> Payload:
+    """The files of a ConfigMap; `source` is a volume's or a projection's."""
+    found = _object(known, source, source.get("name") or "", "configmap")
+    content = {key: value.encode() for key, value in (found.get("data") or {}).items()}
+    content |= {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
+    return _chosen(content, source, mode, "configmap references non-existent config key: {}")
+
+
+def from_secret(known: Mapping[str, Manifest | None], source: Manifest, mode: int) -> Payload:
+    """The files of a Secret; a volume calls its name `secretName`, a projection `name`."""
+    found = _object(known, source, source.get("secretName") or source.get("name") or "", "secret")
+    content = {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
+    return _chosen(content, source, mode, "references non-existent secret key: {}")
+
+
+def from_fields(pod: Manifest, items: Sequence[Manifest], mode: int, facts: PodFacts) -> Payload:
+    """The files of a downwardAPI volume."""
+    payload = {}
+    for item in items:
+        try:
+            if field := item.get("fieldRef"):
+                text = metadata_value(pod, field["fieldPath"])
+            else:
+                text = resource_value(pod, item.get("resourceFieldRef") or {"resource": ""}, facts)
+        except UnknownField as error:
+            raise CannotMount(str(error)) from None
+        payload[item["path"]] = File(text.encode(), _mode(item, mode))
+    return payload
+
+
+def _object(known: Mapping[str, Manifest | None], source: Manifest, name: str, kind: str) -> Manifest:
+    found = known.get(name)
+    if found is None:
+        if not source.get("optional"):
+            raise CannotMount(f'{kind} "{name}" not found')
+        return {}
+    return found
+
+
+def _chosen(content: Mapping[str, bytes], source: Manifest, mode: int, complaint: str) -> Payload:
+    """Everything there is, or the items asked for under the paths they asked for."""
+    items = source.get("items")
+    if not items:
+        return {key: File(data, mode) for key, data in content.items()}
+    payload = {}
+    for item in items:
+        if item["key"] in content:
+            payload[item["path"]] = File(content[item["key"]], _mode(item, mode))
+        elif not source.get("optional"):
+            raise CannotMount(complaint.format(item["key"]))
+    return payload
+
+
+def _mode(item: Manifest, default: int) -> int:
+    mode = item.get("mode")
+    return default if mode is None else int(mode)
+
+
+def nested_mount_points(pod: Manifest, volume: str) -> Iterator[str]:
+    """Paths within a volume at which other volumes are mounted: read-only volumes must have them beforehand."""
+    for group in ("initContainers", "containers"):
+        for container in pod["spec"].get(group) or ():
+            mounts = container.get("volumeMounts") or ()
+            roots = [
+                mount["mountPath"].rstrip("/") + "/"
+                for mount in mounts
+                if mount["name"] == volume and not (mount.get("subPath") or mount.get("subPathExpr"))
+            ]
+            for mount in mounts:
+                path = mount["mountPath"].rstrip("/")
+                yield from (path[len(root) :] for root in roots if path.startswith(root))

@@ -1,0 +1,96 @@
+"""Deleted volumes of our own class: the directory goes first (unless it is to be retained), then the object."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from volcano.clock import Clock
+from volcano.kube.client import Client, Event, EventType
+from volcano.kube.controller import Watch
+from volcano.kube.errors import ApiError, NotFound
+from volcano.kube.informers import Hub
+from volcano.kube.kinds import PERSISTENT_VOLUME
+from volcano.kube.manifest import Manifest, is_deleting, key_of
+from volcano.log import Log
+from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_ours, used_by
+from volcano.nodes.kubelet.volumes.store import remove_tree
+
+log = Log("volumes")
+
+RETRY_SECONDS = 1.0
+
+
+class Reclaimer:
+    """Follows PersistentVolumes for as long as `run` runs.
+
+    `directory` is where our volumes are: nothing outside it is ever removed. A volume that one of the `pods` here still
+    uses waits until that is over.
+    """
+
+    def __init__(
+        self, client: Client, hub: Hub, clock: Clock, directory: Path, pods: Callable[[], Iterable[Manifest]]
+    ) -> None:
+        self._client = client
+        self._hub = hub
+        self._clock = clock
+        self._directory = directory
+        self._pods = pods
+        self._leaving: dict[str, Manifest] = {}
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        watch = Watch(PERSISTENT_VOLUME)
+        with self._hub.subscription(watch, self.take):
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._hub.following(watch))
+                group.create_task(self._work())
+
+    def take(self, event: Event) -> None:
+        """Hears of one volume."""
+        if event.type is EventType.BOOKMARK:
+            return
+        name = key_of(event.object).name
+        held = FINALIZER in (event.object["metadata"].get("finalizers") or ())
+        if event.type is EventType.DELETED or not (held and is_deleting(event.object)):
+            self._leaving.pop(name, None)
+            return
+        self._leaving[name] = event.object
+        self._wake.set()
+
+    async def _work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            for name, volume in list(self._leaving.items()):
+                if used_by(self._pods(), volume) or not await self._let_go(volume):
+                    continue
+                self._leaving.pop(name, None)
+            if self._leaving:
+                await self._clock.sleep(RETRY_SECONDS)
+                self._wake.set()
+
+    async def _let_go(self, volume: Manifest) -> bool:
+        """Removes the directory and our mark; False when it has to be tried again."""
+        path = self._path(volume)
+        if path is not None and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
+            try:
+                await asyncio.to_thread(remove_tree, path)
+            except OSError as error:  # files of users we cannot act for: the volume must not hang for ever
+                log.warning(
+                    "directory of a volume left behind", volume=key_of(volume).name, path=path, error=error
+                )
+        metadata = volume["metadata"]
+        others = [each for each in metadata["finalizers"] if each != FINALIZER]
+        change = {"finalizers": others, "resourceVersion": metadata["resourceVersion"]}
+        try:
+            await self._client.patch(PERSISTENT_VOLUME, key_of(volume), {"metadata": change})
+        except NotFound:
+            return True
+        except ApiError as error:
+            log.info("volume not let go yet", volume=key_of(volume).name, reason=error.message)
+            return False
+        return True
+
+    def _path(self, volume: Manifest) -> Path | None:
+        path = Path((volume["spec"].get("hostPath") or {}).get("path") or "/")
+        return path if is_ours(volume) and path.parent == self._directory and path.name != ".." else None

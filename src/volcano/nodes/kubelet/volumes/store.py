@@ -1,0 +1,331 @@
+"""The volumes of the pods on this host: made before a pod starts, refreshed while it runs, removed when it is gone."""
+
+import asyncio
+import os
+import shutil
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from volcano.clock import Clock
+from volcano.kube.client import Client
+from volcano.kube.errors import ApiError
+from volcano.kube.kinds import PERSISTENT_VOLUME
+from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.quantity import units
+from volcano.nodes.kubelet.environment.expansion import expand, unknown_names
+from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.environment.references import References, every_container, gather_content
+from volcano.nodes.kubelet.volumes import atomic, payload
+from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_ours, path_of, volume_behind
+from volcano.nodes.kubelet.volumes.fs_group import give_to_group
+from volcano.nodes.kubelet.volumes.hostpaths import provide
+from volcano.nodes.kubelet.volumes.payload import DEFAULT_MODE, CannotMount, File, Payload
+from volcano.nodes.kubelet.volumes.subpaths import CONFIG_ERROR, part_of
+from volcano.nodes.kubelet.volumes.tokens import AskToken, Tokens, through
+from volcano.nodes.shim.specs import Failure, Mount
+
+REFRESH_SECONDS = 60.0  # how often content that changed should be looked for
+FAILED_MOUNT = "FailedMount"
+VOLUMES = "volumes"
+# Volumes that are made of objects, and follow them; the directories a kubelet gives their kinds.
+_CONTENT = {
+    "configMap": "configmap",
+    "secret": "secret",
+    "downwardAPI": "downward-api",
+    "projected": "projected",
+}
+_CLAIMS = ("persistentVolumeClaim", "ephemeral")
+_SUPPORTED = ("emptyDir", *_CONTENT, "hostPath", *_CLAIMS)
+_ONLY_OWNER = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume of a pod on this host."""
+
+    name: str
+    path: str
+    read_only: bool = False
+    memory: bool = False  # the runtime puts a tmpfs there
+    size: int = 0  # bytes, of a memory-backed one; 0 is no limit
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What one pod was given."""
+
+    directory: Path
+    facts: PodFacts
+    volumes: Mapping[str, Volume]
+
+
+class Volumes:
+    """Makes, refreshes and removes. `prepare` again after a restart: it keeps what is there."""
+
+    def __init__(self, client: Client, clock: Clock, *, ask_token: AskToken | None = None) -> None:
+        """`ask_token` answers TokenRequests where the client cannot (in process, the API server's own)."""
+        self._client = client
+        self._clock = clock
+        self._tokens = Tokens(ask_token or through(client), clock)
+        self._prepared: dict[str, _Prepared] = {}
+
+    async def prepare(
+        self, pod: Manifest, directory: Path, references: References, facts: PodFacts
+    ) -> Mapping[str, Volume]:
+        """Makes every volume of a pod; `directory` is the pod's own. After a Failure (FailedMount), try again later."""
+        volumes: dict[str, Volume] = {}
+        for volume in pod["spec"].get("volumes") or ():
+            name = volume["name"]
+            try:
+                volumes[name] = await self._made(pod, volume, directory, references, facts)
+            except (CannotMount, ApiError, OSError) as error:
+                raise Failure(
+                    FAILED_MOUNT, f'MountVolume.SetUp failed for volume "{name}" : {error}'
+                ) from None
+        self._prepared[uid_of(pod)] = _Prepared(directory, facts, volumes)
+        return volumes
+
+    async def refresh(self, pod: Manifest) -> list[str]:
+        """Brings volumes made of objects up to date. Returns what could not be, in words for an event; that stays."""
+        prepared = self._prepared.get(uid_of(pod))
+        following = [
+            volume for volume in pod["spec"].get("volumes") or () if not _CONTENT.keys().isdisjoint(volume)
+        ]
+        if prepared is None or not following:
+            return []
+        try:
+            references = await gather_content(self._client, pod)
+        except ApiError as error:
+            return [error.message]
+        complaints = []
+        for volume in following:
+            try:
+                await self._content(pod, volume, prepared.directory, references, prepared.facts)
+            except (CannotMount, OSError) as error:
+                complaints.append(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}')
+        return complaints
+
+    def mounts(self, pod: Manifest, container: Manifest, environment: Mapping[str, str]) -> tuple[Mount, ...]:
+        """What a container sees of its pod's volumes. `environment` is for `subPathExpr`."""
+        volumes = self.volumes_of(uid_of(pod))
+        if container.get("volumeDevices"):
+            raise Failure(
+                CONFIG_ERROR, f"container {container['name']}: volumeDevices are not supported on this node"
+            )
+        return tuple(
+            _mount(volumes, mount, container, environment) for mount in container.get("volumeMounts") or ()
+        )
+
+    def volumes_of(self, uid: str) -> Mapping[str, Volume]:
+        """The volumes of a pod that was prepared."""
+        prepared = self._prepared.get(uid)
+        return prepared.volumes if prepared else {}
+
+    def paths_of(self, uid: str) -> dict[str, str]:
+        """Where a pod's volumes are, by name: what `environment` wants for variables in files."""
+        return {name: volume.path for name, volume in self.volumes_of(uid).items()}
+
+    async def remove(self, uid: str, directory: Path) -> None:
+        """Removes what a pod had to itself; claims and paths of the host stay. Its containers are over by now."""
+        await asyncio.to_thread(remove_tree, directory / VOLUMES)
+        self._prepared.pop(uid, None)
+        self._tokens.forget(uid)
+
+    async def _made(
+        self,
+        pod: Manifest,
+        volume: Manifest,
+        directory: Path,
+        references: References,
+        facts: PodFacts,
+    ) -> Volume:
+        kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
+        if kind == "emptyDir":
+            return _empty(pod, volume, directory)
+        if kind in _CONTENT:
+            return await self._content(pod, volume, directory, references, facts)
+        if kind == "hostPath":
+            source = volume["hostPath"]
+            provide(source["path"], source.get("type") or "")
+            return Volume(volume["name"], source["path"])
+        if kind in _CLAIMS:
+            return await self._claimed(pod, volume, volume_behind(pod, volume, references))
+        raise CannotMount(
+            f"volumes of kind {kind} are not supported on this node; those supported are {', '.join(_SUPPORTED)}"
+        )
+
+    async def _content(
+        self, pod: Manifest, volume: Manifest, directory: Path, references: References, facts: PodFacts
+    ) -> Volume:
+        """A volume made of objects. Nobody writes to it but we."""
+        kind = next(key for key in volume if key in _CONTENT)
+        files = await self._files(pod, kind, volume[kind] or {}, references, facts)
+        path = place_of(directory, _CONTENT[kind], volume["name"])
+        group = _group(pod)
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o755)  # whatever our umask: containers may run as anybody
+        for point in payload.nested_mount_points(pod, volume["name"]):
+            if point.partition("/")[0] not in {name.partition("/")[0] for name in files}:
+                (path / point).mkdir(parents=True, exist_ok=True)
+
+        def give_away(fresh: Path) -> None:
+            if group is not None:
+                give_to_group(fresh, group, read_only=True)
+
+        atomic.write(path, files, self._clock.now().wall, give_away)
+        return Volume(volume["name"], str(path), read_only=True)
+
+    async def _files(
+        self, pod: Manifest, kind: str, source: Manifest, references: References, facts: PodFacts
+    ) -> Payload:
+        default = source.get("defaultMode")
+        mode = DEFAULT_MODE if default is None else int(default)
+        match kind:
+            case "configMap":
+                return payload.from_config_map(references.config_maps, source, mode)
+            case "secret":
+                return payload.from_secret(references.secrets, source, mode)
+            case "downwardAPI":
+                return payload.from_fields(pod, source.get("items") or (), mode, facts)
+            case "serviceAccountToken":
+                owner = _single_user(pod)
+                private = owner is not None or _group(pod) is not None
+                text = await self._tokens.token(pod, source)
+                return {source["path"]: File(text, _ONLY_OWNER if private else mode, owner)}
+            case "projected":
+                together: Payload = {}
+                for part in source.get("sources") or ():
+                    inner = next(iter(part))
+                    content = {**(part[inner] or {}), "defaultMode": mode}
+                    together |= await self._files(pod, inner, content, references, facts)
+                return together
+        raise CannotMount(
+            f"projected source {kind} is not supported on this node; use configMap, secret, downwardAPI or "
+            "serviceAccountToken"
+        )
+
+    async def _claimed(self, pod: Manifest, volume: Manifest, persistent: Manifest) -> Volume:
+        if is_ours(persistent):
+            await self._mark(persistent)
+        path = path_of(persistent)
+        read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
+        group = _group(pod)
+        if group is not None and not read_only and (is_ours(persistent) or persistent["spec"].get("local")):
+            policy = (pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
+            await asyncio.to_thread(
+                give_to_group, Path(path), group, read_only=False, only_on_mismatch=policy == "OnRootMismatch"
+            )
+        return Volume(volume["name"], path, read_only)
+
+    async def _mark(self, persistent: Manifest) -> None:
+        """Notes on a volume that it has a directory here, before it has one."""
+        metadata = persistent["metadata"]
+        held = metadata.get("finalizers") or []
+        if FINALIZER not in held:
+            change = {"finalizers": [*held, FINALIZER], "resourceVersion": metadata["resourceVersion"]}
+            await self._client.patch(PERSISTENT_VOLUME, key_of(persistent), {"metadata": change})
+
+
+def remove_tree(path: Path) -> None:
+    """Removes a directory and everything in it, also what was made unreadable; links are not followed."""
+    if path.is_symlink() or not path.exists():
+        return
+    _open_up(str(path))
+    for folder, names, _ in os.walk(path):
+        for name in names:
+            _open_up(os.path.join(folder, name))
+    with suppress(FileNotFoundError):  # somebody else removes it as well
+        shutil.rmtree(path)
+
+
+def _open_up(path: str) -> None:
+    """Lets us into a directory of ours that somebody has closed."""
+    with suppress(OSError):
+        mode = os.lstat(path).st_mode
+        if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(path, stat.S_IRWXU)
+
+
+def _empty(pod: Manifest, volume: Manifest, directory: Path) -> Volume:
+    """A directory for as long as the pod is. In memory unless a part of it is mounted: parts are found on disk only."""
+    source = volume.get("emptyDir") or {}
+    path = place_of(directory, "empty-dir", volume["name"])
+    fresh = not path.is_dir()
+    path.mkdir(parents=True, exist_ok=True)
+    if fresh:
+        path.chmod(0o777)
+        if (group := _group(pod)) is not None:
+            give_to_group(path, group, read_only=False)
+    medium = source.get("medium") or ""
+    if medium.startswith("HugePages"):
+        raise CannotMount(
+            "emptyDir of medium HugePages is not supported on this node; use Memory or leave it out"
+        )
+    if medium == "Memory" and not _in_parts(pod, volume["name"]):
+        return Volume(volume["name"], str(path), memory=True, size=_memory_size(pod, source))
+    return Volume(volume["name"], str(path))
+
+
+def _in_parts(pod: Manifest, name: str) -> bool:
+    return any(
+        mount["name"] == name and (mount.get("subPath") or mount.get("subPathExpr"))
+        for container in every_container(pod)
+        for mount in container.get("volumeMounts") or ()
+    )
+
+
+def _memory_size(pod: Manifest, source: Manifest) -> int:
+    """The smaller of the volume's limit and what the pod's containers together may use; 0 when neither is set."""
+    limits = [
+        ((container.get("resources") or {}).get("limits") or {}).get("memory")
+        for container in pod["spec"]["containers"]
+    ]
+    together = sum(int(units(limit)) for limit in limits if limit) if all(limits) else 0
+    own = int(units(source["sizeLimit"])) if source.get("sizeLimit") else 0
+    return min(size for size in (own, together) if size) if own or together else 0
+
+
+def _mount(
+    volumes: Mapping[str, Volume], mount: Manifest, container: Manifest, environment: Mapping[str, str]
+) -> Mount:
+    volume = volumes.get(mount["name"])
+    if volume is None:
+        raise Failure(
+            CONFIG_ERROR,
+            f'cannot find volume "{mount["name"]}" to mount into container "{container["name"]}"',
+        )
+    sub_path = mount.get("subPath") or ""
+    if expression := mount.get("subPathExpr"):
+        if missing := unknown_names(expression, environment):
+            raise Failure(CONFIG_ERROR, f'missing value for "{missing[0]}" in subPathExpr {expression}')
+        sub_path = expand(expression, environment)
+    source = volume.path
+    if sub_path:
+        source = part_of(volume.path, sub_path, mount=mount["name"], container=container["name"])
+    target = mount["mountPath"]
+    return Mount(
+        source=source,
+        target=target if target.startswith("/") else f"/{target}",
+        read_only=bool(mount.get("readOnly")) or volume.read_only,
+        memory=volume.memory,
+        size=volume.size,
+    )
+
+
+def place_of(directory: Path, plugin: str, name: str) -> Path:
+    """Where a pod's volume is that lives in the pod's directory."""
+    return directory / VOLUMES / f"kubernetes.io~{plugin}" / name
+
+
+def _group(pod: Manifest) -> int | None:
+    return (pod["spec"].get("securityContext") or {}).get("fsGroup")
+
+
+def _single_user(pod: Manifest) -> int | None:
+    """Whom every container of a pod runs as, if that is one and the same."""
+    common = (pod["spec"].get("securityContext") or {}).get("runAsUser")
+    users = {(each.get("securityContext") or {}).get("runAsUser", common) for each in every_container(pod)}
+    return users.pop() if len(users) == 1 else None

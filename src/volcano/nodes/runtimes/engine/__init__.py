@@ -1,0 +1,1 @@
+"""Container engines (podman, docker) driven through their command line."""

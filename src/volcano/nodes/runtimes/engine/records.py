@@ -1,0 +1,102 @@
+"""What an engine says of containers, in our own terms; both engines describe them alike."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from volcano.clock import parse_timestamp
+from volcano.nodes.runtimes.engine import commands as commands
+from volcano.nodes.shim.specs import ContainerState
+
+LOST_CODE = 137
+LOST = "ContainerStatusUnknown"
+_NEVER = "0001-01-01"
+_TOO_FINE = re.compile(r"(\.\d{6})\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A container that an engine has. `started` is 0 when it never ran."""
+
+    identifier: str
+    labels: Mapping[str, str]
+    running: bool
+    pid: int
+    started: float
+    finished: float
+    exit_code: int
+    out_of_memory: bool
+    trouble: str
+    address: str
+    directory: str  # the engine's own for it, where it tells
+    stdin: bool
+    terminal: bool
+
+    @property
+    def pod(self) -> str:
+        return self.labels.get(commands.POD_UID, "")
+
+    @property
+    def name(self) -> str:
+        return self.labels.get(commands.CONTAINER, "")
+
+    @property
+    def attempt(self) -> int:
+        return int(self.labels.get(commands.ATTEMPT, "0"))
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.labels.get(commands.PART) == commands.SANDBOX_PART
+
+    @property
+    def is_container(self) -> bool:
+        return self.labels.get(commands.PART) == commands.CONTAINER_PART and self.started > 0
+
+    def state(self) -> ContainerState:
+        if self.running:
+            return ContainerState(self.pod, self.name, self.attempt, self.started, self.pid)
+        reason = "OOMKilled" if self.out_of_memory else "Error" if self.exit_code else "Completed"
+        finished = max(self.finished, self.started)
+        return ContainerState(
+            self.pod, self.name, self.attempt, self.started, 0, finished, self.exit_code, reason, self.trouble
+        )
+
+
+def known(found: Mapping[str, Any]) -> Known:
+    """From one entry of `container inspect`."""
+    state = found.get("State") or {}
+    config = found.get("Config") or {}
+    networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
+    addresses = [each.get("IPAddress") for each in networks.values() if each and each.get("IPAddress")]
+    running = bool(state.get("Running"))
+    return Known(
+        identifier=str(found.get("Id") or found.get("ID") or ""),
+        labels=config.get("Labels") or {},
+        running=running,
+        pid=int(state.get("Pid") or 0),
+        started=moment(state.get("StartedAt") or ""),
+        finished=0.0 if running else moment(state.get("FinishedAt") or ""),
+        exit_code=int(state.get("ExitCode") or 0),
+        out_of_memory=bool(state.get("OOMKilled")),
+        trouble=str(state.get("Error") or ""),
+        address=str(addresses[0]) if addresses else "",
+        directory=str(found.get("StaticDir") or ""),
+        stdin=bool(config.get("OpenStdin")),
+        terminal=bool(config.get("Tty")),
+    )
+
+
+def moment(text: str) -> float:
+    """The wall time of an engine's timestamp; 0 for its way of saying never."""
+    if not text or text.startswith(_NEVER):
+        return 0.0
+    try:
+        return parse_timestamp(_TOO_FINE.sub(r"\1", text))
+    except ValueError:
+        return 0.0
+
+
+def lost(pod: str, name: str, attempt: int, started: float, now: float) -> ContainerState:
+    """A container of which nobody knows how it ended."""
+    return ContainerState(pod, name, attempt, started, 0, max(now, started), LOST_CODE, LOST)

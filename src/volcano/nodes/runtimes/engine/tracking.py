@@ -1,0 +1,208 @@
+"""Containers of an engine that run: each is waited for, and its log is kept in order meanwhile."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from volcano.clock import Clock
+from volcano.log import Log
+from volcano.nodes.runtimes.engine import commands as commands
+from volcano.nodes.runtimes.engine.calls import Engine
+from volcano.nodes.runtimes.engine.commands import Flavour
+from volcano.nodes.runtimes.engine.output import Follower, rotate
+from volcano.nodes.runtimes.engine.records import Known, known, lost
+from volcano.nodes.runtimes.engine.usage import killed_for_memory, oom_file
+from volcano.nodes.shim.specs import ContainerState, Failure
+
+ROTATION_SECONDS = 10.0
+DRAIN_SECONDS = 5.0
+_LONGEST_PAUSE = 30.0
+_log = Log("nodes.engine")
+
+
+class Tracking:
+    """`tell` hears of each end, once."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        flavour: Flavour,
+        clock: Clock,
+        tell: Callable[[ContainerState], None],
+        *,
+        log_size: int,
+        log_files: int,
+    ) -> None:
+        self._engine = engine
+        self._flavour = flavour
+        self._clock = clock
+        self._tell = tell
+        self._log_size = log_size
+        self._log_files = log_files
+        self._live: dict[tuple[str, str], Known] = {}
+        self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+
+    def find(self, pod: str, name: str) -> Known | None:
+        return self._live.get((pod, name))
+
+    def __iter__(self) -> Iterator[Known]:
+        return iter(list(self._live.values()))
+
+    def track(self, container: Known) -> None:
+        key = (container.pod, container.name)
+        self._live[key] = container
+        self._tasks[key] = asyncio.create_task(self._live_on(container), name=f"container {key}")
+
+    async def catch_up(self, container: Known) -> None:
+        """Has all the output of a container that is over in its log."""
+        if not self._flavour.writes_logs and container.labels.get(commands.LOG):
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(_LONGEST_PAUSE):
+                    await self._follower(container).run(follow=False)
+
+    async def forget(self, pod: str) -> None:
+        """Stops to wait for the containers of a pod."""
+        await self._cancel([key for key in self._tasks if key[0] == pod])
+
+    async def close(self) -> None:
+        await self._cancel(list(self._tasks))
+
+    async def keep_logs_short(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._clock.sleep(ROTATION_SECONDS)
+            if self._flavour.writes_logs:
+                await asyncio.to_thread(self._rotate, list(self._live.values()))
+
+    def _rotate(self, containers: list[Known]) -> None:
+        for container in containers:
+            path, monitor = Path(container.labels.get(commands.LOG, "")), Path(container.directory, "ctl")
+            try:
+                rotate(path, monitor, self._log_size, self._log_files)
+            except OSError as error:
+                _log.warning("log not rotated", path=path, reason=str(error))
+
+    async def _cancel(self, keys: list[tuple[str, str]]) -> None:
+        tasks = [self._tasks.pop(key) for key in keys]
+        for key in keys:
+            self._live.pop(key, None)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _live_on(self, container: Known) -> None:
+        output = asyncio.create_task(self._output(container))
+        try:
+            out_of_memory = await self._ended(container)
+            # The rest of its output; whoever has inherited its streams does not keep us.
+            await asyncio.wait([output], timeout=DRAIN_SECONDS)
+        finally:
+            output.cancel()
+            await asyncio.gather(output, return_exceptions=True)
+        await self.catch_up(container)
+        state = await self._last_state(container)
+        key = (container.pod, container.name)
+        self._live.pop(key, None)
+        self._tasks.pop(key, None)
+        # podman does not always notice; a container that went on and ended well was not killed.
+        self._tell(replace(state, reason="OOMKilled") if out_of_memory and state.exit_code else state)
+
+    async def _output(self, container: Known) -> None:
+        """Follows what it says, where that has to be done."""
+        while not self._flavour.writes_logs and container.labels.get(commands.LOG):
+            try:
+                await self._follower(container).run(follow=True)
+            except OSError as error:
+                _log.warning("output not followed", container=container.identifier, reason=str(error))
+            if not is_here(container) and not (await self._running(container)):
+                return
+            await self._clock.sleep(1.0)
+
+    def _follower(self, container: Known) -> Follower:
+        path = container.labels[commands.LOG]
+        return Follower(self._engine, container.identifier, path, self._log_size, self._log_files)
+
+    async def _ended(self, container: Known) -> bool:
+        """Returns when its first process is gone; True when some of it was seen to be killed for want of memory.
+
+        The kernel tells where the process can be seen from here. Its group is there for a moment longer.
+        """
+        out_of_memory = False
+        if is_here(container):
+            counter = oom_file(container.pid)
+            await _gone(container.pid)
+            out_of_memory = killed_for_memory(counter)
+            await self._engine.call("wait", container.identifier)
+        while await self._running(container):
+            await self._wait_for(container.identifier)
+        return out_of_memory
+
+    async def _wait_for(self, identifier: str) -> None:
+        """For an engine that runs elsewhere, such as in a virtual machine."""
+        process = await asyncio.create_subprocess_exec(
+            self._engine.program,
+            "wait",
+            identifier,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            if await process.wait() != 0:
+                await self._clock.sleep(1.0)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+    async def _running(self, container: Known) -> bool:
+        found = await self._look(container)
+        return found is not None and found.running
+
+    async def _last_state(self, container: Known) -> ContainerState:
+        found = await self._look(container)
+        if found is None or found.running:
+            now = self._clock.now().wall
+            return lost(container.pod, container.name, container.attempt, container.started, now)
+        return found.state()
+
+    async def _look(self, container: Known) -> Known | None:
+        """What the engine knows of it; asked again while the engine itself is away."""
+        pause = 1.0
+        while True:
+            try:
+                found = await self._engine.inspect(container.identifier)
+                return known(found[0]) if found else None
+            except Failure as failure:
+                _log.warning("engine does not answer", engine=self._engine.name, reason=failure.message)
+            await self._clock.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+def is_here(container: Known) -> bool:
+    """Whether its process is one of this host, and not one of an engine's own machine that has the same number."""
+    if not container.pid:
+        return False
+    try:
+        return container.identifier in Path(f"/proc/{container.pid}/cgroup").read_text()
+    except OSError:
+        return False
+
+
+async def _gone(pid: int) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:  # gone already, or a kernel without
+        return
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+    try:
+        loop.add_reader(descriptor, ended.cancel)
+        await asyncio.wait([ended])
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)

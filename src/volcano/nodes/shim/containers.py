@@ -1,0 +1,316 @@
+"""The containers of a keeper: started, listened to, waited for and written down."""
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from volcano.nodes.shim.isolation.base import Command, Isolation, Sandbox, Stdio
+from volcano.nodes.shim.logfile import LogFile
+from volcano.nodes.shim.loop import Loop
+from volcano.nodes.shim.records import Records
+from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Usage
+from volcano.nodes.shim.streams import Output
+from volcano.nodes.shim.supervisor import exit_code
+
+Key = tuple[str, str]  # pod uid, container name
+_ATTEMPTS_KEPT = 5
+
+
+@dataclass(slots=True)
+class Execution:
+    """A further process in a container; `ended` hears its exit code."""
+
+    pid: int
+    ended: Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Running:
+    """A container with everything open that belongs to it."""
+
+    spec: ContainerSpec
+    sandbox: Sandbox
+    state: ContainerState
+    outputs: list[Output]
+    log: LogFile | None
+    stdin: int = -1  # what writes into it, while it is kept open
+    terminal: tuple[int, int] | None = None  # master and slave
+    executions: dict[int, Execution] = field(default_factory=dict)  # by pid
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Descriptors for a caller; None where there is nothing. All of them are his to close."""
+
+    stdin: int | None = None
+    stdout: int | None = None
+    stderr: int | None = None
+    terminal: int | None = None  # to resize
+
+    def given(self) -> dict[str, int]:
+        named = {"stdin": self.stdin, "stdout": self.stdout, "stderr": self.stderr, "terminal": self.terminal}
+        return {name: descriptor for name, descriptor in named.items() if descriptor is not None}
+
+
+class Containers:
+    """Every container that runs, and the last states of those that are over."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        isolation: Isolation,
+        records: Records,
+        now: Callable[[], int],
+        ended: Callable[[ContainerState], None],
+        complain: Callable[[str, BaseException], None],
+        *,
+        log_size: int,
+        log_files: int,
+    ) -> None:
+        self._loop = loop
+        self._isolation = isolation
+        self._records = records
+        self._now = now  # nanoseconds of wall time
+        self._ended = ended
+        self._complain = complain
+        self._log_size = log_size
+        self._log_files = log_files
+        self._running: dict[Key, Running] = {}
+        self._by_pid: dict[int, Running] = {}
+        self._over: dict[Key, list[ContainerState]] = {}
+        self._unsaved: dict[tuple[Key, int], ContainerState] = {}
+
+    def start(self, sandbox: Sandbox, spec: ContainerSpec) -> ContainerState:
+        """Idempotent for one attempt: a container that has been started is returned as it is."""
+        key = (spec.pod, spec.name)
+        for state in self.states():
+            if (state.pod, state.name, state.attempt) == (*key, spec.attempt):
+                return state
+        if key in self._running:
+            raise Failure("RunContainerError", f"container {spec.name} is still running")
+        if not spec.command:
+            raise Failure(
+                "CreateContainerError",
+                f"container {spec.name} has no command: this runtime uses no images, so it cannot know the entrypoint "
+                f"of {spec.image!r}; give it a command",
+            )
+        running = self._launch(sandbox, spec)
+        self._running[key] = running
+        self._by_pid[running.state.pid] = running
+        self._save(running.state)
+        return running.state
+
+    def signal(self, key: Key, number: int) -> None:
+        if running := self._running.get(key):
+            with contextlib.suppress(ProcessLookupError):
+                self._isolation.signal(running.sandbox, running.state.pid, number)
+
+    def execute(
+        self, key: Key, command: Command, *, wanted: Sequence[str], tty: bool, ended: Callable[[int], None]
+    ) -> tuple[int, Ends]:
+        """Starts a further process; its pid and the caller's ends of its streams."""
+        running = self._existing(key)
+        spec = running.spec
+        command = replace(
+            command,
+            environment={**spec.environment, **({"TERM": "xterm"} if tty else {}), **command.environment},
+            working_directory=command.working_directory or spec.working_directory,
+            identity=spec.identity,
+        )
+        if tty:
+            master, slave = self._isolation.open_terminal(running.sandbox, running.state.pid)
+            streams = _Streams(Stdio(slave, slave, slave, tty=True), Ends(terminal=master), [slave])
+        else:
+            streams = _piped(wanted)
+        try:
+            pid = self._isolation.execute(running.sandbox, spec, running.state.pid, command, streams.inside)
+        except BaseException:
+            close_all(streams.ends.given().values())
+            raise
+        finally:
+            close_all(streams.theirs)
+        running.executions[pid] = Execution(pid, ended)
+        self._by_pid[pid] = running
+        return pid, streams.ends
+
+    def end_execution(self, pid: int) -> None:
+        """Kills a process that `execute` started, with what is below it."""
+        running = self._by_pid.get(pid)
+        if running and pid in running.executions:
+            with contextlib.suppress(ProcessLookupError):
+                self._isolation.signal(running.sandbox, pid, signal.SIGKILL)
+
+    def attach(self, key: Key) -> Ends:
+        """The container's stdin, where it has one, and its output from now on."""
+        running = self._existing(key)
+        outputs = [output.tap() for output in running.outputs]
+        terminal = os.dup(running.terminal[0]) if running.terminal else None
+        stdin: int | None = None
+        if running.terminal and running.spec.stdin:
+            stdin = os.dup(running.terminal[0])
+        elif running.stdin >= 0 and running.spec.stdin_once:
+            # The first one to attach gets the only writing end: when he lets go, the container reads to its end.
+            stdin, running.stdin = running.stdin, -1
+        elif running.stdin >= 0:
+            stdin = os.dup(running.stdin)
+        return Ends(stdin, outputs[0], outputs[1] if len(outputs) > 1 else None, terminal)
+
+    def states(self, pod: str | None = None) -> Iterator[ContainerState]:
+        for over in self._over.values():
+            yield from (state for state in over if pod in (None, state.pod))
+        yield from (running.state for running in self._running.values() if pod in (None, running.state.pod))
+
+    def alive(self, pod: str | None = None) -> list[Key]:
+        return [key for key in self._running if pod in (None, key[0])]
+
+    def executing(self) -> list[int]:
+        return [pid for running in self._running.values() for pid in running.executions]
+
+    def usage(self) -> list[Usage]:
+        measured = (
+            self._isolation.usage(running.sandbox, running.spec, running.state.pid)
+            for running in self._running.values()
+        )
+        return [usage for usage in measured if usage is not None]
+
+    def reap(self) -> None:
+        """Takes in every child that has ended: containers, what was executed in them, and orphans."""
+        while True:
+            try:
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                return
+            if found is None:
+                return
+            try:
+                _, status = os.waitpid(found.si_pid, 0)
+            except ChildProcessError:
+                continue
+            self._child_ended(found.si_pid, exit_code(status))
+
+    def remember(self, state: ContainerState) -> None:
+        """Takes in a container of the past: an earlier keeper's, or one that could not even start."""
+        over = self._over.setdefault((state.pod, state.name), [])
+        over.append(state)
+        self._save(state)
+        while len(over) > _ATTEMPTS_KEPT:
+            self._records.forget_container(over.pop(0))
+
+    def forget(self, pod: str) -> None:
+        self._over = {key: over for key, over in self._over.items() if key[0] != pod}
+        self._unsaved = {key: state for key, state in self._unsaved.items() if key[0][0] != pod}
+        self._records.forget(pod)
+
+    def save_again(self) -> None:
+        """Tries once more to write what a full disk refused."""
+        for state in list(self._unsaved.values()):
+            self._save(state)
+
+    def _launch(self, sandbox: Sandbox, spec: ContainerSpec) -> Running:
+        log = (
+            LogFile(spec.log_path, self._now, size=self._log_size, files=self._log_files)
+            if spec.log_path
+            else None
+        )
+        if spec.tty:
+            master, slave = self._isolation.open_terminal(sandbox, 0)
+            streams = _Streams(Stdio(slave, slave, slave, tty=True), Ends(stdout=master), [])
+        else:
+            streams = _piped(["stdin", "stdout", "stderr"] if spec.stdin else ["stdout", "stderr"])
+            slave = -1
+        try:
+            pid = self._isolation.start(sandbox, spec, streams.inside)
+        except BaseException:
+            close_all([*streams.ends.given().values(), *([slave] if spec.tty else [])])
+            raise
+        finally:
+            close_all(streams.theirs)
+        started = ContainerState(spec.pod, spec.name, spec.attempt, started=self._now() / 1e9, pid=pid)
+        ends = streams.ends
+        outputs = [
+            Output(self._loop, descriptor, name, log)
+            for name, descriptor in (("stdout", ends.stdout), ("stderr", ends.stderr))
+            if descriptor is not None
+        ]
+        # The keeper holds the terminal open on both sides: a program that closes it may come back to it.
+        terminal = (outputs[0].descriptor, slave) if spec.tty else None
+        return Running(
+            spec, sandbox, started, outputs, log, -1 if ends.stdin is None else ends.stdin, terminal
+        )
+
+    def _existing(self, key: Key) -> Running:
+        if running := self._running.get(key):
+            return running
+        raise Failure("ContainerNotRunning", f"container {key[1]} is not running")
+
+    def _child_ended(self, pid: int, code: int) -> None:
+        running = self._by_pid.pop(pid, None)
+        if running is None:
+            return
+        if execution := running.executions.pop(pid, None):
+            execution.ended(code)
+            return
+        self._container_ended(running, code)
+
+    def _container_ended(self, running: Running, code: int) -> None:
+        spec = running.spec
+        try:
+            out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
+        except (Failure, OSError) as error:  # the end of a container is told of whatever is left of it
+            self._complain(f"what container {spec.name} of pod {spec.pod} left is not all gone", error)
+            out_of_memory = False
+        for output in running.outputs:
+            output.finish()
+        if running.log:
+            running.log.close()
+        if running.stdin >= 0:
+            os.close(running.stdin)
+        if running.terminal:
+            os.close(running.terminal[1])
+        reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
+        state = replace(running.state, pid=0, finished=self._now() / 1e9, exit_code=code, reason=reason)
+        del self._running[spec.pod, spec.name]
+        self.remember(state)
+        self._ended(state)
+
+    def _save(self, state: ContainerState) -> None:
+        key = ((state.pod, state.name), state.attempt)
+        try:
+            self._records.save_container(state)
+            self._unsaved.pop(key, None)
+        except OSError:
+            self._unsaved[key] = state
+
+
+@dataclass(frozen=True, slots=True)
+class _Streams:
+    """What a process starts with, the other ends of that, and what is to be closed here once it runs."""
+
+    inside: Stdio
+    ends: Ends
+    theirs: list[int]
+
+
+def _piped(wanted: Sequence[str]) -> _Streams:
+    inside: list[int] = []
+    ends: dict[str, int] = {}
+    try:
+        for name in ("stdin", "stdout", "stderr"):
+            if name in wanted:
+                reading, writing = os.pipe()
+                inside.append(reading if name == "stdin" else writing)
+                ends[name] = writing if name == "stdin" else reading
+            else:
+                inside.append(os.open(os.devnull, os.O_RDWR))
+    except OSError as error:
+        close_all([*inside, *ends.values()])
+        raise Failure("CreateContainerError", f"no pipes for its output: {error.strerror}") from error
+    stdin, stdout, stderr = inside
+    return _Streams(Stdio(stdin, stdout, stderr), Ends(**ends), inside)
+
+
+def close_all(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

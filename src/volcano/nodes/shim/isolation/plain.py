@@ -1,0 +1,286 @@
+"""Plain processes of this host: no walls, but each pod has its own address and directories, and ends as a whole."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import re
+import shutil
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from volcano.nodes.shim import listeners, processes
+from volcano.nodes.shim.isolation.base import Command, Sandbox, Stdio
+from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, SandboxState, Usage
+from volcano.nodes.shim.supervisor import DEFAULT_PATH, Launch, supervise
+
+# Every process of a plain container inherits this name; `sweep` finds by it what outlived keeper and supervisor.
+MARK = "VOLCANO_ROOT"
+# Below the pod's sandbox; no container can have such a name.
+_HOME, _TEMPORARY = "_home", "_tmp"
+_NETWORK = "127.88"
+_ADDRESSES = 254 * 254
+_LIMITATIONS = (
+    "Pods run as plain processes of this host: they see its files, processes and network, and no image is used.",
+    "Pods have no host names of their own; their addresses are loopback addresses, and a program that listens on all "
+    "addresses takes its port from every pod.",
+    "Volumes are found below $VOLCANO_ROOT (a mount at /data is $VOLCANO_ROOT/data, and $VOLCANO_MOUNT_DATA names it), "
+    "not at their mount paths, which are put right in commands only; read-only ones can be written, and those in "
+    "memory are on disk.",
+    "CPU limits are not enforced; memory limits are by watching: a container found over its limit is killed.",
+)
+_UNPRIVILEGED = (
+    "Containers run as the user who started volcano, whatever runAsUser says; ports below 1024 are refused."
+)
+
+
+@dataclass(slots=True)
+class PlainSandbox:
+    """A pod: an address of 127.88.0.0/16 and a directory."""
+
+    spec: SandboxSpec
+    address: str
+
+
+class Plain:
+    """Implements `Isolation`; every pid it gives is that of a supervisor."""
+
+    def __init__(self, directory: str) -> None:
+        self.limitations: Sequence[str] = (
+            _LIMITATIONS if os.geteuid() == 0 else (*_LIMITATIONS, _UNPRIVILEGED)
+        )
+        self._sandboxes: dict[str, PlainSandbox] = {}
+        self._containers: dict[int, ContainerSpec] = {}
+        self._executions: dict[int, set[int]] = {}  # by the container's pid
+        self._too_large: set[int] = set()
+        # Clusters of one machine share 127.88.0.0/16: each begins somewhere else.
+        self._next = int.from_bytes(hashlib.blake2b(os.fsencode(directory), digest_size=4).digest(), "big")
+
+    def open(self) -> None:
+        processes.become_subreaper()
+
+    def create(self, spec: SandboxSpec) -> PlainSandbox:
+        for name in (_HOME, _TEMPORARY):
+            try:
+                os.makedirs(os.path.join(_own(spec), name), exist_ok=True)
+            except OSError as error:
+                raise Failure("FailedCreatePodSandBox", f"{error.filename}: {_words(error)}") from error
+        sandbox = PlainSandbox(spec, self._address(spec.wanted_address))
+        self._sandboxes[spec.uid] = sandbox
+        return sandbox
+
+    def start(self, sandbox: Sandbox, spec: ContainerSpec, stdio: Stdio) -> int:
+        root = _root(sandbox, spec)
+        try:
+            shutil.rmtree(root, ignore_errors=True)  # each attempt begins afresh
+            os.makedirs(root)
+            for mount in sorted(spec.mounts, key=lambda mount: mount.target):
+                _offer(mount, root)
+            _hand_over(sandbox, root, spec.identity)
+        except OSError as error:
+            raise Failure("CreateContainerError", f"{error.filename}: {_words(error)}") from error
+        pid = supervise(_launch(sandbox, spec, spec.command, spec.environment, spec.working_directory, stdio))
+        self._containers[pid] = spec
+        self._executions[pid] = set()
+        return pid
+
+    def execute(self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: Command, stdio: Stdio) -> int:
+        launch = _launch(
+            sandbox, spec, command.command, command.environment, command.working_directory, stdio
+        )
+        execution = supervise(launch)
+        self._executions[pid].add(execution)
+        return execution
+
+    def open_terminal(self, sandbox: Sandbox, pid: int) -> tuple[int, int]:
+        return os.openpty()
+
+    def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
+        """The supervisor passes on what it can catch; the rest goes past it."""
+        if number == signal.SIGKILL:
+            processes.kill_all_below(pid)
+        elif number == signal.SIGSTOP:
+            processes.send(processes.children(pid)[:1], number)
+        else:
+            processes.send([pid], number)
+
+    def finish(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> bool:
+        for execution in self._executions.pop(pid, set()):
+            processes.kill_all_below(execution)
+        self._containers.pop(pid, None)
+        self._kill_orphans()
+        too_large = pid in self._too_large
+        self._too_large.discard(pid)
+        return too_large
+
+    def remove(self, sandbox: Sandbox) -> None:
+        self._sandboxes.pop(sandbox.spec.uid, None)
+        shutil.rmtree(_own(sandbox.spec), ignore_errors=True)
+
+    def open_socket(self, sandbox: Sandbox | None, family: int, kind: int) -> socket.socket:
+        return socket.socket(family, kind)
+
+    def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None:
+        # What has ended below was reaped by the supervisor, whose own account holds it.
+        tree = self._tree(pid)
+        used = sum(map(processes.cpu_seconds, tree))
+        return Usage(spec.pod, spec.name, used, sum(map(processes.private_memory, tree[1:])))
+
+    def close(self) -> None:
+        for sandbox in list(self._sandboxes.values()):
+            self.remove(sandbox)
+
+    def restore(self, lost: Sequence[SandboxState]) -> None:
+        """Supervisors end their trees when their keeper is killed; when they were killed too, this does."""
+        kill_strays(lost)
+        for sandbox in lost:
+            shutil.rmtree(os.path.join(sandbox.directory, "sandbox"), ignore_errors=True)
+
+    def targets(self, sandbox: Sandbox, port: int) -> list[str]:
+        """The addresses at which the pod's own processes listen on a port: the network is everybody's."""
+        pids = [
+            below
+            for pid, spec in self._containers.items()
+            if spec.pod == sandbox.spec.uid
+            for below in self._tree(pid)
+        ]
+        return listeners.addresses(pids, port, sandbox.address)
+
+    def watch(self) -> None:
+        """Kills containers that are over their memory limit; called about once a second."""
+        for pid, spec in self._containers.items():
+            if not spec.memory_limit or pid in self._too_large:
+                continue
+            tree = self._tree(pid)[1:]
+            if (
+                sum(map(processes.private_memory, tree)) > spec.memory_limit
+                and sum(map(processes.shared_out_memory, tree)) > spec.memory_limit
+            ):
+                self._too_large.add(pid)
+                processes.kill_all_below(pid)
+
+    def _tree(self, pid: int) -> list[int]:
+        below = processes.descendants(pid)
+        for execution in self._executions.get(pid, ()):
+            below += processes.descendants(execution)
+        return [pid, *below]
+
+    def _kill_orphans(self) -> None:
+        """A supervisor that was killed leaves its tree to the keeper."""
+        known = self._containers.keys() | {pid for pids in self._executions.values() for pid in pids}
+        strays = set(processes.children(os.getpid())) - known
+        for pid in strays:
+            processes.kill_all_below(pid)
+        processes.send(strays, signal.SIGKILL)
+
+    def _address(self, wanted: str) -> str:
+        taken = {sandbox.address for sandbox in self._sandboxes.values()}
+        if wanted.startswith(f"{_NETWORK}.") and wanted not in taken:
+            return wanted
+        for _ in range(_ADDRESSES):
+            high, low = divmod(self._next % _ADDRESSES, 254)
+            self._next += 1
+            address = f"{_NETWORK}.{high + 1}.{low + 1}"
+            if address not in taken:
+                return address
+        raise Failure("FailedCreatePodSandBox", f"all {_ADDRESSES} addresses of {_NETWORK}.0.0/16 are taken")
+
+
+def kill_strays(lost: Sequence[SandboxState]) -> list[int]:
+    """Kills the processes of plain containers that have outlived keeper and supervisor; their pids."""
+    homes = tuple(f"{sandbox.directory.rstrip('/')}/" for sandbox in lost)
+    found = [
+        pid
+        for pid in processes.every_pid()
+        if homes and processes.environment(pid).get(MARK, "").startswith(homes)
+    ]
+    processes.send(found, signal.SIGKILL)
+    return found
+
+
+def _launch(
+    sandbox: Sandbox,
+    spec: ContainerSpec,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    directory: str,
+    stdio: Stdio,
+) -> Launch:
+    root = _root(sandbox, spec)
+    own = _own(sandbox.spec)
+    offered = {
+        "PATH": os.environ.get("PATH", DEFAULT_PATH),
+        "HOME": os.path.join(own, _HOME),
+        "TMPDIR": os.path.join(own, _TEMPORARY),
+        "HOSTNAME": sandbox.spec.hostname,
+        **({"TERM": "xterm"} if stdio.tty else {}),
+        **{_variable(mount): mount.source for mount in spec.mounts},
+    }
+    return Launch(
+        command=[redirected(argument, spec.mounts) for argument in command],
+        environment={**offered, **environment, MARK: root},
+        directory=_directory(directory, spec, root),
+        stdio=stdio,
+        identity=spec.identity,
+        no_new_privileges=spec.security.no_new_privileges,
+    )
+
+
+def _directory(wanted: str, spec: ContainerSpec, root: str) -> str:
+    """Where a program starts: in a volume when its directory is one, else at the host's own directory of that name."""
+    if not wanted:
+        return root
+    for mount in sorted(spec.mounts, key=lambda mount: len(mount.target), reverse=True):
+        if wanted == mount.target or wanted.startswith(mount.target.rstrip("/") + "/"):
+            return os.path.join(mount.source, os.path.relpath(wanted, mount.target))
+    return wanted
+
+
+def redirected(argument: str, mounts: Sequence[Mount]) -> str:
+    """A word of a command with the paths of mounts, which nobody can mount here, replaced by where they are."""
+    for mount in sorted(mounts, key=lambda mount: len(mount.target), reverse=True):
+        target = mount.target.rstrip("/")
+        if target and target in argument:
+            path = rf"(?<![\w./-]){re.escape(target)}(?![\w.-])"
+            argument = mount.source.join(re.split(path, argument))
+    return argument
+
+
+def _offer(mount: Mount, root: str) -> None:
+    """A link below the container's root to what a mount shows; none in another mount, which is not ours to write to."""
+    if mount.memory:
+        os.makedirs(mount.source, exist_ok=True)
+    link = os.path.normpath(os.path.join(root, mount.target.strip("/")))
+    above = os.path.dirname(link)
+    if link == root or not f"{os.path.realpath(above)}/".startswith(f"{os.path.realpath(root)}/"):
+        return
+    os.makedirs(above, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        os.symlink(mount.source, link)
+
+
+def _hand_over(sandbox: Sandbox, root: str, identity: Identity) -> None:
+    """The container's own directories belong to whom it runs as."""
+    if os.geteuid() != 0 or identity.user is None:
+        return
+    own = _own(sandbox.spec)
+    for path in (root, os.path.join(own, _HOME), os.path.join(own, _TEMPORARY)):
+        os.chown(path, identity.user, -1 if identity.group is None else identity.group)
+
+
+def _variable(mount: Mount) -> str:
+    return "VOLCANO_MOUNT_" + re.sub(r"[^A-Z0-9]+", "_", mount.target.strip("/").upper())
+
+
+def _own(spec: SandboxSpec) -> str:
+    return os.path.join(spec.directory, "sandbox")
+
+
+def _root(sandbox: Sandbox, spec: ContainerSpec) -> str:
+    return os.path.join(_own(sandbox.spec), spec.name, "root")
+
+
+def _words(error: OSError) -> str:
+    return os.strerror(error.errno or errno.EIO).lower()

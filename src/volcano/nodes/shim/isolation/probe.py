@@ -1,0 +1,87 @@
+"""Whether a kind of isolation works on this machine, tried for real in a child that is thrown away."""
+
+import os
+import signal
+from collections.abc import Callable
+
+from volcano.nodes.shim.isolation import entering, network, root, syscalls
+from volcano.nodes.shim.specs import Mode
+
+_SETTINGS = {  # a value that forbids user namespaces to ordinary users, and what would be right
+    "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0, or an AppArmor profile for this Python",
+    ),
+    "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=10000"),
+}
+
+_FINE = "fine"
+
+
+def possible(mode: Mode) -> str:
+    """Empty when `mode` works here; else the reason why it does not."""
+    if mode is Mode.PLAIN:
+        return ""
+    if mode is Mode.NETNS and os.geteuid() != 0:
+        return "it needs root"
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(read)
+            os.write(write, _reason(mode).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as answer:
+        said = answer.read().decode()
+    os.waitpid(child, 0)
+    return "" if said == _FINE else said or "the trial ended without a word"
+
+
+def _reason(mode: Mode) -> str:
+    steps: tuple[tuple[str, Callable[[], object]], ...] = (
+        ("namespaces for users and mounts", lambda: entering.enter(mode)),
+        ("a network namespace", entering.enter_network),
+        ("a bridge between pods", lambda: network.Hub().build()),
+        ("files in memory", lambda: syscalls.mount("trial", "/tmp", "tmpfs")),
+        ("terminals", lambda: root.mount_terminals("/tmp", tty_group=False)),
+        ("a pid namespace with its own /proc", _try_pid_namespace),
+    )
+    for what, attempt in steps:
+        try:
+            attempt()
+        except OSError as error:
+            return f"{what}: {error.strerror or error}{_hint(mode, what, steps[0][0])}"
+        except Exception as error:
+            return f"{what}: {error!r}"
+    return _FINE
+
+
+def _try_pid_namespace() -> None:
+    child = syscalls.clone(syscalls.CLONE_NEWPID | syscalls.CLONE_NEWNS | signal.SIGCHLD)
+    if child == 0:
+        code = 0
+        try:
+            syscalls.mount("proc", "/proc", "proc")
+        except OSError as error:
+            code = error.errno or 1
+        finally:
+            os._exit(code)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
+        raise OSError(code, os.strerror(code))
+
+
+def _hint(mode: Mode, what: str, first: str) -> str:
+    if mode is not Mode.USERNS or what != first:
+        return ""
+    for path, (forbidding, remedy) in _SETTINGS.items():
+        try:
+            with open(path, encoding="ascii") as setting:
+                if setting.read().strip() == forbidding:
+                    return f" (allowed by: {remedy})"
+        except OSError:
+            continue
+    return ""

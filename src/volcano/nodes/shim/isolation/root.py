@@ -1,0 +1,226 @@
+"""A container's private root: its own layer over the template, programs, devices, /proc, /sys and volumes."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from volcano.nodes.shim.isolation import syscalls, targets, template, trees
+from volcano.nodes.shim.isolation.template import Template
+from volcano.nodes.shim.specs import Failure, Mount
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_ACCELERATORS = ("nvidia", "dri", "kfd", "infiniband")  # how their names begin
+_DEVICE_LINKS = {
+    "fd": "/proc/self/fd",
+    "stdin": "/proc/self/fd/0",
+    "stdout": "/proc/self/fd/1",
+    "stderr": "/proc/self/fd/2",
+    "ptmx": "pts/ptmx",
+    "core": "/proc/kcore",
+}
+_READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
+_MASKED = (
+    "/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list", "/proc/sched_debug",
+    "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
+)  # fmt: skip
+_UNTRUSTED = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+TTY_GROUP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """How a container's root is made: the options of an overlay, or a copy where there is none."""
+
+    overlay: str | None
+
+    @staticmethod
+    def best(place: str, base: Template, *, user_namespace: bool) -> "Layer":
+        """Tried for real on the file system of `place`."""
+        extra = ",userxattr" if user_namespace else ""
+        # Without `volatile` the end of every container would wait for the disk.
+        for options in (f",volatile{extra}", extra):
+            layer = Layer(options)
+            trial = os.path.join(place, "trial")
+            trees.clear(trial)
+            try:
+                layer.prepare(trial, base)
+                layer.mount(trial, base)
+                open(os.path.join(trial, "merged", "etc", "passwd"), "a").close()  # copies it up
+                return layer
+            except OSError:
+                continue
+            finally:
+                os.chdir("/")
+                with contextlib.suppress(OSError):  # it was never mounted
+                    syscalls.unmount(os.path.join(trial, "merged"))
+                trees.clear(trial)
+        return Layer(None)
+
+    def prepare(self, place: str, base: Template) -> str:
+        """Makes the directories of a container's root; returns the one whose files the container will see."""
+        os.makedirs(place, mode=0o755)
+        merged = os.path.join(place, "merged")
+        if self.overlay is None:
+            template.copy(base, merged)
+            return merged
+        for name in ("work", "upper", "merged"):
+            os.mkdir(os.path.join(place, name), 0o755)
+        os.mkdir(os.path.join(place, "upper", "etc"), 0o755)
+        return os.path.join(place, "upper")
+
+    def mount(self, place: str, base: Template) -> None:
+        """Makes `place`/merged a mount. Leaves the caller in `place`: names there need no escaping in the options.
+
+        A container may make device files, as in any engine; that it cannot open them keeps it off the host's disks.
+        """
+        os.chdir(place)
+        if self.overlay is None:
+            syscalls.bind("merged", "merged")
+            syscalls.restrict("merged", syscalls.MS_NODEV)
+            return
+        lower = os.open(base.root, os.O_PATH | os.O_CLOEXEC)
+        options = f"lowerdir=/proc/self/fd/{lower},upperdir=upper,workdir=work{self.overlay}"
+        try:
+            syscalls.mount("volcano", "merged", "overlay", syscalls.MS_NODEV, options)
+        finally:
+            os.close(lower)
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """What a container's /dev is made of."""
+
+    shared_memory: str
+    terminals: str = ""  # a directory with a devpts of the keeper's; a new one when empty
+    everything: bool = False  # the host's devices, for a privileged container
+    tty_group: bool = True  # whether there is a group for terminals
+
+
+def build_devices(dev: str, devices: Devices) -> None:
+    """/dev in memory, with the harmless devices of the host, terminals, shared memory and message queues."""
+    syscalls.mount("dev", dev, "tmpfs", _UNTRUSTED, "mode=0755,size=64k")
+    present = os.listdir("/dev")
+    chosen = [name for name in present if name in _DEVICES or name.startswith(_ACCELERATORS)]
+    for name in present if devices.everything else chosen:
+        _show_device(name, dev)
+    for name, pointed in _DEVICE_LINKS.items():
+        if not os.path.lexists(f"{dev}/{name}"):
+            os.symlink(pointed, f"{dev}/{name}")
+    for name in ("pts", "shm", "mqueue"):
+        os.mkdir(f"{dev}/{name}", 0o755)
+    if devices.terminals:
+        syscalls.bind(devices.terminals, f"{dev}/pts")
+    else:
+        mount_terminals(f"{dev}/pts", tty_group=devices.tty_group)
+    syscalls.bind(devices.shared_memory, f"{dev}/shm")
+    with contextlib.suppress(OSError):  # a kernel without message queues
+        syscalls.mount("mqueue", f"{dev}/mqueue", "mqueue", _UNTRUSTED)
+
+
+def mount_terminals(target: str, *, tty_group: bool) -> None:
+    group = f",gid={TTY_GROUP}" if tty_group else ""
+    flags = syscalls.MS_NOSUID | syscalls.MS_NOEXEC
+    syscalls.mount("devpts", target, "devpts", flags, f"newinstance,ptmxmode=0666,mode=0620{group}")
+
+
+def mount_memory(target: str, size: int = 0) -> None:
+    """A tmpfs with the mode and owner of the directory it covers."""
+    covered = os.stat(target)
+    limit = f",size={size}" if size else ""
+    mode = stat.S_IMODE(covered.st_mode)
+    syscalls.mount("memory", target, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, f"mode={mode:o}{limit}")
+    os.chown(target, covered.st_uid, covered.st_gid)
+
+
+def mount_proc(target: str, *, host_pid: bool) -> None:
+    try:
+        syscalls.mount("proc", target, "proc", _UNTRUSTED)
+    except OSError:
+        if not host_pid:
+            raise
+        syscalls.bind("/proc", target)
+
+
+def mount_sys(target: str, *, writable: bool) -> None:
+    try:
+        syscalls.mount("sysfs", target, "sysfs", _UNTRUSTED | (0 if writable else syscalls.MS_RDONLY))
+    except OSError:
+        syscalls.bind("/sys", target)
+        if not writable:
+            syscalls.restrict(target, syscalls.MS_RDONLY)
+
+
+def show_groups(target: str, groups: Sequence[tuple[str, str]]) -> None:
+    """The container's own control groups where programs look for their limits; each is named, or "" for version 2."""
+    if not groups or not os.path.isdir(target):
+        return
+    if groups[0][0]:
+        syscalls.mount("cgroup", target, "tmpfs", _UNTRUSTED, "mode=0755,size=4k")
+    for name, directory in groups:
+        place = os.path.join(target, name)
+        os.makedirs(place, exist_ok=True)
+        syscalls.bind(directory, place)
+    syscalls.restrict(target, syscalls.MS_RDONLY)
+
+
+def protect_kernel() -> None:
+    """After the root has changed: what of /proc and /sys would reach beyond the container."""
+    for path in _READ_ONLY:
+        if os.path.exists(path):
+            syscalls.bind(path, path)
+            syscalls.restrict(path, syscalls.MS_RDONLY)
+    for path in _MASKED:
+        if os.path.isdir(path):
+            syscalls.mount("masked", path, "tmpfs", syscalls.MS_RDONLY | _UNTRUSTED, "size=0")
+        elif os.path.exists(path):
+            syscalls.bind("/dev/null", path)
+
+
+def mount_volumes(merged: str, mounts: Sequence[Mount], *, devices: bool) -> None:
+    """Outer targets first; device files in them can be used where `devices` is said."""
+    root = os.open(merged, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for each in sorted(mounts, key=lambda mount: len(targets.parts(mount.target))):
+            kept_out = 0 if devices else syscalls.MS_NODEV
+            _mount_volume(root, each, kept_out | (syscalls.MS_RDONLY if each.read_only else 0))
+    finally:
+        os.close(root)
+
+
+def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
+    try:
+        is_directory = stat.S_ISDIR(os.stat(volume.source).st_mode)
+    except OSError as error:
+        message = f"cannot mount {volume.source} at {volume.target}: {_said(error)}"
+        raise Failure("CreateContainerError", message) from error
+    try:
+        parent, name = targets.place(root, volume.target, directory=is_directory)
+        target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        syscalls.bind(volume.source, f"/proc/self/fd/{target}")
+        os.close(target)
+        if restrictions:
+            mounted = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            syscalls.restrict(f"/proc/self/fd/{mounted}", restrictions)
+            os.close(mounted)
+        os.close(parent)
+    except OSError as error:
+        message = f"cannot mount {volume.source} at {volume.target} in the container: {_said(error)}"
+        raise Failure("CreateContainerError", message) from error
+
+
+def _show_device(name: str, dev: str) -> None:
+    source, target = f"/dev/{name}", f"{dev}/{name}"
+    if name in ("pts", "shm", "mqueue") or name in _DEVICE_LINKS:
+        return
+    if os.path.isdir(source):
+        os.mkdir(target)
+    else:
+        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
+    with contextlib.suppress(OSError):  # a device that we may not see ourselves
+        syscalls.bind(source, target)
+
+
+def _said(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

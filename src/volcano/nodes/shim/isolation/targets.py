@@ -1,0 +1,113 @@
+"""Where in a container's root a volume goes: looked up with descriptors as the container would, and made if missing."""
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+
+from volcano.nodes.shim.isolation import syscalls
+
+_MOST_LINKS = 40  # as the kernel's own limit
+_MOST_SIBLINGS = 256
+_PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def place(root: int, target: str, *, directory: bool) -> tuple[int, str]:
+    """The directory (open, to be closed) and the name at which `target` is below the open directory `root`.
+
+    Links are followed as inside the root, so that none leads out of it, whoever changes them meanwhile.
+    """
+    trail = [("", os.dup(root))]  # from the root down: each directory's name, and it
+    left = parts(target)[::-1]
+    links = 0
+    try:
+        while left:
+            name = left.pop()
+            here = trail[-1][1]
+            pointed = _link(here, name)
+            if name == "..":
+                if len(trail) > 1:
+                    os.close(trail.pop()[1])
+            elif pointed is not None:
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), target)
+                if pointed.startswith("/"):
+                    _close(trail[1:])
+                    del trail[1:]
+                left.extend(parts(pointed)[::-1])
+            else:
+                _make(trail, name, directory=bool(left) or directory)
+                if not left:
+                    return os.dup(trail[-1][1]), name
+                trail.append((name, os.open(name, _PATH | os.O_DIRECTORY, dir_fd=trail[-1][1])))
+    finally:
+        _close(trail)
+    raise OSError(errno.EBUSY, "the root itself cannot be a mount's target", target)
+
+
+def _make(trail: list[tuple[str, int]], name: str, *, directory: bool) -> None:
+    """A file or directory in the last one of the trail, which is made writable where it is not."""
+    try:
+        _create(trail[-1][1], name, directory=directory)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno != errno.EROFS or len(trail) < 2:
+            raise
+        _soften(trail)
+        _create(trail[-1][1], name, directory=directory)
+
+
+def _create(parent: int, name: str, *, directory: bool) -> None:
+    if directory:
+        os.mkdir(name, 0o755, dir_fd=parent)
+    else:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        os.close(os.open(name, flags, 0o644, dir_fd=parent))
+
+
+def _soften(trail: list[tuple[str, int]]) -> None:
+    """Covers a directory of the host's programs with one in memory that shows the same, and can have more."""
+    name, covered = trail[-1]
+    readable = os.open(f"/proc/self/fd/{covered}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        children = os.listdir(readable)
+    finally:
+        os.close(readable)
+    if len(children) > _MOST_SIBLINGS:
+        raise OSError(errno.EROFS, f"{os.strerror(errno.EROFS)}, with too much in it to be shown elsewhere")
+    syscalls.mount("opened", f"/proc/self/fd/{covered}", "tmpfs", syscalls.MS_NODEV, "mode=0755")
+    above = os.open(name, _PATH | os.O_DIRECTORY, dir_fd=trail[-2][1])
+    trail[-1] = (name, above)
+    try:
+        for child in children:
+            _show(child, covered, above)
+    finally:
+        os.close(covered)
+
+
+def _show(child: str, covered: int, above: int) -> None:
+    pointed = _link(covered, child)
+    if pointed is not None:
+        os.symlink(pointed, child, dir_fd=above)
+        return
+    is_directory = stat.S_ISDIR(os.stat(child, dir_fd=covered, follow_symlinks=False).st_mode)
+    _create(above, child, directory=is_directory)
+    syscalls.bind(f"/proc/self/fd/{covered}/{child}", f"/proc/self/fd/{above}/{child}")
+
+
+def _link(parent: int, name: str) -> str | None:
+    try:
+        return os.readlink(name, dir_fd=parent)
+    except OSError:
+        return None  # no link, or nothing there yet
+
+
+def _close(trail: Sequence[tuple[str, int]]) -> None:
+    for _, descriptor in trail:
+        os.close(descriptor)

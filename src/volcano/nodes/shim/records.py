@@ -1,0 +1,107 @@
+"""What the keeper remembers on disk: its sandboxes and what became of each container, whoever dies in between.
+
+`state/<pod uid>/sandbox.json` and `state/<pod uid>/<container>.<attempt>.json`. A record is replaced by renaming, and
+written before anybody is told. Nothing is synced to the platter: when the machine goes down, so do the containers.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from volcano.nodes.shim import wire
+from volcano.nodes.shim.specs import ContainerState, SandboxSpec, SandboxState
+
+# Records are padded to one size, so that on a full disk the end of a container can be written over its beginning.
+_ROOM = 2048
+_SANDBOX = "sandbox.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What was on disk."""
+
+    sandboxes: tuple[SandboxState, ...]
+    containers: tuple[ContainerState, ...]
+
+
+class Records:
+    """Written by the keeper alone."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = os.path.join(directory, "state")
+
+    def save_sandbox(self, spec: SandboxSpec, address: str) -> None:
+        self._write(spec.uid, _SANDBOX, wire.plain(state_of(spec, address)))
+
+    def save_container(self, state: ContainerState) -> None:
+        self._write(state.pod, f"{state.name}.{state.attempt}.json", wire.plain(state))
+
+    def forget_container(self, state: ContainerState) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._directory, state.pod, f"{state.name}.{state.attempt}.json"))
+
+    def forget_sandbox(self, pod: str) -> None:
+        """The sandbox is gone, its containers are remembered."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._directory, pod, _SANDBOX))
+
+    def forget(self, pod: str) -> None:
+        shutil.rmtree(os.path.join(self._directory, pod), ignore_errors=True)
+
+    def forget_all(self) -> None:
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def load(self) -> Remembered:
+        """Everything that can be read; a record torn by a full disk is as good as none."""
+        sandboxes: list[SandboxState] = []
+        containers: list[ContainerState] = []
+        for name, content in self._contents():
+            with contextlib.suppress(TypeError):
+                if name == _SANDBOX:
+                    sandboxes.append(SandboxState(**content))
+                else:
+                    containers.append(ContainerState(**content))
+        return Remembered(tuple(sandboxes), tuple(containers))
+
+    def _contents(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        for folder, _, names in sorted(os.walk(self._directory)):
+            for name in sorted(names):
+                if name.endswith(".json"):
+                    with (
+                        contextlib.suppress(OSError, ValueError),
+                        open(os.path.join(folder, name), "rb") as file,
+                    ):
+                        yield name, json.loads(file.read())
+
+    def _write(self, pod: str, name: str, content: dict[str, Any]) -> None:
+        folder = os.path.join(self._directory, pod)
+        text = json.dumps(content).encode().ljust(_ROOM)
+        temporary = os.path.join(folder, f".{name}")
+        target = os.path.join(folder, name)
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _fill(temporary, text, os.O_CREAT | os.O_TRUNC)
+            os.replace(temporary, target)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if not os.path.exists(target):
+                raise
+            _fill(target, text, 0)
+
+
+def state_of(spec: SandboxSpec, address: str) -> SandboxState:
+    return SandboxState(spec.uid, spec.namespace, spec.name, spec.node, spec.directory, address)
+
+
+def _fill(path: str, text: bytes, flags: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
+    try:
+        if os.write(descriptor, text) != len(text):
+            raise OSError(28, "no space left on device", path)
+    finally:
+        os.close(descriptor)

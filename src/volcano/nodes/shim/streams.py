@@ -1,0 +1,131 @@
+"""A container's output on its way: from its pipes or terminal into its log, and to whoever is attached."""
+
+import contextlib
+import errno
+import os
+from collections import deque
+
+from volcano.nodes.shim.logfile import LogFile
+from volcano.nodes.shim.loop import Loop
+
+_PIECE = 64 << 10
+_MOST_WAITING = 1 << 20
+
+
+class Tap:
+    """A pipe to somebody who listens in. One who reads slowly loses output; the container never waits for him."""
+
+    def __init__(self, loop: Loop, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._loop = loop
+        self._descriptor = descriptor
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._ending = False
+        # Nothing can be read from it: it is "readable" when its reader is gone.
+        loop.on_readable(descriptor, self.close)
+
+    @property
+    def open(self) -> bool:
+        return self._descriptor >= 0
+
+    def feed(self, text: bytes) -> None:
+        if self.open and self._size + len(text) <= _MOST_WAITING:
+            self._waiting.append(text)
+            self._size += len(text)
+            self._drain()
+
+    def end(self) -> None:
+        """No more is to come: closes once what is waiting has been read."""
+        self._ending = True
+        self._drain()
+
+    def close(self) -> None:
+        if self.open:
+            self._loop.forget(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+            self._waiting.clear()
+
+    def _drain(self) -> None:
+        try:
+            while self.open and self._waiting:
+                sent = os.write(self._descriptor, self._waiting[0])
+                self._size -= sent
+                rest = self._waiting.popleft()[sent:]
+                if rest:
+                    self._waiting.appendleft(rest)
+        except BlockingIOError:
+            self._loop.on_writable(self._descriptor, self._drain)
+            return
+        except OSError:  # he is gone
+            self.close()
+        if self.open and self._ending:
+            self.close()
+        elif self.open:
+            self._loop.on_writable(self._descriptor, None)
+
+
+class Output:
+    """One stream of a container: reads until its end. The descriptor is its own."""
+
+    def __init__(self, loop: Loop, descriptor: int, name: str, log: LogFile | None) -> None:
+        os.set_blocking(descriptor, False)
+        self._loop = loop
+        self._descriptor = descriptor
+        self._name = name
+        self._log = log
+        self._taps: list[Tap] = []
+        loop.on_readable(descriptor, self._pump)
+
+    @property
+    def descriptor(self) -> int:
+        return self._descriptor
+
+    def tap(self) -> int:
+        """A fresh descriptor to read from what comes from now on."""
+        reading, writing = os.pipe()
+        tap = Tap(self._loop, writing)
+        self._taps = [*(tap for tap in self._taps if tap.open), tap]
+        if self._descriptor < 0:
+            tap.end()
+        return reading
+
+    def finish(self) -> None:
+        """The writers are gone: takes what they left, and closes."""
+        while self._descriptor >= 0 and self._read():
+            pass
+        self._close()
+
+    def _pump(self) -> None:
+        self._read()
+
+    def _read(self) -> bool:
+        try:
+            text = os.read(self._descriptor, _PIECE)
+        except BlockingIOError:
+            return False
+        except OSError as error:  # EIO: a terminal that nobody has open any more
+            text = b""
+            if error.errno != errno.EIO:
+                self._close()
+                return False
+        if not text:
+            # Every writer has closed it, though the container may run on.
+            self._loop.on_readable(self._descriptor, None)
+            return False
+        if self._log:
+            self._log.write(self._name, text)
+        for tap in self._taps:
+            tap.feed(text)
+        return True
+
+    def _close(self) -> None:
+        if self._descriptor >= 0:
+            with contextlib.suppress(KeyError):
+                self._loop.forget(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+        for tap in self._taps:
+            tap.end()
+        self._taps.clear()

@@ -1,0 +1,208 @@
+"""How agent and keeper talk: JSON frames with their length before them and descriptors beside them, over a Unix socket.
+
+A request is `{"id": n, "do": name, ...}`; its answer `{"id": n, "result": ...}` or
+`{"id": n, "error": {"reason", "message"}}`. A frame without an id is a notice: `{"notice": "ended", "state": ...}`
+or `{"notice": "exec-ended", "exec": n, "code": c}`.
+"""
+
+import array
+import contextlib
+import dataclasses
+import json
+import os
+import socket
+import struct
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, Security
+
+# What a keeper and an agent must agree on. `hello` and `shutdown` stay as they are for ever, so that any volcano can
+# tell an older keeper from its own and end it in good order.
+VERSION = 2
+Message = dict[str, Any]
+
+_LENGTH = struct.Struct("!I")
+_LARGEST_FRAME = 64 << 20
+_LARGEST_READ = 256 << 10
+_MOST_DESCRIPTORS = 16
+_LARGEST_QUEUE = 64 << 20
+
+
+class Channel:
+    """One end of a connection; it never blocks. Descriptors given to `send` are the channel's from then on."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        self._connection = connection
+        self._incoming = bytearray()
+        self._received: deque[int] = deque()
+        self._outgoing: deque[tuple[memoryview, tuple[int, ...]]] = deque()
+        self._queued = 0
+
+    def fileno(self) -> int:
+        return self._connection.fileno()
+
+    @property
+    def unsent(self) -> bool:
+        return bool(self._outgoing)
+
+    @property
+    def overfull(self) -> bool:
+        """True when the other side has not read for so long that it had better be let go."""
+        return self._queued > _LARGEST_QUEUE
+
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        """Queues a frame; `flush` sends it."""
+        text = json.dumps({**message, "descriptors": len(descriptors)} if descriptors else message).encode()
+        frame = _LENGTH.pack(len(text)) + text
+        self._queued += len(frame)
+        self._outgoing.append((memoryview(frame), tuple(descriptors)))
+
+    def flush(self) -> None:
+        """Sends what the socket takes now. OSError when the other side is gone."""
+        while self._outgoing:
+            rest, descriptors = self._outgoing[0]
+            rights = (
+                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+            )
+            try:
+                sent = self._connection.sendmsg([rest], rights)
+            except (BlockingIOError, InterruptedError):
+                return
+            # The descriptors went with the first bytes: the receiver has its own copies now.
+            _close_all(descriptors)
+            self._queued -= sent
+            if sent == len(rest):
+                self._outgoing.popleft()
+            else:
+                self._outgoing[0] = (rest[sent:], ())
+
+    def receive(self) -> list[tuple[Message, list[int]]]:
+        """The frames that have arrived, each with its descriptors. EOFError when the other side is gone."""
+        space = socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4)
+        try:
+            text, rights, flags, _ = self._connection.recvmsg(_LARGEST_READ, space, socket.MSG_CMSG_CLOEXEC)
+        except (BlockingIOError, InterruptedError):
+            return []
+        except OSError as error:
+            raise EOFError(str(error)) from error
+        for level, kind, content in rights:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                numbers = array.array("i")
+                numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
+                self._received.extend(numbers)
+        if not text or flags & socket.MSG_CTRUNC:
+            raise EOFError("the connection was closed")
+        self._incoming += text
+        return self._frames()
+
+    def _frames(self) -> list[tuple[Message, list[int]]]:
+        # Descriptors arrive in the order of their frames, though a read may bring earlier frames along with them.
+        found = []
+        while len(self._incoming) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._incoming)
+            if length > _LARGEST_FRAME:
+                raise EOFError(f"a frame of {length} bytes is over the limit of {_LARGEST_FRAME}")
+            end = _LENGTH.size + length
+            if len(self._incoming) < end:
+                break
+            message = json.loads(bytes(self._incoming[_LENGTH.size : end]))
+            del self._incoming[:end]
+            found.append((message, [self._received.popleft() for _ in range(message.pop("descriptors", 0))]))
+        return found
+
+    def close(self) -> None:
+        for _, descriptors in self._outgoing:
+            _close_all(descriptors)
+        _close_all(self._received)
+        self._outgoing.clear()
+        self._received.clear()
+        self._connection.close()
+
+
+def plain(value: Any) -> Message:
+    """A value of specs.py as JSON has it."""
+    return dataclasses.asdict(value)
+
+
+def sandbox_spec(message: Mapping[str, Any]) -> SandboxSpec:
+    return SandboxSpec(**{**message, "names": tuple(message["names"])})
+
+
+def container_spec(message: Mapping[str, Any]) -> ContainerSpec:
+    security: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in message["security"].items()
+    }
+    return ContainerSpec(
+        **{
+            **message,
+            "command": tuple(message["command"]),
+            "mounts": tuple(Mount(**mount) for mount in message["mounts"]),
+            "identity": identity(message["identity"]),
+            "security": Security(**security),
+        }
+    )
+
+
+def identity(message: Mapping[str, Any]) -> Identity:
+    return Identity(**{**message, "groups": tuple(message["groups"])})
+
+
+def failure(message: Mapping[str, Any]) -> Failure:
+    """What went wrong on the other side."""
+    return Failure(message["reason"], message["message"], exit_code=message.get("exit_code", 128))
+
+
+def complaint(error: Failure) -> Message:
+    return {"reason": error.reason, "message": error.message, "exit_code": error.exit_code}
+
+
+def bind(directory: str, name: str) -> socket.socket:
+    """A listening Unix socket `name` in a directory of any length (the address itself holds 107 bytes only)."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _opened(directory) as folder:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            listener.bind(f"/proc/self/fd/{folder}/{name}")
+        listener.listen(64)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def connect(directory: str, name: str) -> socket.socket:
+    """A connection to the Unix socket `name` in a directory. OSError when nobody listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _opened(directory) as folder:
+            connection.connect(f"/proc/self/fd/{folder}/{name}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def peer_user(connection: socket.socket) -> int:
+    """The user id of the process at the other end, as this process's user namespace numbers it."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[1])
+
+
+@contextlib.contextmanager
+def _opened(directory: str) -> Any:
+    folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _close_all(descriptors: Any) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)

@@ -1,0 +1,63 @@
+"""Room on simulated nodes: a pod is turned away where those before it left too little, as a kubelet does.
+
+Schedulers that do not know of each other may bind to the same node at a time; only the node can tell who came too late.
+"""
+
+from collections.abc import Mapping
+
+from volcano.kube.manifest import Key, Manifest
+from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.pods.pod_resources import Amounts, amounts, misfit, totals
+
+
+class Room:
+    """What the pods on one node ask for, kept up as they come and go."""
+
+    def __init__(self, allocatable: Mapping[str, str]) -> None:
+        self._allocatable = allocatable
+        self._capacity = amounts(allocatable)
+        self._used: Amounts = {}
+        self._pods: dict[Key, Amounts] = {}
+
+    def resize(self, allocatable: Mapping[str, str]) -> None:
+        """The Node object says what there is: somebody may have added what no simulated node has by itself."""
+        if allocatable != self._allocatable:
+            self._allocatable, self._capacity = allocatable, amounts(allocatable)
+
+    def admit(self, key: Key, pod: Manifest) -> Verdict | None:
+        """Takes a pod in; or says why not."""
+        wanted = self._wanted(pod)
+        if any(
+            amount and amount + self._used.get(name, 0.0) > self._capacity.get(name, 0.0)
+            for name, amount in wanted.items()
+        ):
+            return misfit(pod, self._pods.values(), self._allocatable)
+        self._add(key, wanted)
+        return None
+
+    def keep(self, key: Key, pod: Manifest) -> None:
+        """Counts a pod that was taken in before, whether it fits or not."""
+        if key not in self._pods:
+            self._add(key, self._wanted(pod))
+
+    def release(self, key: Key) -> None:
+        """A pod has ended or gone."""
+        for name, amount in self._pods.pop(key, {}).items():
+            self._used[name] -= amount
+
+    def _wanted(self, pod: Manifest) -> Amounts:
+        return totals(pod["spec"], "requests") | {"pods": 1.0}
+
+    def _add(self, key: Key, wanted: Amounts) -> None:
+        self._pods[key] = wanted
+        for name, amount in wanted.items():
+            self._used[name] = self._used.get(name, 0.0) + amount
+
+
+def rejection(verdict: Verdict) -> Manifest:
+    """The status of a pod that was turned away."""
+    return {
+        "phase": "Failed",
+        "reason": verdict.reason,
+        "message": f"Pod was rejected: {verdict.message}",
+    }

@@ -1,0 +1,1 @@
+"""Scheduling engine: session, ledger, policy, placement and victim search."""

@@ -1,0 +1,131 @@
+"""Bundles: running tasks that are evicted together: members a gang can spare one by one, or a gang as a whole."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcano.model.job import Job
+from volcano.model.resources import Vector
+from volcano.model.status import EVICTABLE, READY, Status
+from volcano.model.task import Task
+from volcano.scheduler.engine.plugin import Hunt, Purpose
+
+if TYPE_CHECKING:
+    from volcano.scheduler.engine.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Tasks of one job. Evicting a `whole` bundle breaks the gang, and costs what the whole gang has."""
+
+    job: Job
+    tasks: tuple[Task, ...]
+    whole: bool
+
+    def gain(self, zeros: Vector) -> Vector:
+        """What evicting it frees."""
+        return sum((task.request for task in self.tasks), zeros)
+
+
+def bundles(session: "Session", hunt: Hunt) -> list[Bundle]:
+    """Everything that may be evicted for this job, the cheapest first."""
+    found: list[Bundle] = []
+    for job, tasks in _candidates(session, hunt):
+        found += _split(session, job, tasks)
+    allowed = _allowed(session, hunt, found)
+    if not session.config.arguments(hunt.purpose.value).boolean("allowWholeBundle", True):
+        allowed = [bundle for bundle in allowed if not bundle.whole]
+    return _ordered(session, hunt, allowed)
+
+
+def _candidates(session: "Session", hunt: Hunt) -> Iterator[tuple[Job, list[Task]]]:
+    """Jobs that may lose tasks, with the tasks they may lose, by priority."""
+    jobs, ledger = session.snapshot.jobs, session.ledger
+    across = hunt.purpose is Purpose.GANG_RECLAIM
+    for job in jobs.values():
+        if job.uid == hunt.job.uid or job.group.preemptable is False or not job.allocated.any():
+            continue
+        if across:
+            if job.queue == hunt.job.queue or not session.snapshot.queues[job.queue].reclaimable:
+                continue
+        elif job.queue != hunt.job.queue or hunt.job.priority <= job.priority:
+            continue
+        statuses = (Status.RUNNING,) if across else tuple(EVICTABLE)
+        tasks = [
+            task
+            for status in statuses
+            for task in job.by_status.get(status, ())
+            if task.preemptable and ledger.status(task) in EVICTABLE and ledger.row(task) is not None
+        ]
+        if tasks:
+            yield job, sorted(tasks, key=lambda task: (task.priority, task.uid))
+
+
+def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
+    """What the gang can spare, and the rest of it."""
+    ledger = session.ledger
+    tally, minimum = ledger.tally(job), job.min_available
+    spare = tally.count(READY) - minimum
+    if spare < 0:
+        return [Bundle(job, tuple(tasks), whole=False)]
+    roles = job.group.min_task_member
+    by_role = (
+        {role: tally.count_role(role, READY) - least for role, least in roles.items()}
+        if minimum >= sum(roles.values())
+        else {}
+    )
+    safe: list[Task] = []
+    rest: list[Task] = []
+    for task in tasks:
+        if spare > 0 and by_role.get(task.role, 1) > 0:
+            safe.append(task)
+            spare -= 1
+            if task.role in by_role:
+                by_role[task.role] -= 1
+        else:
+            rest.append(task)
+    found = [Bundle(job, (task,), whole=False) for task in safe]
+    return [*found, Bundle(job, tuple(rest), whole=True)] if rest else found
+
+
+def _allowed(session: "Session", hunt: Hunt, found: Sequence[Bundle]) -> list[Bundle]:
+    """What plugins permit: of spare members those they allow, of a whole gang all or nothing."""
+    candidates = [task for bundle in found for task in bundle.tasks]
+    if not candidates:
+        return []
+    # Those a gang can spare come first, so that it is they who use up what may be taken.
+    whole = {task.uid for bundle in found if bundle.whole for task in bundle.tasks}
+    ordered = sorted(session.policy.victim_order(hunt, candidates), key=lambda task: task.uid in whole)
+    permitted = {task.uid for task in session.policy.victims(hunt, ordered)}
+    return [bundle for bundle in found if all(task.uid in permitted for task in bundle.tasks)]
+
+
+def _ordered(session: "Session", hunt: Hunt, found: Sequence[Bundle]) -> list[Bundle]:
+    """Spare members before whole gangs, then from the worst job or queue, then by what is gained for the cost."""
+    everybody = [task for bundle in found for task in bundle.tasks]
+    rank: dict[str, int] = {}
+    for task in session.policy.victim_order(hunt, everybody) if everybody else ():
+        rank.setdefault(task.job, len(rank))
+    need = hunt.job.min_resources if hunt.job.min_resources.any() else hunt.task.request
+    return sorted(
+        found,
+        key=lambda bundle: (
+            bundle.whole,
+            rank[bundle.job.uid],
+            -_return(bundle, need, session.resources.zeros()),
+            bundle.job.uid,
+            bundle.tasks[0].uid,
+        ),
+    )
+
+
+def _return(bundle: Bundle, need: Vector, zeros: Vector) -> float:
+    """How much of the need a bundle covers, for what it costs; spare members cost nothing."""
+    if not bundle.whole:
+        return float("inf")
+    asked = need > 0
+    covered = (np.minimum(bundle.gain(zeros), need)[asked] / need[asked]).sum()
+    cost = (bundle.job.allocated[asked] / need[asked]).sum()
+    return float(covered / cost) if cost > 0 else float("inf")

@@ -1,0 +1,318 @@
+"""The scheduler's configuration file, as Volcano's: read, checked, refused with the line and what would be right."""
+
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import resources as package_files
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.switches import SWITCHES, disabled
+
+if TYPE_CHECKING:
+    from volcano.scheduler.engine.session import Session
+
+Action = Callable[["Session"], None]
+
+ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
+PLUGINS = (
+    "gang", "priority", "conformance", "drf", "proportion", "capacity", "predicates", "nodeorder", "binpack",
+    "resource-strategy-fit", "overcommit", "sla", "tdm", "task-topology", "numa-aware", "cdp", "rescheduling", "usage",
+    "pdb", "nodegroup", "network-topology-aware", "extender", "resourcequota", "deviceshare",
+)  # fmt: skip
+CACHE_SWITCH = Argument("predicateErrorCacheEnable", Type.BOOLEAN)
+ACTION_ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
+    "allocate": (CACHE_SWITCH,),
+    "backfill": (CACHE_SWITCH,),
+    "reclaim": (CACHE_SWITCH,),
+    "preempt": (
+        CACHE_SWITCH,
+        Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
+        Argument("topologyAwarePreemptWorkerNum"),
+        Argument("minCandidateNodesPercentage"),
+        Argument("minCandidateNodesAbsolute"),
+        Argument("maxCandidateNodesAbsolute"),
+    ),
+    "gangpreempt": (Argument("maxDomains"), Argument("allowWholeBundle", Type.BOOLEAN)),
+    "gangreclaim": (Argument("maxDomains"), Argument("allowWholeBundle", Type.BOOLEAN)),
+}
+TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
+
+
+class ConfigError(Exception):
+    """A configuration that cannot be used: where, what is wrong, and what would be right."""
+
+    def __init__(self, file: str, line: int, problem: str) -> None:
+        super().__init__(f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
+        self.file = file
+        self.line = line
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class PluginConfig:
+    """One plugin of a tier."""
+
+    name: str
+    plugin: type[Plugin]
+    arguments: Arguments = field(default_factory=Arguments)
+    disabled: frozenset[str] = frozenset()  # questions it is not asked
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a cycle runs with."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginConfig, ...], ...]
+    steps: tuple[Action, ...] = ()  # the actions as functions
+    configurations: Mapping[str, Arguments] = field(default_factory=dict)
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    text: str = ""
+    features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
+    ports: Mapping[str, Any] = field(default_factory=dict)  # ways out for plugins that ask others, by plugin
+
+    def arguments(self, action: str) -> Arguments:
+        """The arguments of an action."""
+        return self.configurations.get(action, Arguments())
+
+
+def shipped(name: str = "volcano-scheduler.conf") -> str:
+    """The text of a configuration that comes with the program."""
+    return (package_files.files("volcano.scheduler") / "conf" / name).read_text()
+
+
+def parse(text: str, file: str = "configuration") -> Config:
+    """A configuration from its text. Raises ConfigError with the line and what would be right."""
+    document = Document(text, file)
+    top = document.mapping((), document.value)
+    document.warn_unknown((), top, TOP_LEVEL)
+    actions = _actions(document, top)
+    tiers = tuple(
+        _tier(document, ("tiers", i)) for i, _ in enumerate(document.list(("tiers",), top.get("tiers")))
+    )
+    _check_conflicts(document, tiers)
+    configurations = dict(_configurations(document, top))
+    metrics = {str(k): str(v) for k, v in document.mapping(("metrics",), top.get("metrics") or {}).items()}
+    steps = tuple(load_action(name) for name in actions)
+    return Config(actions, tiers, steps, configurations, metrics, tuple(document.warnings), text)
+
+
+def load_plugin(name: str) -> type[Plugin]:
+    """The class of a plugin. Raises LookupError saying what would be right."""
+    if ":" in name or "." in name:
+        outside: type[Plugin] = _outside(name, _is_plugin, "a Plugin subclass")
+        return outside
+    if name not in PLUGINS:
+        raise LookupError(
+            f"unknown plugin {name!r}; choose from {', '.join(sorted(filter(_available, PLUGINS)))}, "
+            "or name another as module:Class"
+        )
+    module = _module_of(name)
+    if not _available(name):
+        raise LookupError(f"plugin {name!r} is not available yet; leave it out")
+    found = vars(importlib.import_module(module)).values()
+    classes: list[type[Plugin]] = [c for c in found if _is_plugin(c) and c.__module__.startswith(module)]
+    return classes[-1]
+
+
+def _module_of(plugin: str) -> str:
+    return f"volcano.scheduler.plugins.{plugin.replace('-', '_')}"
+
+
+def _available(plugin: str) -> bool:
+    return importlib.util.find_spec(_module_of(plugin)) is not None
+
+
+def _is_plugin(found: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, Plugin)
+
+
+def load_action(name: str) -> Action:
+    """An action as a function of a session. Raises LookupError saying what would be right."""
+    if ":" in name or "." in name:
+        action: Action = _outside(name, callable, "a function of a session")
+        return action
+    if name not in ACTIONS:
+        raise LookupError(
+            f"unknown action {name!r}; choose from {', '.join(ACTIONS)}, or name one from elsewhere as module:function"
+        )
+    found: Action = getattr(importlib.import_module(f"volcano.scheduler.actions.{name}"), name)
+    return found
+
+
+def _outside(name: str, wanted: Callable[[Any], bool], what: str) -> Any:
+    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    if not module or not attribute:
+        raise LookupError(f"{name!r} should name a module and {what} in it, as module:Name")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # whatever its code does when it is read
+        raise LookupError(f"{name!r} cannot be loaded: {error}") from error
+    if not wanted(found):
+        raise LookupError(f"{name!r} is not {what}")
+    return found
+
+
+class Document:
+    """A YAML text with the line of each of its values."""
+
+    def __init__(self, text: str, file: str) -> None:
+        self.file = file
+        self.warnings: list[str] = []
+        self._lines: dict[tuple[Any, ...], int] = {}
+        try:
+            root = yaml.compose(text, Loader=yaml.SafeLoader)
+            self.value: Any = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            problem = getattr(error, "problem", None) or str(error)
+            raise ConfigError(file, mark.line + 1 if mark else 0, f"this is not YAML: {problem}") from None
+        if root is not None:
+            self._note((), root)
+
+    def error(self, path: tuple[Any, ...], problem: str) -> ConfigError:
+        return ConfigError(self.file, self.line(path), problem)
+
+    def warn(self, path: tuple[Any, ...], problem: str) -> None:
+        self.warnings.append(f"{self.file}:{self.line(path)}: {problem}")
+
+    def line(self, path: tuple[Any, ...]) -> int:
+        """The line of the value at a path, or of the nearest thing around it."""
+        while path not in self._lines and path:
+            path = path[:-1]
+        return self._lines.get(path, 1)
+
+    def at(self, path: tuple[Any, ...]) -> Any:
+        value = self.value
+        for step in path:
+            value = value[step]
+        return value
+
+    def mapping(self, path: tuple[Any, ...], value: Any) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            where = ".".join(map(str, path)) or "the file"
+            raise self.error(path, f"{where} must be a map of names to values, not {_kind(value)}")
+        return value
+
+    def list(self, path: tuple[Any, ...], value: Any) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            raise self.error(path, f"{'.'.join(map(str, path))} must be a list, not {_kind(value)}")
+        return value
+
+    def warn_unknown(self, path: tuple[Any, ...], value: Mapping[str, Any], known: Iterable[str]) -> None:
+        for name in value:
+            if name not in known:
+                self.warn((*path, name), f"{name!r} is not known and has no effect")
+
+    def _note(self, path: tuple[Any, ...], node: yaml.Node) -> None:
+        self._lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                if (*path, key.value) in self._lines:
+                    raise ConfigError(
+                        self.file,
+                        key.start_mark.line + 1,
+                        f"{key.value!r} is there twice; leave one of them out",
+                    )
+                self._lines[(*path, key.value)] = key.start_mark.line + 1
+                self._note((*path, key.value), value)
+        elif isinstance(node, yaml.SequenceNode):
+            for i, value in enumerate(node.value):
+                self._note((*path, i), value)
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else f"{type(value).__name__} {value!r}"
+
+
+def _actions(document: Document, top: Mapping[str, Any]) -> tuple[str, ...]:
+    text = top.get("actions")
+    if not isinstance(text, str) or not text.strip():
+        raise document.error(
+            ("actions",),
+            f'actions must name at least one action, such as "enqueue, allocate, backfill", not {_kind(text)}',
+        )
+    names = tuple(part.strip() for part in text.split(","))
+    for name in names:
+        try:
+            load_action(name)
+        except LookupError as error:
+            raise document.error(("actions",), str(error.args[0])) from None
+    return names
+
+
+def _tier(document: Document, path: tuple[Any, ...]) -> tuple[PluginConfig, ...]:
+    tier = document.mapping(path, document.at(path))
+    document.warn_unknown(path, tier, ("plugins", "name"))
+    plugins = document.list((*path, "plugins"), tier.get("plugins"))
+    return tuple(_plugin(document, (*path, "plugins", i)) for i, _ in enumerate(plugins))
+
+
+def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig:
+    given = document.mapping(path, document.at(path))
+    name = given.get("name")
+    if not isinstance(name, str):
+        raise document.error(path, f"a plugin needs a name, such as gang, not {_kind(name)}")
+    try:
+        plugin = load_plugin(name)
+    except LookupError as error:
+        raise document.error((*path, "name"), str(error.args[0])) from None
+    document.warn_unknown(path, given, ("name", "arguments", *SWITCHES))
+    switches = {}
+    for switch in SWITCHES:
+        if switch in given:
+            if not isinstance(given[switch], bool):
+                raise document.error(
+                    (*path, switch), f"{switch} of {name} must be true or false, not {_kind(given[switch])}"
+                )
+            switches[switch] = given[switch]
+    values = document.mapping((*path, "arguments"), given.get("arguments") or {})
+    _check_arguments(document, (*path, "arguments"), name, values, plugin.arguments)
+    arguments = Arguments(values, hierarchy=switches.get("enableHierarchy", False))
+    return PluginConfig(name, plugin, arguments, disabled(switches))
+
+
+def _check_arguments(
+    document: Document,
+    path: tuple[Any, ...],
+    owner: str,
+    values: Mapping[str, Any],
+    known: tuple[Argument, ...],
+) -> None:
+    for name, value in values.items():
+        argument = next((argument for argument in known if argument.matches(str(name))), None)
+        if argument is None:
+            document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
+        elif complaint := argument.complaint(value):
+            raise document.error((*path, name), f"{name} of {owner} {complaint}")
+
+
+def _configurations(document: Document, top: Mapping[str, Any]) -> Iterator[tuple[str, Arguments]]:
+    for i, item in enumerate(document.list(("configurations",), top.get("configurations"))):
+        path = ("configurations", i)
+        given = document.mapping(path, item)
+        name = str(given.get("name", ""))
+        values = document.mapping((*path, "arguments"), given.get("arguments") or {})
+        if name not in ACTIONS and ":" not in name and "." not in name:
+            document.warn(path, f"{name!r} is no action; its arguments have no effect")
+        if name in ACTIONS:
+            _check_arguments(document, (*path, "arguments"), name, values, ACTION_ARGUMENTS.get(name, ()))
+        yield name, Arguments(values)
+
+
+def _check_conflicts(document: Document, tiers: tuple[tuple[PluginConfig, ...], ...]) -> None:
+    for i, tier in enumerate(tiers):
+        hierarchical = any(plugin.name == "drf" and plugin.arguments.hierarchy for plugin in tier)
+        if hierarchical and any(plugin.name == "proportion" for plugin in tier):
+            raise document.error(
+                ("tiers", i),
+                "proportion and drf with hierarchy enabled conflicts; leave one of them out of this tier",
+            )

@@ -1,0 +1,84 @@
+"""Why a job waits, as data first and as the sentence a user reads second."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from volcano.model.resources import shown
+from volcano.scheduler.engine.plugin import Refusal
+
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a task found no node: how many nodes were ruled out for which reason, or what ruled out all at once."""
+
+    nodes: int  # how many there are
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    plugin: str = ""  # who ruled out most
+    resource: str = ""  # the scarcest resource, when resources are what lacks
+    need: float = 0.0
+    have: float = 0.0  # the most that any node has of it
+    refusal: Refusal | None = None
+
+    def sentence(self) -> str:
+        """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
+        if self.refusal is not None:
+            return self.refusal.message
+        if not self.nodes:
+            return f"0/0 nodes are available: {NO_NODES}."
+        return f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What holds a job up: the stage it got to, who stopped it there, what lacks, and how nodes were ruled out."""
+
+    job: str
+    stage: str  # valid, enqueue, queue, predicates, resources, gang, plugin, fault
+    message: str
+    plugin: str = ""
+    resource: str = ""
+    need: float = 0.0
+    have: float = 0.0
+    task: str = ""
+    nodes: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+
+    def shortage(self) -> str:
+        """`needs cpu 4, has 2`, or nothing when no resource is to blame."""
+        if not self.resource:
+            return ""
+        return (
+            f"needs {self.resource} {shown(self.resource, self.need)}, has {shown(self.resource, self.have)}"
+        )
+
+
+def histogram(reasons: Mapping[str, int]) -> str:
+    """`3 Insufficient cpu, 7 node(s) were unschedulable`, sorted as Kubernetes sorts it: by the text."""
+    return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+
+
+def refused(job: str, stage: str, refusal: Refusal, task: str = "") -> Verdict:
+    """The verdict a plain refusal stands for."""
+    return Verdict(
+        job, stage, refusal.message, refusal.plugin, refusal.resource, refusal.need, refusal.have, task=task
+    )
+
+
+def misfitted(job: str, task: str, misfit: Misfit) -> Verdict:
+    """The verdict on a job one of whose tasks found no node."""
+    if misfit.refusal is not None:
+        return refused(job, "predicates", misfit.refusal, task)
+    return Verdict(
+        job,
+        "resources" if misfit.resource else "predicates",
+        misfit.sentence(),
+        misfit.plugin,
+        misfit.resource,
+        misfit.need,
+        misfit.have,
+        task,
+        misfit.nodes,
+        misfit.reasons,
+    )

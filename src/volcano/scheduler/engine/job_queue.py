@@ -1,0 +1,158 @@
+"""Queue → job → tasks in policy order, ranked again after every job: placing one changes what ranks the next."""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.engine.diagnosis import refused
+from volcano.scheduler.engine.plugin import Refusal
+
+if TYPE_CHECKING:
+    from volcano.scheduler.engine.session import Session
+
+BEHIND = "queue {} serves jobs in their order (dequeueStrategy: fifo), and the one at its head waits"
+
+
+class Heap:
+    """Names by keys. With `moving` keys, which may have changed since, whoever comes out is looked at again first."""
+
+    def __init__(self, key: Callable[[str], Any], *, moving: bool = False) -> None:
+        self._key = key
+        self._moving = moving
+        self._heap: list[tuple[Any, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def names(self) -> list[str]:
+        return [name for _, name in self._heap]
+
+    def push(self, name: str) -> None:
+        heapq.heappush(self._heap, (self._key(name), name))
+
+    def fill(self, names: Iterable[str]) -> None:
+        self._heap = [(self._key(name), name) for name in names]
+        heapq.heapify(self._heap)
+
+    def pop(self) -> str:
+        """The name with the smallest key as of now."""
+        while self._moving and len(self._heap) > 1:
+            key, name = self._heap[0]
+            now = self._key(name)
+            if now == key:
+                heapq.heappop(self._heap)
+                return name
+            heapq.heapreplace(self._heap, (now, name))
+        return heapq.heappop(self._heap)[1]
+
+
+class Sheet:
+    """The tasks of a job that still want a place, in order; taken from the front."""
+
+    __slots__ = ("_at", "job", "tasks")
+
+    def __init__(self, job: Job, tasks: list[Task]) -> None:
+        self.job = job
+        self.tasks = tasks
+        self._at = 0
+
+    def __bool__(self) -> bool:
+        return self._at < len(self.tasks)
+
+    def run(self, most: int) -> list[Task]:
+        """The next tasks that are alike (shape, role, sub-group), up to `most`."""
+        tasks, start = self.tasks, self._at
+        first = tasks[start]
+        groups = self.job.sub_job_of
+        group = groups.get(first.uid)
+        end, limit = start + 1, min(start + most, len(tasks))
+        while (
+            end < limit
+            and tasks[end].shape is first.shape
+            and tasks[end].role == first.role
+            and (not groups or groups.get(tasks[end].uid) == group)
+        ):
+            end += 1
+        return tasks[start:end]
+
+    def take(self, count: int) -> None:
+        self._at += count
+
+
+class Worklist:
+    """Whose turn it is. `turns` yields a queue and a job's sheet; the caller says whether the job comes back."""
+
+    def __init__(self, session: "Session", sheets: Iterable[Sheet]) -> None:
+        self._session = session
+        queues, jobs = session.snapshot.queues, session.snapshot.jobs
+        self._sheets = {sheet.job.uid: sheet for sheet in sheets if _ranked(session, sheet.job)}
+        # Placing for one queue may change what ranks another; a job's key changes in its own turn only.
+        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), moving=True)
+        self._jobs: dict[str, Heap] = {}
+        by_queue: dict[str, list[str]] = {}
+        for uid, sheet in self._sheets.items():
+            by_queue.setdefault(sheet.job.queue, []).append(uid)
+        for name, uids in by_queue.items():
+            self._jobs[name] = Heap(lambda uid: session.policy.job_order(jobs[uid]))
+            self._jobs[name].fill(uids)
+        self._queues.fill(by_queue)
+
+    def turns(self, admitted: Callable[[Queue], bool]) -> Iterator[tuple[Queue, Sheet]]:
+        """The best job of the best queue, again and again; a queue that is not admitted is dropped."""
+        queues = self._session.snapshot.queues
+        while self._queues:
+            name = self._queues.pop()
+            while self._jobs[name] and admitted(queues[name]):
+                yield queues[name], self._sheets[self._jobs[name].pop()]
+                if self._queues:  # others compete: it takes its place among them
+                    if self._jobs[name]:
+                        self._queues.push(name)
+                    break
+
+    def again(self, sheet: Sheet) -> None:
+        """The job has tasks left and competes once more."""
+        jobs = self._jobs[sheet.job.queue]
+        jobs.push(sheet.job.uid)
+
+    def drop(self, queue: str) -> None:
+        """Nothing more for this queue in this action."""
+        self._jobs[queue] = Heap(lambda uid: uid)
+
+    def hold(self, queue: str, stage: str) -> None:
+        """Nothing more for a queue whose head waits; those behind are told so, once, whoever is at the head."""
+        refusal = Refusal(BEHIND.format(queue), "QueueHead")
+        for job in self.waiting(queue):
+            self._session.judge(refused(job, stage, refusal))
+        self.drop(queue)
+
+    def waiting(self, queue: str) -> list[str]:
+        """The jobs of a queue whose turn has not come."""
+        return self._jobs[queue].names()
+
+    def alone(self, queue: str) -> bool:
+        """Whether nobody competes with the job whose turn it is."""
+        return not self._queues and not self._jobs[queue]
+
+
+def _ranked(session: "Session", job: Job) -> bool:
+    """Whether the job has a place in the order; one on which a plugin fails is set aside."""
+    with session.inquiry(job):
+        session.policy.job_order(job)
+    return job.uid not in session.faults
+
+
+def pending(session: "Session", job: Job, wanted: Callable[[Task], bool]) -> list[Task]:
+    """The job's pending tasks that may be placed and are wanted, in task order."""
+    ledger = session.ledger
+    found = [
+        task
+        for task in job.by_status.get(Status.PENDING, ())
+        if not task.gates and not task.malformed and not ledger.changed(task) and wanted(task)
+    ]
+    if len(found) > 1:
+        found.sort(key=session.policy.task_order)
+    return found

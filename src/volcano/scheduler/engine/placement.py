@@ -1,0 +1,411 @@
+"""One task, or a run of identical tasks → the best nodes, or why there are none."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from volcano.model.resources import PODS, STEP, Mask, Vector
+from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.diagnosis import Misfit
+from volcano.scheduler.engine.nodetable import NodeTable, Rows
+from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.runs import ScoreCopies, greedy
+
+if TYPE_CHECKING:
+    from volcano.scheduler.engine.session import Session
+
+NEVER = -np.inf
+TOO_MANY_PODS = "Too many pods"
+PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where a task goes: on what is idle, or (later) on what is being released."""
+
+    row: int
+    later: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """Nodes that facts rule out for a shape."""
+
+    plugin: str
+    reason: str
+    curable: bool
+    count: int
+
+
+class Fit:
+    """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
+
+    __slots__ = (
+        "alive", "anywhere", "asked", "barren", "best", "curable", "future", "misfit", "misfit_at", "need", "needs",
+        "promises", "refusal", "request", "ruled", "score", "seen", "task",
+    )  # fmt: skip
+
+    def __init__(self, task: Task, nodes: int) -> None:
+        self.task = task
+        self.request = task.request
+        self.asked = np.flatnonzero(task.request > 0)
+        # It fits where what is free exceeds this; what is not asked for does not matter.
+        self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
+        # The same for one row, where arrays do not pay.
+        self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
+        self.refusal: Refusal | None = None
+        self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
+        self.anywhere = True  # all are alive
+        self.curable: Mask = np.ones(nodes, dtype=np.bool_)  # … or only for reasons that evictions may cure
+        self.ruled: list[Ruled] = []
+        # By rank, the order in which ties are broken: each node's score, and the same where the request fits now.
+        self.score: Vector = np.zeros(nodes)
+        self.best: Vector = np.full(nodes, NEVER)
+        # By row, whether it fits on what will be free; while nothing is promised, that is what is free now.
+        self.future: Mask = np.zeros(nodes, dtype=np.bool_)
+        self.promises = False
+        self.barren = False  # it is known to fit nowhere, neither now nor later
+        self.misfit: Misfit | None = None  # as of `misfit_at`
+        self.misfit_at = -1
+        self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
+
+
+class Placer:
+    """Finds nodes. Keeps, per shape and queue, what was computed, and computes again only what changed."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._nodes: NodeTable = session.nodes
+        self._fits: dict[tuple[Shape, str], Fit] = {}
+        self._by_rank: Rows = session.permutation  # rank → row
+        self._rank: Rows = np.empty_like(session.permutation)  # row → rank
+        self._rank[session.permutation] = np.arange(len(session.permutation))
+        self._some = session.nodes.rows(np.arange(min(len(session.nodes), 1)))  # at most one row
+
+    # -- one task ----------------------------------------------------------------------------------
+
+    def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | Misfit:
+        """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
+        return self.find(task, queue, within=within) or self.misfit(task, queue)
+
+    def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
+        """As `place`, when nobody wants to know why not."""
+        fit = self.fit(task, queue)
+        if fit.refusal is not None or fit.barren:
+            return None
+        policy = self._session.policy
+        now = self._ruled_now(task, fit, within)
+        if now is None and within is None and not policy.asked("best_node"):
+            row = self._best_alone(task, fit)
+            if row is not None:
+                return Choice(row)
+        for later in (False, True):
+            feasible = fit.alive & (self._future(fit) if later else self._idle(fit))
+            if now is not None:
+                feasible &= ~now
+            if within is not None:
+                feasible &= within
+            rows = np.flatnonzero(feasible)
+            if len(rows):
+                return Choice(self._best_of(task, fit, rows), later)
+        fit.barren = now is None and within is None
+        return None
+
+    def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
+        """Whether the task could be put on this node as things are: on future idle resources, or `later` false: now."""
+        fit = self.fit(task, queue)
+        if fit.refusal is not None or not fit.alive[row]:
+            return False
+        if not (self._future(fit)[row] if later else fit.best[self._rank[row]] != NEVER):
+            return False
+        table = self._nodes.rows([row])
+        return not any(
+            bool(reject.mask[0]) for _, reject in self._session.policy.reject_nodes_now(task, table) or ()
+        )
+
+    def fits(self, task: Task, queue: str, row: int) -> bool:
+        """As `feasible`, cheaper when asked once about a row that has just changed."""
+        fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
+        if fit.refusal is not None or not fit.alive[row]:
+            return False
+        if not self._room(fit, row):
+            return False
+        if not self._session.policy.asked("reject_nodes_now"):
+            return True
+        answers = self._session.policy.reject_nodes_now(task, self._nodes.at(np.array((row,))))
+        return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
+
+    def curable(self, task: Task, queue: str) -> Rows:
+        """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
+        fit = self.fit(task, queue)
+        if fit.refusal is not None:
+            return np.empty(0, dtype=np.intp)
+        rows = np.flatnonzero(fit.curable & self._large_enough(fit))
+        if not len(rows):
+            return rows
+        table = self._nodes.rows(rows)
+        for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
+            if not reject.curable:
+                rows, table = rows[~reject.mask], table.rows(~reject.mask)
+                break
+        ranks = self._rank[rows]
+        order = np.lexsort((ranks, -fit.score[ranks]))
+        return rows[order]
+
+    def fits_with(self, task: Task, queue: str, row: int, extra: Vector) -> bool:
+        """Whether the request fits on a node once `extra` more is released there."""
+        return self._room(self._fits.get((task.shape, queue)) or self.fit(task, queue), row, extra)
+
+    def exchange(self, task: Task, queue: str, row: int, gain: Vector, victims: int) -> tuple[int, int]:
+        """How many victims that free `gain` each task like this one needs, and for how many tasks that holds.
+
+        Placed one after the other on a row, each must need exactly as many as the first.
+        """
+        fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
+        each = 1
+        while each <= victims and not self._room(fit, row, gain * each):
+            each += 1
+        tries = victims // each
+        free = ledger.allocatable[row] - ledger.used[row] + ledger.releasing[row] - ledger.pipelined[row]
+        before = free + np.arange(tries)[:, None] * (gain * each - fit.request)  # (tasks, resources)
+        enough = (fit.need < before + gain * each).all(axis=1)
+        too_many = (fit.need < before + gain * (each - 1)).all(axis=1)
+        holds = enough & ~too_many
+        return each, tries if holds.all() else int(holds.argmin())
+
+    def _room(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
+        """Whether a row will have what is asked for."""
+        ledger = self._session.ledger
+        allocatable, used = ledger.allocatable.item, ledger.used.item
+        releasing, pipelined = ledger.releasing.item, ledger.pipelined.item
+        for column, need in fit.needs:
+            free = (
+                allocatable(row, column) - used(row, column) + releasing(row, column) - pipelined(row, column)
+            )
+            if not need < (free if extra is None else free + extra.item(column)):
+                return False
+        return True
+
+    # -- runs --------------------------------------------------------------------------------------
+
+    def place_run(self, tasks: Sequence[Task], queue: str) -> list[int]:
+        """Rows on idle resources for as many of these tasks (of one job, role and shape) as can be placed together.
+
+        The answer is what placing them one by one would give. Empty when they cannot be placed in a run; try `place`.
+        """
+        task = tasks[0]
+        policy = self._session.policy
+        fit = self.fit(task, queue)
+        if fit.refusal is not None or fit.barren or policy.asked("best_node"):
+            return []
+        if policy.reject_nodes_now(task, self._some) is not None:
+            return []
+        if policy.score_nodes_together(task, self._nodes) is not None:
+            rows = np.flatnonzero(self._idle(fit))
+            if policy.score_nodes_together(task, self._nodes.rows(rows)) is not None:
+                return []
+        return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._copies(task))
+
+    def _capacity(self, fit: Fit) -> Rows:
+        """How many tasks fit on what is idle and not promised to others, per row."""
+        idle = self._nodes.idle
+        if self._session.ledger.promises:
+            idle = np.minimum(idle, self._nodes.future_idle)
+        room = (idle[:, fit.asked] + STEP) / fit.request[fit.asked]
+        many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
+        return many
+
+    def _copies(self, task: Task) -> ScoreCopies:
+        nodes, shape, policy = self._nodes, task.shape, self._session.policy
+
+        def score(rows: Rows, copies: Rows) -> Vector:
+            table = nodes.at(rows).with_copies(shape.request, shape.nonzero_request, copies)
+            return policy.score_nodes(task, table)
+
+        return score
+
+    # -- why not -----------------------------------------------------------------------------------
+
+    def misfit(self, task: Task, queue: str) -> Misfit:
+        """Why no node will do: each node is counted under the first thing that rules it out."""
+        fit = self.fit(task, queue)
+        if fit.misfit is None or fit.misfit_at != fit.seen:
+            fit.misfit, fit.misfit_at = self._counted(task, fit), fit.seen
+        return fit.misfit
+
+    def _counted(self, task: Task, fit: Fit) -> Misfit:
+        total = len(self._nodes)
+        if fit.refusal is not None:
+            return Misfit(total, refusal=fit.refusal)
+        reasons: dict[str, int] = {}
+        blame: dict[str, int] = {}
+        for ruled in fit.ruled:
+            reasons[ruled.reason] = reasons.get(ruled.reason, 0) + ruled.count
+            blame[ruled.plugin] = blame.get(ruled.plugin, 0) + ruled.count
+        future = self._future(fit)
+        left = np.flatnonzero(fit.alive & ~future)
+        short = self._shortages(fit, left)
+        for column, count in short.items():
+            reason = (
+                TOO_MANY_PODS if column == PODS else f"Insufficient {self._session.resources.names[column]}"
+            )
+            reasons[reason] = reasons.get(reason, 0) + count
+            blame[""] = blame.get("", 0) + count
+        rows = np.flatnonzero(fit.alive & future)
+        if len(rows):
+            self._count_now(task, rows, reasons, blame)
+        plugin = max(blame, key=lambda name: blame[name], default="")
+        if plugin or not short:
+            return Misfit(total, reasons, plugin)
+        column = max(short, key=lambda c: short[c])
+        have = float(self._nodes.future_idle[left, column].max())
+        name = self._session.resources.names[column]
+        return Misfit(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
+
+    def _shortages(self, fit: Fit, rows: Rows) -> dict[int, int]:
+        """How many of these rows lack which resource first."""
+        if not len(rows):
+            return {}
+        columns = fit.asked
+        room = self._nodes.future_idle[rows][:, columns]
+        lacking = fit.request[columns] >= room + STEP
+        first = columns[lacking.argmax(axis=1)]
+        found, counts = np.unique(first, return_counts=True)
+        return {int(column): int(count) for column, count in zip(found, counts, strict=True)}
+
+    def _count_now(self, task: Task, rows: Rows, reasons: dict[str, int], blame: dict[str, int]) -> None:
+        table = self._nodes.rows(rows)
+        counted = np.zeros(len(rows), dtype=np.bool_)
+        for plugin, reject in self._session.policy.reject_nodes_now(task, table) or ():
+            fresh = int((reject.mask & ~counted).sum())
+            counted |= reject.mask
+            if fresh:
+                reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
+                blame[plugin] = blame.get(plugin, 0) + fresh
+
+    # -- bringing a shape's knowledge up to date ---------------------------------------------------
+
+    def fit(self, task: Task, queue: str) -> Fit:
+        """What is known about all nodes for tasks of this shape, as of now."""
+        key = (task.shape, queue)
+        fit = self._fits.get(key)
+        if fit is None:
+            fit = self._fits[key] = self._judged(task)
+        if fit.refusal is None:
+            self._refresh(fit)
+        return fit
+
+    def _judged(self, task: Task) -> Fit:
+        """Asks what facts alone rule out; filters see only nodes that are still in question."""
+        policy, nodes = self._session.policy, self._nodes
+        fit, times = Fit(task, len(nodes)), self._session.times
+        begun = times.now()
+        fit.refusal = policy.pre_predicate(task)
+        if fit.refusal is not None:
+            return fit
+        for plugin, reject in policy.reject_nodes(task, nodes):
+            fresh = int((reject.mask & fit.alive).sum())
+            if fresh:
+                fit.ruled.append(Ruled(plugin, reject.reason, reject.curable, fresh))
+            fit.alive &= ~reject.mask
+            if not reject.curable:
+                fit.curable &= ~reject.mask
+        fit.anywhere = bool(fit.alive.all())
+        times.add(PREDICATE, begun)
+        return fit
+
+    def _refresh(self, fit: Fit) -> None:
+        """Looks again at the rows that changed since the last time."""
+        ledger = self._session.ledger
+        if fit.seen == len(ledger.touched) and fit.promises is ledger.promises:
+            return
+        rows = self._changed(fit)
+        fit.seen, fit.promises = len(ledger.touched), ledger.promises
+        if not len(rows):
+            return
+        table = self._nodes.at(rows)
+        idle = table.allocatable - table.used
+        fits_now = later = np.logical_and.reduce(fit.need < idle, axis=1)
+        if fit.promises:
+            idle = idle + (table.releasing - table.pipelined)
+            fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
+            fits_now = fits_now & later  # what is idle may be promised to somebody already
+        if fit.barren:
+            fit.barren = not later.any()
+        times = self._session.times
+        begun = times.now()
+        ranks = self._rank[rows]
+        fit.score[ranks] = score = self._session.policy.score_nodes(fit.task, table)
+        times.add(SCORING, begun)
+        fit.best[ranks] = np.where(fits_now, score, NEVER)
+
+    def _changed(self, fit: Fit) -> Rows:
+        """The rows to look at again; all that are alive when that is new, or what is promised begins to matter."""
+        ledger = self._session.ledger
+        if fit.seen < 0 or fit.promises is not ledger.promises:
+            return np.flatnonzero(fit.alive)
+        changed = set(ledger.touched[fit.seen :])  # often the same few again and again
+        rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
+        return rows if fit.anywhere else rows[fit.alive[rows]]
+
+    def _idle(self, fit: Fit) -> Mask:
+        """Where the request fits on what is free, by row."""
+        fits: Mask = (fit.best != NEVER)[self._rank]
+        return fits
+
+    def _future(self, fit: Fit) -> Mask:
+        """… or on what will be."""
+        return fit.future if fit.promises else self._idle(fit)
+
+    # -- choosing ----------------------------------------------------------------------------------
+
+    def _ruled_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
+        """Rows that placements rule out; None when the task does not care, which one row is enough to find out."""
+        policy = self._session.policy
+        if policy.reject_nodes_now(task, self._some) is None:
+            return None
+        feasible = fit.alive & self._future(fit)
+        rows = np.flatnonzero(feasible if within is None else feasible & within)
+        answers = policy.reject_nodes_now(task, self._nodes.rows(rows)) or ()
+        ruled = np.zeros(len(self._nodes), dtype=np.bool_)
+        for _, reject in answers:
+            ruled[rows] |= reject.mask
+        return ruled
+
+    def _best_alone(self, task: Task, fit: Fit) -> int | None:
+        """The best idle row when nodes need not be compared; None when they have to be, or none is idle."""
+        best = int(fit.best.argmax()) if len(fit.best) else 0
+        if not len(fit.best) or fit.best[best] == NEVER:
+            return None
+        # What all nodes score the same, those that are feasible do too.
+        if self._session.policy.score_nodes_together(task, self._nodes) is not None:
+            rows = np.flatnonzero(self._idle(fit))
+            together = self._session.policy.score_nodes_together(task, self._nodes.rows(rows))
+            if together is not None:
+                return self._highest(rows, fit.score[self._rank[rows]] + together)
+        return int(self._by_rank[best])
+
+    def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
+        """The best of these rows, by all scores and whoever overrules them."""
+        policy = self._session.policy
+        if len(rows) == 1 and not policy.asked("best_node"):
+            return int(rows[0])
+        table, scores = self._nodes.rows(rows), fit.score[self._rank[rows]]
+        together = policy.score_nodes_together(task, table)
+        if together is not None:
+            scores = scores + together
+        named = policy.best_node(task, table, scores)
+        return self._highest(rows, scores) if named is None else named
+
+    def _highest(self, rows: Rows, scores: Vector) -> int:
+        top = rows[scores == scores.max()]
+        return int(top[self._rank[top].argmin()])
+
+    def _large_enough(self, fit: Fit) -> Mask:
+        """Rows whose node, empty, could hold the request."""
+        room = self._nodes.allocatable[:, fit.asked]
+        lacking: Mask = fit.request[fit.asked] >= room + STEP
+        large: Mask = ~np.any(lacking, axis=1)
+        return large

@@ -1,0 +1,229 @@
+"""Session: one cycle's snapshot, ledger and policy, and what the cycle learns on its way."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from numpy.random import default_rng
+
+from volcano.clock import timestamp
+from volcano.log import Log
+from volcano.model.decisions import Decision, RemoveGate, Tell
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.snapshot import Snapshot
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.diagnosis import Misfit, Verdict, misfitted
+from volcano.scheduler.engine.faults import OPEN, Aside, PluginFault, guarded
+from volcano.scheduler.engine.ledger import Ledger, Statement
+from volcano.scheduler.engine.nodetable import Columns, NodeTable
+from volcano.scheduler.engine.placement import Placer
+from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.policy import NOMINATIONS, Policy
+from volcano.scheduler.engine.times import Spent, Times
+
+log = Log("session")
+
+SET_ASIDE = "set-aside"  # where jobs that made a cycle fail are remembered from one cycle to the next
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a cycle came to: what to write, why the rest waits, and what plugins want to know next time."""
+
+    decisions: tuple[Decision, ...]
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by job
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
+    timings: Mapping[Spent, float] = field(default_factory=dict)
+    readings: tuple[Reading, ...] = ()  # what plugins measured
+    troubles: tuple[str, ...] = ()  # what plugins and actions failed on, and the cycle did without
+
+
+class Session:
+    """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
+
+    def __init__(
+        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: Aside | None = None
+    ) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.times = times or Times()
+        self.aside = aside or Aside()
+        self.resources = snapshot.resources
+        self.ledger = Ledger(snapshot)
+        columns = Columns(snapshot.nodes, snapshot.row_of)
+        self.nodes = NodeTable.of_all(columns, self.ledger.board)
+        # Equal scores are broken by one permutation of the nodes for the whole cycle.
+        self.permutation = default_rng(snapshot.seed).permutation(len(snapshot.nodes))
+        self.faults: dict[str, str] = {}
+        self.verdicts: dict[str, Verdict] = {}
+        self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
+        self.told: list[Tell] = []
+        self.gates: list[RemoveGate] = []  # to be taken off
+        self.readings: list[Reading] = []  # what plugins measured
+        self.troubles = list(self.aside.reasons.values())
+        self.policy = Policy(self, config)
+        self.ledger.listener = self.policy
+        self.placer = Placer(self)
+        for plugin, settings in self.policy.settings.items():
+            with self.times.measure("plugin", plugin.name, "OnSessionOpen"):
+                guarded(plugin.name, OPEN, plugin.open)(settings.arguments)
+        self._valid: dict[str, bool] = {}
+        self._keep_aside()
+
+    def _keep_aside(self) -> None:
+        """Jobs that made an earlier cycle fail stay aside until one of their objects changes."""
+        for uid, reason in self.snapshot.memory.get(SET_ASIDE, {}).items():
+            if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
+                self.faults[uid] = reason
+                self.judge(_fault(uid, reason))
+
+    @cached_property
+    def written_at(self) -> str:
+        """The cycle's time, as conditions have it."""
+        return timestamp(self.snapshot.now)
+
+    @property
+    def admits(self) -> bool:
+        """Whether jobs have to pass the enqueue action before they are scheduled."""
+        return "enqueue" in self.config.actions
+
+    @property
+    def preempts(self) -> bool:
+        """Whether jobs may take from those of lower priority in their queue."""
+        return not {"preempt", "gangpreempt"}.isdisjoint(self.config.actions)
+
+    def active_jobs(self) -> Iterator[Job]:
+        """The jobs that have something to decide and were not set aside."""
+        jobs = self.snapshot.jobs
+        for uid in self.snapshot.active:
+            if uid not in self.faults and uid in jobs:
+                yield jobs[uid]
+
+    def queue(self, job: Job) -> Queue:
+        """The queue of a job."""
+        return self.snapshot.queues[job.queue]
+
+    def valid(self, job: Job) -> bool:
+        """Whether the job can be scheduled at all; why not is remembered."""
+        known = self._valid.get(job.uid)
+        if known is None:
+            refusal = self.policy.job_valid(job)
+            known = self._valid[job.uid] = refusal is None
+            if refusal is not None:
+                self.judge(Verdict(job.uid, "valid", refusal.message, refusal.plugin))
+        return known
+
+    def schedulable(self, task: Task) -> bool:
+        """Whether the task may be placed at all now."""
+        return not task.gates and not task.malformed
+
+    def judge(self, verdict: Verdict) -> None:
+        """Remembers what holds a job up; the last word before it gets further counts."""
+        self.verdicts[verdict.job] = verdict
+
+    def tell(self, event: Tell) -> None:
+        """Something people should hear about a job."""
+        self.told.append(event)
+
+    def explain(self, job: Job, task: Task, misfit: Misfit) -> None:
+        """Remembers why a task found no node. Survives the undo of the statement it was learned in."""
+        self.misfits.setdefault(job.uid, {})[task.uid] = misfit
+        self.judge(misfitted(job.uid, task.name, misfit))
+
+    def attempt(self, job: Job) -> "Attempt":
+        """The one guard: what goes wrong inside is undone, blamed on the job, and the cycle goes on without it."""
+        return Attempt(self, job, self.ledger.statement())
+
+    def inquiry(self, job: Job) -> "Attempt":
+        """As `attempt`, for questions that change nothing."""
+        return Attempt(self, job)
+
+    def blame(self, job: Job, error: Exception) -> None:
+        """Sets a job aside that made something go wrong."""
+        reason = f"{type(error).__name__}: {error}"
+        self.faults[job.uid] = reason
+        self.judge(_fault(job.uid, reason))
+        log.error("job set aside", job=job.uid, error=error)
+
+    def trouble(self, what: str) -> None:
+        """Remembers what went wrong with no job in particular; the cycle goes on."""
+        self.troubles.append(what)
+        log.error("done without", problem=what)
+
+    def may_run(self, action: str) -> bool:
+        """Whether everybody who sets an action limits is there; else the jobs that wait are told who is not."""
+        plugins = ((each.name, each.plugin) for tier in self.config.tiers for each in tier)
+        missing = self.aside.against(action, plugins)
+        if missing is None:
+            return True
+        plugin, reason = missing
+        for job in self.active_jobs():
+            self.judge(Verdict(job.uid, "plugin", f"{action} is not run: {reason}", plugin))
+        return False
+
+    def close(self) -> dict[str, Any]:
+        """Ends the cycle; returns what plugins want to remember."""
+        memory: dict[str, Any] = {}
+        if missed := self.policy.missed_nominations():
+            memory[NOMINATIONS] = missed
+        for plugin in self.policy.plugins:
+            try:
+                with self.times.measure("plugin", plugin.name, "OnSessionClose"):
+                    plugin.close()
+                    kept = plugin.remember()
+                    self.readings.extend(plugin.measure())
+            except Exception as error:  # what was decided stands
+                self.trouble(f"plugin {plugin.name} failed in close: {type(error).__name__}: {error}")
+                continue
+            if kept is not None:
+                memory[plugin.name] = kept
+        if self.faults:
+            memory[SET_ASIDE] = dict(self.faults)
+        return memory
+
+    def final_verdicts(self) -> dict[str, Verdict]:
+        """What holds jobs up after all: those that got everything they want have no verdict any more."""
+        return {uid: verdict for uid, verdict in self.verdicts.items() if self._waits(uid)}
+
+    def _waits(self, uid: str) -> bool:
+        job = self.snapshot.jobs.get(uid)
+        if job is None or uid in self.faults or self.ledger.phase(job) == "Pending":
+            return True
+        counts = self.ledger.tally(job).counts
+        return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
+
+
+def _fault(uid: str, reason: str) -> Verdict:
+    return Verdict(uid, "fault", f"the scheduler failed on this job: {reason}")
+
+
+class Attempt:
+    """Work on one job, as a `with` block: its changes, if it makes any, stand unless it raises."""
+
+    __slots__ = ("_job", "_session", "_statement")
+
+    def __init__(self, session: Session, job: Job, statement: Statement | None = None) -> None:
+        self._session = session
+        self._job = job
+        self._statement = statement
+
+    def __enter__(self) -> None:
+        if self._statement is not None:
+            self._statement.__enter__()
+
+    def __exit__(
+        self, failed: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
+        if self._statement is not None:
+            if failed is None:
+                self._statement.commit()
+            self._statement.__exit__(failed, error, trace)
+        if not isinstance(error, Exception) or isinstance(error, PluginFault):
+            return False  # not this job's fault
+        self._session.blame(self._job, error)
+        return True

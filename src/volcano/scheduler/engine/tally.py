@@ -1,0 +1,133 @@
+"""Counts per job and totals per name, as a cycle moves them."""
+
+from collections.abc import ItemsView, Mapping, Set
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from volcano.model.job import Job, SubJob
+from volcano.model.resources import Vector
+from volcano.model.status import READY, Status
+from volcano.model.task import Task
+
+if TYPE_CHECKING:
+    from volcano.scheduler.engine.ledger import Ledger
+
+STATUSES = tuple(Status)
+IS_READY = tuple(status in READY for status in STATUSES)
+
+
+class Tally:
+    """How many tasks of a job have which status, over all and by role, and what they hold."""
+
+    __slots__ = (
+        "allocated", "best_effort", "best_effort_by_role", "counts", "order", "ready", "roles", "short",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        counts: list[int],
+        roles: dict[str, list[int]],
+        best_effort_by_role: dict[str, int],
+        allocated: Vector,
+    ) -> None:
+        self.counts = counts
+        self.roles = roles
+        self.best_effort_by_role = best_effort_by_role  # pending tasks that ask for nothing
+        self.best_effort = sum(best_effort_by_role.values())
+        self.allocated = allocated
+        self.ready = sum(count for count, counted in zip(counts, IS_READY, strict=True) if counted)
+        # What the policy made of it, until it changes: the job's key, and how many tasks it lacks.
+        self.order: tuple[Any, ...] | None = None
+        self.short: int | None = None
+
+    @classmethod
+    def of_job(cls, job: Job) -> "Tally":
+        """The tally a job starts the cycle with."""
+        return cls(
+            _by_status({status: len(tasks) for status, tasks in job.by_status.items()}),
+            {role: _by_status(counts) for role, counts in job.roles.items()},
+            dict(job.best_effort_pending),
+            job.allocated,
+        )
+
+    @classmethod
+    def of_sub_job(cls, sub_job: SubJob) -> "Tally":
+        """The tally of a sub-group; it keeps no roles and no resources."""
+        counts = [len(sub_job.by_status.get(status, ())) for status in STATUSES]
+        return cls(counts, {}, {"": sub_job.best_effort_pending}, np.zeros(0))
+
+    def count(self, statuses: Set[Status]) -> int:
+        """How many tasks have one of these statuses."""
+        counts = self.counts
+        return sum([counts[status] for status in statuses])
+
+    def count_role(self, role: str, statuses: Set[Status]) -> int:
+        """How many tasks of a role have one of these statuses."""
+        counts = self.roles.get(role)
+        return sum([counts[status] for status in statuses]) if counts else 0
+
+    def move(self, task: Task, many: int, before: Status, after: Status) -> None:
+        """So many tasks of one role and shape, like this one, went from one status to another."""
+        self.order = self.short = None
+        self.counts[before] -= many
+        self.counts[after] += many
+        self.ready += many * (IS_READY[after] - IS_READY[before])
+        role = self.roles.get(task.role)
+        if role is not None:
+            role[before] -= many
+            role[after] += many
+        if task.best_effort:
+            step = many * ((after is Status.PENDING) - (before is Status.PENDING))
+            name = task.role if self.roles else ""
+            self.best_effort += step
+            self.best_effort_by_role[name] = self.best_effort_by_role.get(name, 0) + step
+
+
+def _by_status(counts: Mapping[Status, int]) -> list[int]:
+    found = [0] * len(STATUSES)
+    for status, count in counts.items():
+        found[status] = count
+    return found
+
+
+class Totals:
+    """Vectors by name whose changes an undo takes back exactly. A total that was never added to is zero."""
+
+    __slots__ = ("_ledger", "_values", "_zero")
+
+    def __init__(self, ledger: "Ledger", start: Mapping[str, Vector]) -> None:
+        self._ledger = ledger
+        self._values = dict(start)
+        self._zero = ledger.snapshot.resources.zeros()
+
+    def __getitem__(self, name: str) -> Vector:
+        """The total under a name; never change it in place."""
+        return self._values.get(name, self._zero)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def items(self) -> ItemsView[str, Vector]:
+        return self._values.items()
+
+    def add(self, name: str, amount: Vector) -> None:
+        """Adds to a total; inside a statement, remembers how to take it back."""
+        self._set(name, self._values.get(name, self._zero) + amount)
+
+    def subtract(self, name: str, amount: Vector) -> None:
+        """Subtracts from a total; inside a statement, remembers how to take it back."""
+        self._set(name, self._values.get(name, self._zero) - amount)
+
+    def _set(self, name: str, value: Vector) -> None:
+        values = self._values
+        before = values.get(name)
+        values[name] = value
+
+        def undo() -> None:
+            if before is None:
+                values.pop(name, None)
+            else:
+                values[name] = before
+
+        self._ledger.record_undo(undo)

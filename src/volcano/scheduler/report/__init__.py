@@ -1,0 +1,1 @@
+"""Results of a cycle for people: conditions, events, metrics, log lines."""

@@ -1,0 +1,184 @@
+"""The scheduler's metrics, under Volcano's names."""
+
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from volcano.clock import Instant
+from volcano.metrics import CollectorRegistry
+from volcano.model.decisions import Bind, Decision, Evict
+from volcano.model.queue import QueueTotals
+from volcano.model.snapshot import Snapshot
+from volcano.model.status import Status
+from volcano.model.task import Task
+from volcano.scheduler.engine.plugin_metrics import Dials, Reading, amounts
+from volcano.scheduler.engine.session import Outcome
+from volcano.scheduler.report.metric_types import Counts, JobMoments
+
+NAMESPACE = "volcano"
+# What a cycle times → the histogram it shows in: name, text, range of the buckets and their number, labels.
+TIMED = {
+    "cycle": ("e2e_scheduling_latency_milliseconds", "one cycle", (1, 5000, 20), ()),
+    "open": ("open_session_duration_milliseconds", "opening a session", (1, 5000, 20), ()),
+    "action": ("action_scheduling_latency_milliseconds", "one action", (1, 2000, 20), ("action",)),
+    "plugin": (
+        "plugin_scheduling_latency_milliseconds",
+        "opening or closing one plugin",
+        (0.1, 100, 15),
+        ("plugin", "OnSession"),
+    ),
+    "stage": ("scheduling_stage_duration_milliseconds", "one stage of a cycle", (0.1, 500, 20), ("stage",)),
+    "job": (
+        "e2e_job_scheduling_latency_milliseconds",
+        "from a job's creation to a task's node",
+        (100, 120_000, 30),
+        (),
+    ),
+    "task": (
+        "task_scheduling_latency_milliseconds",
+        "from a pod's creation to each stage",
+        (50, 60_000, 30),
+        ("stage",),
+    ),
+}
+
+
+def _exponential(low: float, high: float, count: int) -> list[float]:
+    factor = (high / low) ** (1 / (count - 1))
+    return [low * factor**i for i in range(count)]
+
+
+class Gauges:
+    """What is counted and timed; one registry per scheduler, so that several may live in one process."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry or CollectorRegistry()
+
+        def gauge(name: str, text: str, *labels: str) -> Gauge:
+            return Gauge(name, text, labels, namespace=NAMESPACE, registry=self.registry)
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(name, text, labels, namespace=NAMESPACE, registry=self.registry)
+
+        def counts(name: str, text: str, label: str = "") -> Counts:
+            return Counts(f"{NAMESPACE}_{name}", text, self.registry, label)
+
+        self._timed = {
+            what: Histogram(
+                name,
+                text,
+                labels,
+                namespace=NAMESPACE,
+                buckets=_exponential(*buckets),
+                registry=self.registry,
+            )
+            for what, (name, text, buckets, labels) in TIMED.items()
+        }
+        self._series: dict[tuple[str, ...], Histogram] = {}  # by what is timed and its labels; few
+        # The library adds `_total` to these two, which is how Volcano spells them.
+        self._attempts = counter("schedule_attempts", "tasks tried, by what came of it", "result")
+        self._evictions = counter("eviction_transactions", "jobs room was made for", "action")
+        self._preemptions = counts("total_preemption_attempts", "cycles that evicted somebody")
+        self._retries = counts("job_retry_counts", "cycles in which a job could not start", "job_id")
+        self._victims = gauge("pod_preemption_victims", "victims of the last cycle that evicted")
+        self._waiting_jobs = gauge("unschedule_job_count", "jobs that wait")
+        self._waiting_tasks = gauge("unschedule_task_count", "tasks of a job that wait", "job_id")
+        self._moments = JobMoments(f"{NAMESPACE}_e2e_job_scheduling", self.registry)
+        self._dials = Dials(NAMESPACE, self.registry)
+        self._waiting: set[str] = set()  # names of jobs that have series of their own
+        self._totals: dict[str, QueueTotals] = {}  # as shown
+        self._created: dict[str, float] = {}  # of tasks that were given a node and are not bound yet
+
+    # -- what happens ------------------------------------------------------------------------------
+
+    def watched(self, task: Task, now: float) -> None:
+        """A pod that waits was seen for the first time."""
+        self._observe("task", now - task.created, "Watched")
+
+    def cycle(self, outcome: Outcome, snapshot: Snapshot) -> None:
+        """Takes in what one cycle came to."""
+        for (what, *labels), seconds in outcome.timings.items():
+            self._observe(what, seconds, *labels)
+        self._victims_of(outcome)
+        bound = [decision for decision in outcome.decisions if isinstance(decision, Bind)]
+        self._attempts.labels("scheduled").inc(len(bound))
+        self._attempts.labels("unschedulable").inc(len(outcome.verdicts))
+        self._waits(outcome, snapshot, Tally(decision.job for decision in bound))
+        for uid in snapshot.changed:
+            if uid not in snapshot.jobs:
+                self._moments.forget(uid)
+                self._retries.forget(uid.rsplit("/", 1)[1])
+        self._dials.show((*self._queues(snapshot), *outcome.readings), snapshot)
+
+    def placed(self, decisions: Iterable[Decision], snapshot: Snapshot) -> None:
+        """Some decisions of a cycle are about to be written."""
+        for decision in decisions:
+            if isinstance(decision, Bind):
+                self._placed(decision, snapshot)
+
+    def bound(self, decision: Bind, now: Instant, settling: float, binding: float) -> None:
+        """A binding was written, after so many seconds for the pod's volumes and so many for itself."""
+        self._observe("stage", settling, "PreBind")
+        self._observe("stage", binding, "Bind")
+        created = self._created.pop(decision.task, None)
+        if created is not None:
+            self._observe("task", now.wall - binding - created, "PreBound")
+            self._observe("task", now.wall - created, "Bound")
+
+    def refused(self, decision: Bind) -> None:
+        """A binding was not taken."""
+        self._created.pop(decision.task, None)
+
+    # -- parts of a cycle --------------------------------------------------------------------------
+
+    def _observe(self, what: str, seconds: float, *labels: str) -> None:
+        series = self._series.get((what, *labels))
+        if series is None:
+            histogram = self._timed[what]
+            series = self._series[what, *labels] = histogram.labels(*labels) if labels else histogram
+        series.observe(max(seconds, 0.0) * 1000)
+
+    def _victims_of(self, outcome: Outcome) -> None:
+        victims = [decision for decision in outcome.decisions if isinstance(decision, Evict)]
+        if not victims:
+            return
+        self._victims.set(len(victims))
+        self._preemptions.inc()
+        for action, _ in {(victim.reason, victim.on_behalf_of) for victim in victims}:
+            self._evictions.labels(action).inc()
+
+    def _placed(self, decision: Bind, snapshot: Snapshot) -> None:
+        job = snapshot.jobs.get(decision.job)
+        if job is None:
+            return
+        self._observe("job", snapshot.now - job.created)
+        self._moments.placed(job, snapshot.now)
+        task = job.tasks.get(decision.task)
+        if task is not None:
+            self._created[task.uid] = task.created
+            self._observe("task", snapshot.now - task.created, "Assumed")
+
+    def _waits(self, outcome: Outcome, snapshot: Snapshot, bound: Tally[str]) -> None:
+        self._waiting_jobs.set(len(outcome.verdicts))
+        waiting = {uid.rsplit("/", 1)[1] for uid in outcome.verdicts}
+        for name in self._waiting - waiting:
+            self._waiting_tasks.remove(name)
+        for uid in outcome.verdicts:
+            job, name = snapshot.jobs.get(uid), uid.rsplit("/", 1)[1]
+            self._waiting_tasks.labels(name).set(job.count(Status.PENDING) - bound[uid] if job else 0)
+            self._retries.inc(name)
+        self._waiting = waiting
+
+    def _queues(self, snapshot: Snapshot) -> Iterator[Reading]:
+        """What queues add up to, where that changed."""
+        for name, totals in snapshot.totals.items():
+            yield Reading("queue_weight", (name,), snapshot.queues[name].weight)
+            if self._totals.get(name) is totals:
+                continue
+            self._totals[name] = totals
+            yield from amounts("allocated", name, totals.allocated, snapshot.resources)
+            yield from amounts("request", name, totals.requested, snapshot.resources)
+            yield from amounts("inqueue", name, totals.inqueue, snapshot.resources)
+        for name in self._totals.keys() - snapshot.totals.keys():
+            del self._totals[name]

@@ -1,0 +1,163 @@
+"""A snapshot in a file: for bug reports, what-if and the simulator; replayed, it gives the same decisions."""
+
+import base64
+import gzip
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from volcano.kube import kinds
+from volcano.kube.client import Event, EventType
+from volcano.kube.kinds import Kind
+from volcano.model.cluster import Cluster
+from volcano.model.job import PodGroup
+from volcano.model.node import Node
+from volcano.model.parse_storage import Namespace, Other, PriorityClass
+from volcano.model.queue import Queue
+from volcano.model.resources import ResourceIndex
+from volcano.model.snapshot import Snapshot
+from volcano.model.status import Status
+from volcano.model.storage import Claim, CsiNode, DisruptionBudget, Quota, StorageClass, Volume
+from volcano.model.task import Constraints, Shape, Task
+from volcano.model.topology import HyperNode
+
+FORMAT = "volcano-snapshot/1"
+OTHERS: dict[str, tuple[Kind, type]] = {
+    "namespaces": (kinds.NAMESPACE, Namespace),
+    "claims": (kinds.PERSISTENT_VOLUME_CLAIM, Claim),
+    "volumes": (kinds.PERSISTENT_VOLUME, Volume),
+    "classes": (kinds.STORAGE_CLASS, StorageClass),
+    "csi_nodes": (kinds.CSI_NODE, CsiNode),
+    "budgets": (kinds.POD_DISRUPTION_BUDGET, DisruptionBudget),
+    "quotas": (kinds.RESOURCE_QUOTA, Quota),
+    "hypernodes": (kinds.HYPER_NODE, HyperNode),
+}
+
+
+class SnapshotError(Exception):
+    """A file that is no snapshot of ours."""
+
+
+def save(snapshot: Snapshot, config: str) -> bytes:
+    """The snapshot and the configuration it was scheduled with, as compressed JSON."""
+    shapes: dict[Shape, int] = {}
+    tasks = {task.uid: task for row in snapshot.tasks_on for task in row.values()}
+    for job in snapshot.jobs.values():
+        tasks.update(job.tasks)
+    document = {
+        "format": FORMAT,
+        "config": config,
+        "now": snapshot.now,
+        "seed": snapshot.seed,
+        "resources": snapshot.resources.names,
+        "tasks": [_task(task, shapes) for task in tasks.values()],
+        "shapes": [_shape(shape) for shape in shapes],
+        "nodes": snapshot.nodes,
+        "groups": [{"priority": job.priority, "group": job.group} for job in snapshot.jobs.values()],
+        "queues": list(snapshot.queues.values()),
+        "memory": _plain(snapshot.memory),
+        **_others(snapshot),
+    }
+    return gzip.compress(msgspec.json.encode(document), mtime=0)
+
+
+def load(data: bytes) -> tuple[Snapshot, str]:
+    """A saved snapshot and its configuration. Raises SnapshotError when the file is none."""
+    try:
+        document = msgspec.json.decode(gzip.decompress(data))
+    except (OSError, EOFError, msgspec.DecodeError) as error:
+        raise SnapshotError(f"this is not a snapshot: {error}") from None
+    if document.get("format") != FORMAT:
+        raise SnapshotError(f"format {document.get('format')!r} cannot be read; {FORMAT} can")
+    cluster = Cluster(
+        scheduler_names={task["scheduler"] for task in document["tasks"]} | {"volcano"},
+        ignored_provisioners=document.get("uncounted", ()),
+    )
+    names = tuple(document["resources"])
+    index = ResourceIndex(names, {name: i for i, name in enumerate(names)})
+    cluster.parser.shapes.index = index
+    for event in _events(document):
+        cluster.apply(event)
+    snapshot = cluster.snapshot(document["now"], document["seed"], document["memory"])
+    return snapshot, document["config"]
+
+
+def _events(document: dict[str, Any]) -> list[Event]:
+    """Everything in the file as if a watch told of it, queues first."""
+    shapes = [_read_shape(found) for found in document["shapes"]]
+    facts: list[tuple[Kind, Any]] = [(kinds.QUEUE, msgspec.convert(q, Queue)) for q in document["queues"]]
+    facts += [(kinds.NODE, msgspec.convert(node, Node)) for node in document["nodes"]]
+    values = {found["priority"] for found in document["groups"]}
+    facts += [
+        (kinds.PRIORITY_CLASS, Other("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
+        for value in values
+    ]
+    for name, (kind, fact_type) in OTHERS.items():
+        for found in document[name]:
+            fact: Any = msgspec.convert(found, fact_type)
+            facts.append((kind, Other(getattr(fact, "namespace", ""), fact.name, fact)))
+    for found in document["groups"]:
+        # Priorities were resolved already: each value gets a class of its own.
+        found["group"]["priority_class"] = f"saved-{found['priority']}"
+        facts.append((kinds.POD_GROUP, msgspec.convert(found["group"], PodGroup)))
+    facts += [(kinds.POD, _read_task(task, shapes)) for task in document["tasks"]]
+    return [Event(EventType.ADDED, kind, fact) for kind, fact in facts]
+
+
+def _task(task: Task, shapes: dict[Shape, int]) -> dict[str, Any]:
+    found = msgspec.structs.asdict(task)
+    found["shape"] = shapes.setdefault(task.shape, len(shapes))
+    return found
+
+
+def _read_task(found: dict[str, Any], shapes: list[Shape]) -> Task:
+    values = dict(found)
+    values["shape"] = shapes[values["shape"]]
+    values["status"] = Status(values["status"])
+    values["gates"] = tuple(values["gates"])
+    values["condition"] = tuple(values["condition"])
+    return Task(**values)
+
+
+def _shape(shape: Shape) -> dict[str, Any]:
+    found = msgspec.structs.asdict(shape)
+    found["request"] = shape.request.tolist()
+    found["nonzero_request"] = shape.nonzero_request.tolist()
+    found["key"] = base64.b64encode(shape.key).decode()
+    return found
+
+
+def _read_shape(found: dict[str, Any]) -> Shape:
+    values = dict(found)
+    values["request"] = np.array(values["request"])
+    values["nonzero_request"] = np.array(values["nonzero_request"])
+    values["key"] = base64.b64decode(values["key"])
+    values["constraints"] = msgspec.convert(values["constraints"], Constraints)
+    return Shape(**values)
+
+
+def _others(snapshot: Snapshot) -> dict[str, Any]:
+    storage = snapshot.storage
+    return {
+        "namespaces": [Namespace(name, labels) for name, labels in snapshot.namespaces.items()],
+        "claims": list(storage.claims.values()),
+        "volumes": list(storage.volumes.values()),
+        "classes": list(storage.classes.values()),
+        "csi_nodes": list(storage.csi_nodes.values()),
+        "uncounted": sorted(storage.uncounted),
+        "budgets": snapshot.budgets,
+        "quotas": [quota for found in snapshot.quotas.values() for quota in found],
+        "hypernodes": list(snapshot.hypernodes.values()),
+    }
+
+
+def _plain(memory: Any) -> Any:
+    """What plugins remember, as far as JSON can say it."""
+    plain = {}
+    for name, value in memory.items():
+        try:
+            plain[name] = msgspec.json.decode(msgspec.json.encode(value))
+        except (TypeError, msgspec.MsgspecError):
+            continue
+    return plain

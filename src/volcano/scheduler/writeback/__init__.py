@@ -1,0 +1,1 @@
+"""Write-back: decisions to API operations, bind queue, status queue."""

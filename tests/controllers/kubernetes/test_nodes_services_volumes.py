@@ -1,0 +1,144 @@
+"""Endpoints behind Services, nodes that fall silent, and claims that get volumes."""
+
+from tests.cluster import SmallCluster
+from volcano.controllers.kubernetes.endpoints import EndpointsController
+from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.volumes import PROVISIONER, VolumeController
+from volcano.kube.kinds import (
+    ENDPOINT_SLICE,
+    ENDPOINTS,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    SERVICE,
+    STORAGE_CLASS,
+)
+from volcano.kube.manifest import Manifest, condition_of
+from volcano.nodes.pools import nodes_of, parse_pools
+from volcano.nodes.simulated.controller import SimulatedNodes
+
+LABELS = {"app": "web"}
+
+
+def simulated() -> SimulatedNodes:
+    return SimulatedNodes(nodes_of(parse_pools([1], [])))
+
+
+def pod_spec(**fields: object) -> Manifest:
+    return {"nodeName": "node-0", "containers": [{"name": "web", "image": "web"}], **fields}
+
+
+async def test_a_service_lists_its_ready_pods_and_drops_those_that_go() -> None:
+    async with SmallCluster(EndpointsController(), simulated()) as cluster:
+        ports = [{"name": "http", "port": 80, "targetPort": 8080}]
+        await cluster.create(SERVICE, "web", spec={"selector": LABELS, "ports": ports})
+        await cluster.create(POD, "a", metadata={"labels": LABELS}, spec=pod_spec())
+        await cluster.create(POD, "b", metadata={"labels": {"app": "db"}}, spec=pod_spec())
+        await cluster.pass_time(1)
+        (subset,) = (await cluster.get(ENDPOINTS, "web"))["subsets"]
+        assert [address["targetRef"]["name"] for address in subset["addresses"]] == ["a"]
+        assert subset["ports"][0]["port"] == 8080
+        (piece,) = await cluster.all(ENDPOINT_SLICE)
+        assert piece["endpoints"][0]["conditions"]["ready"] is True
+        await cluster.delete(POD, "a")
+        await cluster.pass_time(1)
+        assert not (await cluster.get(ENDPOINTS, "web")).get("subsets")
+
+
+async def test_a_silent_node_is_tainted_and_loses_its_pods_when_their_patience_ends() -> None:
+    patient = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        kubelet = cluster.start(simulated())
+        await cluster.rest()
+        await cluster.create(POD, "short", spec=pod_spec(tolerations=[{**patient, "tolerationSeconds": 20}]))
+        await cluster.create(POD, "long", spec=pod_spec(tolerations=[patient]))
+        await cluster.pass_time(5)
+        kubelet.cancel()
+        await cluster.pass_time(60, step=5)
+        node = await cluster.get(NODE, "node-0")
+        ready = condition_of(node, "Ready")
+        assert ready is not None
+        assert ready["status"] == "Unknown"
+        assert {t["effect"] for t in node["spec"]["taints"]} == {"NoSchedule", "NoExecute"}
+        await cluster.pass_time(25, step=5)
+        deleting = [
+            p["metadata"]["name"] for p in await cluster.all(POD) if p["metadata"].get("deletionTimestamp")
+        ]
+        assert deleting == ["short"]
+
+
+async def test_a_node_that_comes_back_loses_its_taints() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        kubelet = cluster.start(simulated())
+        await cluster.pass_time(5)
+        kubelet.cancel()
+        await cluster.pass_time(60, step=5)
+        assert (await cluster.get(NODE, "node-0"))["spec"].get("taints")
+        cluster.start(simulated())
+        await cluster.rest()
+        await cluster.pass_time(5)
+        assert not (await cluster.get(NODE, "node-0"))["spec"].get("taints")
+
+
+async def test_a_cordoned_node_carries_the_unschedulable_taint() -> None:
+    async with SmallCluster(NodeLifecycleController(), simulated()) as cluster:
+        await cluster.patch(NODE, "node-0", {"spec": {"unschedulable": True}})
+        (taint,) = (await cluster.get(NODE, "node-0"))["spec"]["taints"]
+        assert (taint["key"], taint["effect"]) == ("node.kubernetes.io/unschedulable", "NoSchedule")
+
+
+async def test_pods_of_a_deleted_node_are_removed() -> None:
+    async with SmallCluster(NodeLifecycleController()) as cluster:
+        kubelet = cluster.start(simulated())
+        await cluster.rest()
+        await cluster.create(POD, "p", spec=pod_spec())
+        kubelet.cancel()
+        await cluster.delete(NODE, "node-0")
+        assert await cluster.names(POD) == []
+
+
+def claim(**fields: object) -> Manifest:
+    return {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **fields}
+
+
+async def test_a_claim_of_the_default_class_gets_a_volume_and_gives_it_back() -> None:
+    marks = {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}
+    async with SmallCluster(VolumeController()) as cluster:
+        await cluster.create(
+            STORAGE_CLASS, "local", metadata=marks, provisioner=PROVISIONER, reclaimPolicy="Delete"
+        )
+        await cluster.create(PERSISTENT_VOLUME_CLAIM, "data", spec=claim())
+        bound = await cluster.get(PERSISTENT_VOLUME_CLAIM, "data")
+        assert bound["status"]["phase"] == "Bound"
+        volume = await cluster.get(PERSISTENT_VOLUME, bound["spec"]["volumeName"])
+        assert volume["status"]["phase"] == "Bound"
+        assert volume["spec"]["claimRef"]["name"] == "data"
+        await cluster.patch(PERSISTENT_VOLUME_CLAIM, "data", {"metadata": {"finalizers": None}})
+        await cluster.delete(PERSISTENT_VOLUME_CLAIM, "data")
+        assert await cluster.names(PERSISTENT_VOLUME) == []
+
+
+async def test_a_claim_takes_the_smallest_volume_that_is_large_enough() -> None:
+    async with SmallCluster(VolumeController()) as cluster:
+        for name, size in (("small", "500Mi"), ("fit", "2Gi"), ("huge", "9Gi")):
+            spec = {
+                "capacity": {"storage": size},
+                "accessModes": ["ReadWriteOnce"],
+                "hostPath": {"path": f"/x/{name}"},
+            }
+            await cluster.create(PERSISTENT_VOLUME, name, spec=spec)
+        await cluster.create(PERSISTENT_VOLUME_CLAIM, "data", spec=claim(storageClassName=""))
+        assert (await cluster.get(PERSISTENT_VOLUME_CLAIM, "data"))["spec"]["volumeName"] == "fit"
+
+
+async def test_a_claim_that_waits_for_its_consumer_is_bound_when_the_pod_has_a_node() -> None:
+    async with SmallCluster(VolumeController()) as cluster:
+        await cluster.create(
+            STORAGE_CLASS, "late", provisioner=PROVISIONER, volumeBindingMode="WaitForFirstConsumer"
+        )
+        await cluster.create(PERSISTENT_VOLUME_CLAIM, "data", spec=claim(storageClassName="late"))
+        assert not (await cluster.get(PERSISTENT_VOLUME_CLAIM, "data"))["spec"].get("volumeName")
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+        await cluster.create(POD, "p", spec=pod_spec(volumes=volumes))
+        assert (await cluster.get(PERSISTENT_VOLUME_CLAIM, "data"))["status"]["phase"] == "Bound"

@@ -1,0 +1,195 @@
+"""Brains that watch the same objects are told by one watch."""
+
+import asyncio
+from collections.abc import Sequence
+
+import orjson
+import pytest
+
+from tests.apiserver.registries import config_map, namespace, registry
+from volcano.apiserver.direct import DirectClient
+from volcano.clock import VirtualClock
+from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Options, Query
+from volcano.kube.controller import Watch
+from volcano.kube.informers import Hub, SharedDecoder
+from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, JOB, NAMESPACE, Kind
+from volcano.kube.manifest import Manifest
+
+WATCH = Watch(CONFIG_MAP)
+
+
+class Counting(DirectClient):
+    """Counts the lists it is asked for."""
+
+    lists = 0
+
+    async def list(self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads) -> Listing:
+        self.lists += 1
+        return await super().list(kind, query, decode=decode)
+
+
+@pytest.fixture
+async def client() -> Counting:
+    made = Counting(registry())
+    await made.create(NAMESPACE, namespace("default"))
+    await made.create(CONFIG_MAP, config_map("before"))
+    return made
+
+
+async def settle() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+def said(events: list[Event]) -> list[str]:
+    return [f"{event.type} {event.object['metadata']['name']}" for event in events]
+
+
+async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    one: list[Event] = []
+    two: list[Event] = []
+    with hub.subscription(WATCH, one.append) as mirror, hub.subscription(WATCH, two.append) as same:
+        assert mirror is same
+        await settle()
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(one) == said(two) == ["ADDED before", "ADDED after"]
+        assert all(here.object is there.object for here, there in zip(one, two, strict=True))
+        assert client.lists == 1
+
+
+async def test_who_comes_late_is_told_first_what_there_is(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    early: list[Event] = []
+    late: list[Event] = []
+    with hub.subscription(WATCH, early.append):
+        await settle()
+        with hub.subscription(WATCH, late.append) as mirror:
+            assert mirror.synced.is_set()
+            assert said(late) == ["ADDED before"]
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(early) == ["ADDED before", "ADDED after"]
+        assert said(late) == ["ADDED before"]  # has left
+
+
+async def test_a_mirror_nobody_needs_ends_and_the_next_starts_afresh(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    for lists in (1, 2):
+        told: list[Event] = []
+        with hub.subscription(WATCH, told.append):
+            await settle()
+        assert said(told) == ["ADDED before"]
+        assert client.lists == lists
+    await settle()
+    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("mirror")] == []
+
+
+async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    everything: list[Event] = []
+    elsewhere: list[Event] = []
+    with (
+        hub.subscription(WATCH, everything.append),
+        hub.subscription(Watch(CONFIG_MAP, namespace="other"), elsewhere.append),
+    ):
+        await settle()
+        assert said(everything) == ["ADDED before"]
+        assert elsewhere == []
+
+
+async def test_an_object_seen_through_several_watches_is_still_one(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    everything: list[Event] = []
+    here: list[Event] = []
+    with (
+        hub.subscription(WATCH, everything.append),
+        hub.subscription(Watch(CONFIG_MAP, namespace="default"), here.append),
+    ):
+        await settle()
+        await client.create(CONFIG_MAP, config_map("after"))
+        await settle()
+        assert said(everything) == said(here) == ["ADDED before", "ADDED after"]
+        assert all(one.object is other.object for one, other in zip(everything, here, strict=True))
+        assert "managedFields" not in here[1].object["metadata"]
+
+
+async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+    told: list[Event] = []
+    await client.create(CONFIG_MAP, config_map("owned", a="1"), options=Options(field_manager="a"))
+    with hub.subscription(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
+        await settle()
+    changed = {**told[0].object, "data": {"a": "1", "b": "1"}}
+    after = await client.update(CONFIG_MAP, changed, options=Options(field_manager="b"))
+    assert [entry["manager"] for entry in after["metadata"]["managedFields"]] == ["a", "b"]
+    changed = {**told[0].object, "metadata": {"namespace": "default", "name": "owned"}}
+    after = await client.update(CONFIG_MAP, changed)
+    assert "a" in [entry["manager"] for entry in after["metadata"]["managedFields"]]
+
+
+def test_only_so_many_manifests_are_remembered() -> None:
+    decode = SharedDecoder(remembered=2)
+    data = [orjson.dumps({"metadata": {"name": str(n)}}) for n in range(3)]
+    first = decode(data[0])
+    decode(data[1])
+    assert decode(data[0]) is first
+    decode(data[2])
+    assert decode(data[0]) is not first
+    assert decode(data[0]) == first
+
+
+async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -> None:
+    hub = Hub(client, VirtualClock())
+
+    def broken(event: Event) -> None:
+        raise RuntimeError("cannot take it")
+
+    with hub.subscription(WATCH, broken):
+        with pytest.raises(RuntimeError, match="cannot take it"):
+            await hub.following(WATCH)
+        told: list[Event] = []
+        with hub.subscription(WATCH, told.append):  # a new one in its place
+            await settle()
+            assert said(told) == ["ADDED before"]
+
+
+def owned(name: str, *owner: str) -> Manifest:
+    """A config map that an owner of some apiVersion and kind manages, if one is given."""
+    manifest = config_map(name)
+    if owner:
+        api_version, kind = owner
+        reference = {"apiVersion": api_version, "kind": kind, "name": "o", "uid": "o-1", "controller": True}
+        manifest["metadata"]["ownerReferences"] = [reference]
+    return manifest
+
+
+@pytest.mark.parametrize(
+    ("managers", "expected"),
+    [
+        pytest.param(None, ["before", "job", "vcjob", "free"], id="everybody"),
+        pytest.param((BATCH_JOB,), ["job"], id="a kind of one group"),
+        pytest.param((JOB, None), ["before", "vcjob", "free"], id="a kind, and nobody"),
+        pytest.param((), [], id="none"),
+    ],
+)
+async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
+    client: Counting, managers: Sequence[Kind | None] | None, expected: list[str]
+) -> None:
+    hub = Hub(client, VirtualClock())
+    early: list[Event] = []
+    late: list[Event] = []
+    with hub.group_subscription(WATCH, early.extend, managers):
+        await settle()
+        for manifest in (
+            owned("job", "batch/v1", "Job"),
+            owned("vcjob", JOB.api_version, "Job"),
+            owned("free"),
+        ):
+            await client.create(CONFIG_MAP, manifest)
+        await settle()
+        with hub.group_subscription(WATCH, late.extend, managers):
+            pass
+    assert [event.object["metadata"]["name"] for event in early] == expected
+    assert [event.object["metadata"]["name"] for event in late] == expected

@@ -1,0 +1,156 @@
+"""Changes that come together are passed on together, and say the same as one by one."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.apiserver.registries import config_map, namespace, registry
+from volcano.apiserver.direct import DirectClient
+from volcano.clock import VirtualClock
+from volcano.kube.client import EVERYTHING, Decode, Event, EventType, Listing, Query
+from volcano.kube.controller import Watch
+from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
+from volcano.kube.manifest import Key
+from volcano.kube.reflector import INITIAL_EVENTS_END, GroupMirror
+from volcano.kube.watch_batches import groups
+
+
+async def settle() -> None:
+    for _ in range(30):
+        await asyncio.sleep(0)
+
+
+class Listening:
+    """Keeps what a client tells, in the groups it comes in."""
+
+    def __init__(self, client: Any) -> None:
+        self.heard: list[list[str]] = []
+        self._task = asyncio.create_task(self._run(client))
+
+    async def _run(self, client: Any) -> None:
+        async for group in groups(client, CONFIG_MAP, Query(resource_version="1"), decode=orjson.loads):
+            self.heard.append([event.object["metadata"]["name"] for event in group])
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+async def filled(client: DirectClient) -> DirectClient:
+    await client.create(NAMESPACE, namespace("default"))
+    for name in ("a", "b", "c"):
+        await client.create(CONFIG_MAP, config_map(name))
+    return client
+
+
+async def test_what_a_client_has_at_once_comes_as_one_group() -> None:
+    client = await filled(DirectClient(registry()))
+    listening = Listening(client)
+    await settle()
+    assert listening.heard == [["a", "b", "c"]]
+    await client.delete(CONFIG_MAP, Key("default", "b"))
+    await settle()
+    assert listening.heard[1:] == [["b"]]
+    await listening.end()
+
+
+class Whispering(DirectClient):
+    """Changes what is told, event by event."""
+
+    async def watch(
+        self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
+    ) -> AsyncIterator[Event]:
+        async for event in super().watch(kind, query, decode=decode):
+            if event.object["metadata"]["name"] != "b":
+                yield event
+
+
+async def test_a_client_that_changes_what_is_told_is_asked_for_each_event() -> None:
+    listening = Listening(await filled(Whispering(registry())))
+    await settle()
+    assert listening.heard == [["a"], ["c"]]
+    await listening.end()
+
+
+class Scripted:
+    """A client whose one watch tells what is written, cut into groups at some places."""
+
+    def __init__(self, events: Sequence[Event], cuts: Sequence[int]) -> None:
+        borders = sorted({0, len(events), *(cut % (len(events) + 1) for cut in cuts)})
+        self._groups = [events[start:stop] for start, stop in pairwise(borders)]
+        self.asked: list[Query] = []
+
+    async def list(self, kind: Kind, query: Query, *, decode: Decode) -> Listing:
+        return Listing([], "1")
+
+    def watch(self, kind: Kind, query: Query, *, decode: Decode) -> AsyncIterator[Event]:
+        raise AssertionError("this client has groups")
+
+    async def watch_groups(
+        self, kind: Kind, query: Query, *, decode: Decode
+    ) -> AsyncGenerator[Sequence[Event], None]:
+        self.asked.append(query)
+        if len(self.asked) > 1:
+            await asyncio.Event().wait()
+        for group in self._groups:
+            yield group
+
+
+def told_by(events: Sequence[Event], cuts: Sequence[int], *, streaming: bool) -> tuple[Any, ...]:
+    """What a mirror tells, what it knows in the end, and from where it would go on."""
+
+    async def follow() -> tuple[Any, ...]:
+        client, clock, watch = Scripted(events, cuts), VirtualClock(), Watch(CONFIG_MAP)
+        told: list[Event] = []
+        mirror = GroupMirror(client, watch, told.extend, clock, streaming=streaming)  # type: ignore[arg-type]
+        task = asyncio.create_task(mirror.run())
+        await settle()
+        clock.advance(1)
+        await settle()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return (
+            [(event.type, event.object) for event in told],
+            mirror.objects(),
+            client.asked[-1].resource_version,
+        )
+
+    return asyncio.run(follow())
+
+
+def script(steps: Sequence[tuple[EventType, str]]) -> list[Event]:
+    return [
+        Event(type_, CONFIG_MAP, {"metadata": {"name": name, "uid": name, "resourceVersion": str(version)}})
+        for version, (type_, name) in enumerate(steps, start=2)
+    ]
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(EventType), st.sampled_from("abc")), max_size=12)
+
+
+@given(STEPS, st.lists(st.integers(0, 20), max_size=6))
+def test_however_a_watch_is_cut_into_groups_a_mirror_tells_the_same(
+    steps: list[tuple[EventType, str]], cuts: list[int]
+) -> None:
+    events = script(steps)
+    one_by_one = told_by(events, range(len(events)), streaming=False)
+    assert told_by(events, cuts, streaming=False) == one_by_one
+    assert [type_ for type_, _ in one_by_one[0]] == [
+        type_ for type_, _ in steps if type_ is not EventType.BOOKMARK
+    ]
+
+
+@given(STEPS, st.integers(0, 3), st.lists(st.integers(0, 20), max_size=6))
+def test_however_a_streaming_list_is_cut_into_groups_a_mirror_tells_the_same(
+    steps: list[tuple[EventType, str]], present: int, cuts: list[int]
+) -> None:
+    events = script(
+        [(EventType.ADDED, name) for name in "abc"[:present]] + [(EventType.BOOKMARK, "")] + steps
+    )
+    events[present].object["metadata"]["annotations"] = {INITIAL_EVENTS_END: "true"}
+    assert told_by(events, cuts, streaming=True) == told_by(events, range(len(events)), streaming=True)

@@ -1,0 +1,162 @@
+"""A small cluster with one agent on a fake runtime, under a virtual clock."""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.cluster import SmallCluster
+from tests.nodes.kubelet.pods.fake import FakeRuntime
+from volcano.kube.kinds import EVENT, POD, SERVICE_ACCOUNT
+from volcano.kube.manifest import Manifest
+from volcano.nodes.kubelet.kubelet import NodeAgent
+from volcano.nodes.kubelet.machine import Machine
+from volcano.nodes.kubelet.settings import AgentSettings
+
+MACHINE = Machine(
+    millicores=4000,
+    memory=8 << 30,
+    storage=100 << 30,
+    gpus=(),
+    address="192.0.2.7",
+    architecture="amd64",
+    kernel="6.1",
+    system="Test Linux",
+    machine_id="m",
+    boot_id="b",
+)
+PATIENCE = 5.0  # real seconds
+
+
+class AtOnce(ThreadPoolExecutor):
+    """Does at once what others leave to threads: under a virtual clock nobody waits for those."""
+
+    def submit(self, work: Callable[..., Any], /, *args: Any, **rest: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(work(*args, **rest))
+        except BaseException as error:
+            done.set_exception(error)
+        return done
+
+
+class AgentBench:
+    """What a test of the agent has to hand."""
+
+    def __init__(self, cluster: SmallCluster, runtime: FakeRuntime, directory: Path, **choices: Any) -> None:
+        self.cluster = cluster
+        self.runtime = runtime
+        self.machine: Machine = choices.pop("machine", MACHINE)
+        self.settings = AgentSettings(directory, **{"report_delay": 0.0, **choices})
+        self.agent: NodeAgent
+        self._task: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Starts the agent, or another one in its place."""
+        ready = asyncio.Event()
+        self.agent = NodeAgent(
+            self.settings,
+            self.runtime,
+            self.cluster.client,
+            self.cluster.clock,
+            on_ready=ready.set,
+            machine=self.machine,
+        )
+        self._task = asyncio.create_task(self.agent.run())
+        await self.until(lambda: ready.is_set() or (self._task is not None and self._task.done()))
+        if self._task.done():
+            await self._task
+        await self.cluster.rest()
+
+    async def stop(self) -> None:
+        """Ends the agent as a crash would; pods run on."""
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def until(self, true: Callable[[], object]) -> None:
+        """Waits for what happens without time passing."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while not true():
+            assert asyncio.get_running_loop().time() < deadline, "it does not come true"
+            await asyncio.sleep(0.002)
+
+    async def settle(self) -> None:
+        """Lets everybody come to rest without time passing."""
+        await self.cluster.rest()
+        await self.cluster.rest()
+
+    async def create(self, name: str = "p", **fields: Any) -> Manifest:
+        metadata = fields.pop("metadata", {})
+        made = await self.cluster.create(POD, name, metadata=metadata, spec={**spec(), **fields})
+        await self.settle()
+        return made
+
+    async def pod(self, name: str = "p") -> Manifest:
+        return await self.cluster.get(POD, name)
+
+    async def status(self, name: str = "p") -> Manifest:
+        status: Manifest = (await self.pod(name))["status"]
+        return status
+
+    async def container(self, name: str = "c", pod: str = "p") -> Manifest:
+        status = await self.status(pod)
+        entries = [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+        entry: Manifest = next(each for each in entries if each["name"] == name)
+        return entry
+
+    async def end(self, container: str, code: int = 0, reason: str = "") -> None:
+        self.runtime.end(container, code, reason)
+        await self.settle()
+
+    async def pass_time(self, seconds: float, step: float = 1.0) -> None:
+        while seconds > 0:
+            self.cluster.clock.advance(min(step, seconds))
+            seconds -= step
+            await self.settle()
+
+    async def events(self, reason: str = "") -> list[str]:
+        await self.settle()
+        return [
+            event["message"]
+            for event in await self.cluster.all(EVENT)
+            if not reason or event["reason"] == reason
+        ]
+
+    async def reasons(self) -> list[str]:
+        events = await self.cluster.all(EVENT)
+        return [
+            event["reason"]
+            for event in sorted(events, key=lambda each: int(each["metadata"]["name"].rpartition(".")[2], 16))
+        ]
+
+
+@asynccontextmanager
+async def bench(**choices: Any) -> AsyncIterator[AgentBench]:
+    features = choices.pop("features", {})
+    asyncio.get_running_loop().set_default_executor(AtOnce())
+    with tempfile.TemporaryDirectory() as folder:
+        async with SmallCluster() as cluster:
+            await cluster.create(SERVICE_ACCOUNT, "default")
+            made = AgentBench(cluster, FakeRuntime(cluster.clock, **features), Path(folder), **choices)
+            await made.begin()
+            try:
+                yield made
+            finally:
+                await made.stop()
+
+
+def container(name: str = "c", **fields: Any) -> Manifest:
+    return {"name": name, "image": "busybox", "command": ["run"], **fields}
+
+
+def spec(*containers: Manifest, **fields: Any) -> Manifest:
+    return {
+        "nodeName": "local-0",
+        "automountServiceAccountToken": False,
+        "containers": list(containers) or [container()],
+        **fields,
+    }

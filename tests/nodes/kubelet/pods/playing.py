@@ -1,0 +1,162 @@
+"""A pod played on paper: decisions are carried out at once, and tests say what containers and probes do."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from tests.nodes.kubelet.pods.bench import container, spec
+from volcano.clock import timestamp
+from volcano.kube.manifest import Manifest
+from volcano.nodes.kubelet import container_state as state
+from volcano.nodes.kubelet.container_state import Ended, Run, Stopping, Waiting, containers_of
+from volcano.nodes.kubelet.pods import lifecycle
+from volcano.nodes.kubelet.pods.status import status_of
+from volcano.nodes.kubelet.probes import probes
+from volcano.nodes.kubelet.probes.probes import ProbeKind
+
+START = 1_800_000_000.0
+
+
+class Play:
+    """One pod. `told` is everything that was done, in order."""
+
+    def __init__(self, *containers: Manifest, **fields: Any) -> None:
+        self.pod: Manifest = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            "spec": spec(*containers, **fields),
+        }
+        self.now = START
+        self.record = lifecycle.Record(accepted=START, host_address="192.0.2.7")
+        self.containers = containers_of(self.pod)
+        self.told: list[str] = []
+        self.answers: dict[tuple[str, ProbeKind], bool | None] = {}
+        self.stubborn: set[str] = set()
+        self.hooks_hang = False
+        self.refused: dict[str, str] = {}  # container → reason it cannot be started
+        self.removed = False
+        self.again_at = math.inf
+        self.settle()
+
+    def settle(self) -> "Play":
+        """Does everything that is to be done now."""
+        for _ in range(200):
+            lifecycle.remember_sidecars(self.containers, self.record)
+            decision = lifecycle.decide(self.pod, self.containers, self.record, self.now)
+            self.again_at = decision.again_at
+            todo = [action for action in decision.actions if not isinstance(action, lifecycle.Remove)]
+            for action in todo:
+                self._do(action)
+            status = self.status()
+            self.record.phase = status["phase"]
+            self.pod["status"] = status
+            if len(todo) < len(decision.actions):
+                self.removed = True
+            if not todo:
+                return self
+        raise AssertionError(f"it never settles: {decision.actions}")
+
+    def _do(self, action: lifecycle.Action) -> None:
+        match action:
+            case lifecycle.Prepare():
+                self.record.prepared, self.record.address = True, "10.88.0.2"
+            case lifecycle.Start(name):
+                self._start(name)
+            case lifecycle.Stop(name, message, grace, restart):
+                self.told.append(f"stop {name}: {message}")
+                hook = self.containers[name].hook("preStop") is not None and grace > 0 and self.hooks_hang
+                stop = Stopping(self.now, grace, restart=restart, hook=hook)
+                self.record.runs[name] = replace(self.record.run(name), stopping=stop)
+            case lifecycle.Signal(name, kill):
+                self._signal(name, kill=kill)
+            case lifecycle.Ask(name, kind):
+                run, probe = self.record.run(name), self.containers[name].probes[kind]
+                asked = probes.asking(run.standings.get(kind, probes.UNASKED), probe, self.now)
+                heard = probes.answered(asked, probe, self.answers.get((name, kind), True))
+                self.told.append(f"ask {name} {kind.word}")
+                self.record.runs[name] = replace(run, standings={**run.standings, kind: heard})
+            case lifecycle.Fail(verdict):
+                self.record.verdict = verdict
+            case lifecycle.Release():
+                self.record.released, self.record.prepared = True, False
+                self.told.append("release")
+
+    def _start(self, name: str) -> None:
+        run = self.record.run(name)
+        self.told.append(f"start {name}#{run.attempt + 1}")
+        reason = self.refused.get(name, "")
+        if reason == "StartError":
+            how = Ended(run.attempt + 1, 128, reason, "no such program", finished=self.now)
+            self.record.runs[name] = state.ended(state.starting(run), how)
+        elif reason:
+            waiting = Waiting(reason, "missing", self.now + 10)
+            self.record.runs[name] = state.not_created(state.starting(run), waiting)
+        else:
+            self.record.runs[name] = state.started(state.starting(run), run.attempt + 1, self.now, hook=False)
+
+    def _signal(self, name: str, *, kill: bool) -> None:
+        self.told.append(f"{'kill' if kill else 'term'} {name}")
+        run = self.record.run(name)
+        assert run.stopping is not None
+        stop = replace(run.stopping, killed=True) if kill else replace(run.stopping, termed=self.now)
+        self.record.runs[name] = replace(run, stopping=stop)
+        if kill or name not in self.stubborn:
+            self._over(name, 137 if kill else 143)
+
+    def _over(self, name: str, code: int) -> None:
+        run = self.record.run(name)
+        reason = "Completed" if code == 0 else "Error"
+        how = Ended(run.attempt, code, reason, "", run.started, self.now)
+        self.record.runs[name] = state.ended(run, how)
+
+    def end(self, name: str, code: int = 0) -> "Play":
+        """A container that runs ends by itself."""
+        assert self.record.run(name).running, f"{name} does not run"
+        self._over(name, code)
+        return self.settle()
+
+    def wait(self, seconds: float) -> "Play":
+        """Time passes; what becomes due on the way is done when it is due."""
+        until = self.now + seconds
+        while self.again_at <= until:
+            self.now = max(self.again_at, self.now)
+            before = self.again_at
+            self.settle()
+            assert self.again_at != before or self.again_at > self.now, "due again at the same moment"
+        self.now = until
+        return self.settle()
+
+    def delete(self, grace: float = 30) -> "Play":
+        metadata = self.pod["metadata"]
+        metadata["deletionTimestamp"] = timestamp(self.now + grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        return self.settle()
+
+    def status(self) -> Manifest:
+        return status_of(self.pod, self.containers, self.record, self.now, "volcano-test")
+
+    def run(self, name: str = "c") -> Run:
+        return self.record.run(name)
+
+    def entry(self, name: str = "c") -> Manifest:
+        status = self.status()
+        lists = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+        found: Manifest = next(e for field in lists for e in status.get(field, ()) if e["name"] == name)
+        return found
+
+    def condition(self, kind: str) -> Manifest:
+        found: Manifest = next(c for c in self.status()["conditions"] if c["type"] == kind)
+        return found
+
+    @property
+    def phase(self) -> str:
+        return self.record.phase
+
+    @property
+    def starts(self) -> list[str]:
+        return [line.removeprefix("start ") for line in self.told if line.startswith("start ")]
+
+
+def sidecar(name: str, **fields: Any) -> Manifest:
+    return container(name, restartPolicy="Always", **fields)

@@ -1,0 +1,169 @@
+"""An agent that starts finds pods of an earlier one and carries on."""
+
+from pathlib import Path
+
+from tests.nodes.kubelet.pods.bench import bench, container
+from volcano.kube.kinds import CONFIG_MAP, POD
+
+
+async def test_a_running_pod_is_taken_over_as_it_is() -> None:
+    async with bench() as it:
+        await it.create(containers=[container(readinessProbe={"exec": {"command": ["ok"]}})])
+        await it.pass_time(2)
+        before = await it.pod()
+        await it.stop()
+        await it.begin()
+        assert (await it.pod())["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        assert it.runtime.started == ["c#0"]
+        located = it.agent.find(before)
+        assert located is not None
+        assert located.running == {"c"}
+        assert located.log_path("c") == it.settings.log_path(located.uid, "c", 0)
+        assert located.log_path("c", previous=True) is None
+
+
+async def test_an_end_that_nobody_heard_is_heard_later() -> None:
+    async with bench() as it:
+        await it.create(restartPolicy="Never")
+        await it.stop()
+        it.runtime.end("c", 42)
+        await it.begin()
+        await it.settle()
+        status = await it.status()
+        assert status["phase"] == "Failed"
+        assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 42
+
+
+async def test_restarts_and_back_off_go_on_where_they_were() -> None:
+    async with bench() as it:
+        await it.create()
+        await it.end("c", 1)
+        await it.end("c", 1)
+        await it.pass_time(10)
+        await it.end("c", 1)
+        waiting = (await it.container())["state"]["waiting"]
+        assert "back-off 20s" in waiting["message"]
+        await it.stop()
+        await it.pass_time(5)
+        await it.begin()
+        assert (await it.container())["state"]["waiting"] == waiting
+        await it.pass_time(14)
+        assert it.runtime.started == ["c#0", "c#1", "c#2"]
+        await it.pass_time(2)
+        assert it.runtime.started == ["c#0", "c#1", "c#2", "c#3"]
+        entry = await it.container()
+        assert entry["restartCount"] == 3
+        await it.end("c", 1)
+        assert "back-off 40s" in (await it.container())["state"]["waiting"]["message"]
+
+
+async def test_a_container_that_is_nowhere_to_be_found_ended_nobody_knows_how() -> None:
+    async with bench() as it:
+        await it.create()
+        await it.create("once", containers=[container("o")], restartPolicy="Never")
+        await it.stop()
+        it.runtime.sandboxes.clear()
+        it.runtime.live.clear()
+        await it.begin()
+        await it.settle()
+        entry = await it.container()
+        assert "running" in entry["state"]
+        assert entry["restartCount"] == 1
+        assert entry["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+        once = await it.status("once")
+        assert once["phase"] == "Failed"
+        assert once["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 137
+
+
+async def test_pods_deleted_meanwhile_are_ended_and_their_directories_removed() -> None:
+    async with bench() as it:
+        pod = await it.create()
+        uid = pod["metadata"]["uid"]
+        await it.stop()
+        await it.cluster.delete(POD, "p", grace=0)
+        stray = it.settings.pod_directory("stray")
+        stray.mkdir()
+        await it.begin()
+        await it.until(lambda: it.runtime.removed == [uid])
+        await it.until(lambda: not it.settings.pod_directory(uid).exists() and not stray.exists())
+        assert it.runtime.running == []
+
+
+async def test_a_start_that_was_never_reported_counts() -> None:
+    async with bench() as it:
+        await it.create()
+        await it.end("c", 1)
+        await it.stop()
+        await it.cluster.patch(
+            POD,
+            "p",
+            {"status": {"containerStatuses": [{**(await it.container()), "restartCount": 0}]}},
+            "status",
+        )
+        await it.begin()
+        await it.settle()
+        assert (await it.container())["restartCount"] == 1
+        assert it.runtime.started == ["c#0", "c#1"]
+
+
+async def test_a_deletion_under_way_is_carried_through() -> None:
+    async with bench() as it:
+        await it.create()
+        it.runtime.stubborn.add("c")
+        await it.cluster.delete(POD, "p")
+        await it.settle()
+        await it.stop()
+        await it.begin()
+        await it.pass_time(31)
+        await it.settle()
+        assert await it.cluster.names(POD) == []
+
+
+async def test_pods_that_are_over_stay_as_they_are() -> None:
+    async with bench() as it:
+        await it.create(restartPolicy="Never")
+        await it.end("c", 3)
+        before = await it.pod()
+        it.runtime.over.clear()
+        await it.stop()
+        await it.begin()
+        await it.settle()
+        assert await it.pod() == before
+
+
+async def test_pods_run_on_when_an_agent_lets_go() -> None:
+    async with bench() as it:
+        await it.create()
+        await it.stop()
+        await it.agent.close(keep=True)
+        assert it.runtime.kept is True
+        assert list((it.settings.directory / "pods").iterdir()) != []
+        await it.begin()
+
+
+async def test_nothing_is_left_when_it_ends_everything() -> None:
+    async with bench() as it:
+        await it.create()
+        await it.stop()
+        await it.agent.close(keep=False)
+        assert it.runtime.kept is False
+        assert not (it.settings.directory / "pods").exists()
+        await it.begin()
+
+
+async def test_volumes_of_a_pod_that_was_taken_over_follow_their_sources() -> None:
+    async with bench() as it:
+        await it.cluster.create(CONFIG_MAP, "words", data={"a": "old"})
+        mounts = [{"name": "v", "mountPath": "/words"}]
+        volumes = [{"name": "v", "configMap": {"name": "words"}}]
+        await it.create(containers=[container(volumeMounts=mounts)], volumes=volumes)
+        path = Path(it.runtime.starts[0].mounts[0].source) / "a"
+        assert path.read_text() == "old"
+        await it.stop()
+        await it.cluster.patch(CONFIG_MAP, "words", {"data": {"a": "new"}})
+        await it.begin()
+        await it.pass_time(80, step=20)
+        assert path.read_text() == "new"
+        await it.cluster.patch(CONFIG_MAP, "words", {"data": {"a": "newer"}})
+        await it.pass_time(80, step=20)
+        assert path.read_text() == "newer"

@@ -1,0 +1,169 @@
+"""The agent as a node of a real Kubernetes: its API server accepts everything that is said of pods and nodes."""
+
+import asyncio
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.k8s.control_plane.build import program
+from tests.k8s.control_plane.cluster import RealCluster
+from tests.nodes.kubelet.pods.bench import container, spec
+from tests.nodes.kubelet.pods.fake import FakeRuntime
+from volcano.clients.connect import connect
+from volcano.clients.kubeconfig import load_settings
+from volcano.clock import SystemClock, VirtualClock
+from volcano.kube.client import Client, Query
+from volcano.kube.errors import NotFound
+from volcano.kube.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
+from volcano.kube.manifest import Key, Manifest
+from volcano.nodes.kubelet.kubelet import NodeAgent
+from volcano.nodes.kubelet.probes import handlers
+from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.shim.specs import Mode
+
+pytestmark = pytest.mark.k8s
+
+SPACE = "node-agent"
+PATIENCE = 30.0
+
+
+class Real:
+    """Pods on a real API server."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def create(self, name: str, script: str, own: Manifest | None = None, **fields: Any) -> Manifest:
+        main = container(**{"command": ["sh", "-c", script], **(own or {})})
+        metadata = {"name": name, "namespace": SPACE}
+        return await self.client.create(
+            POD, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec(main, **fields)}
+        )
+
+    async def until(self, name: str, true: Callable[[Manifest], object]) -> Manifest:
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            pod = await self.client.get(POD, Key(SPACE, name))
+            if true(pod):
+                return pod
+            assert asyncio.get_running_loop().time() < deadline, f"never came true: {pod.get('status')}"
+            await asyncio.sleep(0.05)
+
+    async def holder_of_lease(self, name: str) -> str:
+        """Whose beat is written there; a young server has no place for it at first."""
+        deadline = asyncio.get_running_loop().time() + PATIENCE
+        while True:
+            try:
+                lease = await self.client.get(LEASE, Key("kube-node-lease", name))
+                return str(lease["spec"]["holderIdentity"])
+            except NotFound:
+                assert asyncio.get_running_loop().time() < deadline, "no lease"
+            await asyncio.sleep(0.1)
+
+
+@asynccontextmanager
+async def node(cluster: RealCluster) -> AsyncIterator[Real]:
+    clock = SystemClock()
+    client = connect(load_settings({}, kubeconfig=str(cluster.kubeconfig)), clock, environment={})
+    await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
+    account = {"name": "default", "namespace": SPACE}
+    await client.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+    folder = Path(tempfile.mkdtemp(prefix="volcano-agent-"))
+    ready = asyncio.Event()
+    runtime = KeeperRuntime(folder, Mode.PLAIN)
+    agent = NodeAgent(AgentSettings(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
+    task = asyncio.create_task(agent.run())
+    try:
+        await asyncio.wait_for(ready.wait(), PATIENCE)
+        yield Real(client)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await agent.close(keep=False)
+        await client.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+async def test_a_real_server_accepts_the_whole_life_of_pods(fresh_apiserver: RealCluster) -> None:
+    async with node(fresh_apiserver) as it:
+        made = await it.client.get(NODE, Key("", "local-0"))
+        assert made["status"]["capacity"]["nvidia.com/gpu"] == "2"
+        assert await it.holder_of_lease("local-0") == "local-0"
+        init = container("i", command=["true"])
+        sidecar = container("s", command=["sleep", "100"], restartPolicy="Always")
+        await it.create("once", "exit 3", restartPolicy="Never", initContainers=[init, sidecar])
+        await it.create("loops", "exit 1")
+        probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+        await it.create("stays", "sleep 100", {"readinessProbe": probe, "livenessProbe": probe})
+        await it.create("broken", "", {"command": ["/no/such/program"]})
+        once = await it.until("once", lambda pod: pod["status"]["phase"] == "Failed")
+        assert once["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+        assert {c["type"] for c in once["status"]["conditions"]} >= {"Ready", "PodReadyToStartContainers"}
+        loops = await it.until("loops", _waiting_for("CrashLoopBackOff"))
+        assert loops["status"]["containerStatuses"][0]["restartCount"] == 1
+        await it.until("stays", lambda pod: _ready(pod) == "True")
+        await it.until("broken", _waiting_for("RunContainerError"))
+        await it.client.delete(POD, Key(SPACE, "stays"))
+        with pytest.raises(NotFound):
+            await it.until("stays", lambda pod: False)
+        reasons = {event["reason"] for event in (await it.client.list(EVENT, Query(namespace=SPACE))).items}
+        assert reasons >= {"Pulled", "Created", "Started", "Killing", "BackOff", "Failed"}
+
+
+def _waiting_for(reason: str) -> Callable[[Manifest], bool]:
+    def waits(pod: Manifest) -> bool:
+        entries = pod["status"].get("containerStatuses") or [{}]
+        return bool(entries[0].get("state", {}).get("waiting", {}).get("reason") == reason)
+
+    return waits
+
+
+def _ready(pod: Manifest) -> str:
+    conditions = pod["status"].get("conditions") or ()
+    return next((str(each["status"]) for each in conditions if each["type"] == "Ready"), "")
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[int]:
+    """A real gRPC server with the standard health service: its port."""
+    ports = []
+    for _ in range(2):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            ports.append(taken.getsockname()[1])
+    client, peer = (f"http://127.0.0.1:{port}" for port in ports)
+    command = [
+        str(program("etcd")), "--data-dir", str(tmp_path), "--listen-client-urls", client,
+        "--advertise-client-urls", client, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+        "--initial-cluster", f"default={peer}", "--log-level", "error",
+    ]  # fmt: skip
+    process = subprocess.Popen(command)
+    yield ports[0]
+    process.terminate()
+    process.wait()
+
+
+async def test_a_real_grpc_server_is_asked_how_it_is(etcd: int) -> None:
+    runtime = FakeRuntime(VirtualClock())
+
+    def connected() -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", etcd))
+        made.setblocking(False)
+        return made
+
+    runtime.listening[etcd] = connected
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while not (outcome := await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd})).well:
+        assert asyncio.get_running_loop().time() < deadline, outcome.text
+        await asyncio.sleep(0.1)
+    assert 'responded with "SERVING"' in outcome.text
+    unknown = await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd, "service": "nobody"})
+    assert unknown.well is False

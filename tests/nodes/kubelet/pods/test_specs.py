@@ -1,0 +1,344 @@
+"""From manifests to what a runtime and a node are told."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.nodes.kubelet.pods.bench import MACHINE, bench, container, spec
+from volcano.kube.manifest import Manifest
+from volcano.nodes.kubelet.devices import Devices
+from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.machine import gpus_listed, measure, pressures
+from volcano.nodes.kubelet.node import local_nodes
+from volcano.nodes.kubelet.pods.checkpoint import Remembered, load, save
+from volcano.nodes.kubelet.pods.pod_resources import misfit, pod_limit, totals
+from volcano.nodes.kubelet.pods.sandboxes import HostNames, hosts_file, resolv_conf, sandbox_spec
+from volcano.nodes.kubelet.pods.security import identity_of, security_of
+from volcano.nodes.kubelet.pods.status import go_duration
+from volcano.nodes.kubelet.pods.termination_message import last_words
+from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.shim.specs import Failure, Identity
+
+SETTINGS = AgentSettings(Path("/data"))
+FACTS = PodFacts("", (), "192.0.2.7", "local-0")
+HOST = HostNames(
+    "127.0.0.1 localhost", "search corp.example\nnameserver 192.0.2.53\noptions timeout:2 ndots:1\n"
+)
+
+
+def pod(**fields: object) -> Manifest:
+    return {"metadata": {"name": "p", "namespace": "team", "uid": "u"}, "spec": spec(**fields)}
+
+
+@pytest.mark.parametrize(
+    ("fields", "hostname", "line"),
+    [
+        pytest.param({}, "p", "{address}\tp\n", id="its name"),
+        pytest.param({"hostname": "h"}, "h", "{address}\th\n", id="a hostname"),
+        pytest.param(
+            {"hostname": "h", "subdomain": "job"},
+            "h",
+            "{address}\th.job.team.svc.cluster.local\th\n",
+            id="in a subdomain",
+        ),
+        pytest.param(
+            {"hostname": "h", "subdomain": "job", "setHostnameAsFQDN": True},
+            "h.job.team.svc.cluster.local",
+            "{address}\th.job.team.svc.cluster.local\th\n",
+            id="whole",
+        ),
+    ],
+)
+def test_what_a_pod_is_called(fields: Manifest, hostname: str, line: str) -> None:
+    made = sandbox_spec(pod(**fields), FACTS, SETTINGS, HOST)
+    assert made.hostname == hostname
+    assert made.hosts.endswith(line)
+    assert made.directory == "/data/pods/u"
+
+
+def test_aliases_are_added_to_the_hosts() -> None:
+    text = hosts_file(pod(hostAliases=[{"ip": "10.0.0.9", "hostnames": ["a", "b.c"]}]), FACTS, SETTINGS, HOST)
+    assert text.endswith("\n# Entries added by HostAliases.\n10.0.0.9\ta\tb.c\n")
+
+
+def test_a_pod_in_the_hosts_network_has_the_hosts_names() -> None:
+    made = sandbox_spec(pod(hostNetwork=True), FACTS, SETTINGS, HOST)
+    assert made.hosts == "127.0.0.1 localhost\n"
+    assert made.hostname == "local-0"
+    assert made.host_network
+    assert made.resolv_conf == "search corp.example\nnameserver 192.0.2.53\noptions timeout:2 ndots:1\n"
+
+
+CLUSTER = "search team.svc.cluster.local svc.cluster.local cluster.local corp.example"
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        pytest.param({}, f"{CLUSTER}\nnameserver 10.96.0.10\noptions ndots:5\n", id="the cluster's"),
+        pytest.param(
+            {"dnsPolicy": "Default"},
+            "search corp.example\nnameserver 192.0.2.53\noptions timeout:2 ndots:1\n",
+            id="the host's",
+        ),
+        pytest.param({"dnsPolicy": "None"}, "", id="none"),
+        pytest.param(
+            {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["1.2.3.4"], "searches": ["x"]}},
+            "search x\nnameserver 1.2.3.4\n",
+            id="its own",
+        ),
+        pytest.param(
+            {
+                "dnsConfig": {
+                    "nameservers": ["1.2.3.4"],
+                    "options": [{"name": "ndots", "value": "2"}, {"name": "edns0"}],
+                }
+            },
+            f"{CLUSTER}\nnameserver 10.96.0.10\nnameserver 1.2.3.4\noptions ndots:2 edns0\n",
+            id="the cluster's and its own",
+        ),
+        pytest.param(
+            {"dnsPolicy": "ClusterFirstWithHostNet", "hostNetwork": True},
+            f"{CLUSTER}\nnameserver 10.96.0.10\noptions ndots:5\n",
+            id="the cluster's in the host's network",
+        ),
+    ],
+)
+def test_how_a_pod_resolves_names(fields: Manifest, text: str) -> None:
+    assert resolv_conf(pod(**fields), SETTINGS, HOST) == text
+
+
+def asking(requests: Manifest | None = None, limits: Manifest | None = None, **fields: Any) -> Manifest:
+    return container(resources={"requests": requests or {}, "limits": limits or {}}, **fields)
+
+
+def test_a_pod_asks_for_what_runs_together_or_for_the_worst_moment_of_its_start() -> None:
+    asks = spec(
+        asking({"cpu": "500m", "memory": "1Gi"}),
+        asking({"cpu": "1"}),
+        initContainers=[
+            asking({"cpu": "250m"}, restartPolicy="Always"),
+            asking({"cpu": "4", "memory": "512Mi"}),
+        ],
+        overhead={"memory": "1Ki"},
+    )
+    assert totals(asks, "requests") == {"cpu": 4250.0, "memory": float((1 << 30) + 1024)}
+
+
+def test_a_pod_is_limited_only_when_all_its_containers_are() -> None:
+    limited = asking(limits={"cpu": "1", "memory": "1Gi"})
+    assert pod_limit(spec(limited, limited), "cpu") == 2000.0
+    assert pod_limit(spec(limited, asking()), "cpu") == 0.0
+    assert pod_limit(spec(asking(), resources={"limits": {"cpu": "3"}}), "cpu") == 3000.0
+
+
+@pytest.mark.parametrize(
+    ("requests", "reason"),
+    [
+        pytest.param({"cpu": "1"}, None, id="it fits"),
+        pytest.param({"cpu": "3001m"}, "OutOfcpu", id="cpu"),
+        pytest.param({"memory": "5Gi"}, "OutOfmemory", id="memory"),
+        pytest.param({"nvidia.com/gpu": "2"}, "OutOfnvidia.com/gpu", id="gpus"),
+        pytest.param({"example.com/other": "2"}, None, id="what the node does not know"),
+    ],
+)
+def test_whether_a_pod_fits(requests: Manifest, reason: str | None) -> None:
+    asks = {"spec": spec(asking(requests))}
+    free = {"cpu": "4", "memory": "4Gi", "pods": "3", "nvidia.com/gpu": "1"}
+    found = misfit(asks, [{"cpu": 1000.0}], free)
+    assert (found.reason if found else None) == reason
+    refused = misfit(asks, [{}, {}, {}], free)
+    assert refused is not None
+    assert refused.message == "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
+
+
+@pytest.mark.parametrize(
+    ("shared", "own", "identity"),
+    [
+        pytest.param({}, {}, Identity(), id="whoever"),
+        pytest.param(
+            {"runAsUser": 1, "runAsGroup": 2, "supplementalGroups": [3], "fsGroup": 4},
+            {},
+            Identity(1, 2, (3, 4)),
+            id="the pod's",
+        ),
+        pytest.param({"runAsUser": 1}, {"runAsUser": 5}, Identity(5), id="the container's"),
+        pytest.param({"runAsNonRoot": True}, {"runAsUser": 5}, Identity(5), id="not root"),
+        pytest.param({"runAsNonRoot": True}, {"runAsNonRoot": False}, Identity(), id="root after all"),
+    ],
+)
+def test_whom_a_container_runs_as(shared: Manifest, own: Manifest, identity: Identity) -> None:
+    assert identity_of(pod(securityContext=shared), container(securityContext=own), 0) == identity
+
+
+@pytest.mark.parametrize(
+    ("own", "default", "words"),
+    [
+        pytest.param({"runAsUser": 0}, 1000, "container's runAsUser breaks non-root policy", id="named"),
+        pytest.param({}, 0, "container has runAsNonRoot and image will run as root", id="by default"),
+    ],
+)
+def test_root_is_refused(own: Manifest, default: int, words: str) -> None:
+    with pytest.raises(Failure, match=words) as refused:
+        identity_of(pod(), container(securityContext={**own, "runAsNonRoot": True}), default)
+    assert refused.value.reason == "CreateContainerConfigError"
+
+
+def test_what_a_container_may_do() -> None:
+    own = {
+        "privileged": True,
+        "readOnlyRootFilesystem": True,
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
+    }
+    made = security_of(container(securityContext=own))
+    assert (made.privileged, made.read_only_root, made.no_new_privileges) == (True, True, True)
+    assert (made.add_capabilities, made.drop_capabilities) == (("NET_ADMIN",), ("ALL",))
+    assert not security_of(container()).no_new_privileges
+
+
+@pytest.mark.parametrize(
+    ("file", "log", "policy", "failed", "words"),
+    [
+        pytest.param("bye", "", "File", True, "bye", id="what it wrote"),
+        pytest.param("x" * 5000, "", "File", False, "x" * 4096, id="cut"),
+        pytest.param("", "t stdout F one\nt stderr F two\n", "File", True, "", id="nothing"),
+        pytest.param(
+            "",
+            "t stdout F one\nt stderr P tw\nt stderr F o\n",
+            "FallbackToLogsOnError",
+            True,
+            "one\ntwo\n",
+            id="log",
+        ),
+        pytest.param("", "t stdout F one\n", "FallbackToLogsOnError", False, "", id="it went well"),
+    ],
+)
+def test_last_words(tmp_path: Path, file: str, log: str, policy: str, failed: bool, words: str) -> None:
+    (tmp_path / "0.termination").write_text(file)
+    (tmp_path / "0.log").write_text(log)
+    own = container(terminationMessagePolicy=policy)
+    assert last_words(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == words
+
+
+def test_last_words_from_a_log_are_its_end(tmp_path: Path) -> None:
+    own = container(terminationMessagePolicy="FallbackToLogsOnError")
+    log = tmp_path / "0.log"
+    log.write_text("".join(f"t stdout F line {number}\n" for number in range(9000)))
+    words = last_words(own, tmp_path / "none", log, failed=True)
+    assert words.splitlines() == [f"line {number}" for number in range(8920, 9000)]
+
+
+@pytest.mark.parametrize("trick", ["a pipe", "a link", "a directory", "nothing"])
+def test_what_is_no_file_any_more_says_nothing(tmp_path: Path, trick: str) -> None:
+    path = tmp_path / "0.termination"
+    if trick == "a pipe":
+        os.mkfifo(path)
+    elif trick == "a link":
+        path.symlink_to("/etc/hostname")
+    elif trick == "a directory":
+        path.mkdir()
+    assert last_words(container(), path, path, failed=True) == ""
+
+
+def test_a_machine_is_shared_out_among_its_nodes() -> None:
+    machine = replace(MACHINE, gpus=("a", "b", "c"))
+    first, second = local_nodes(machine, AgentSettings(Path("/d"), nodes=2)).values()
+    assert (first.name, second.name) == ("local-0", "local-1")
+    assert first.capacity()["cpu"] == "2"
+    assert first.capacity()["memory"] == "4Gi"
+    assert first.allocatable()["memory"] == "4046Mi"
+    assert (first.gpus, second.gpus) == (("a", "c"), ("b",))
+    assert first.capacity()["nvidia.com/gpu"] == "2"
+    assert first.capacity()["pods"] == "110"
+
+
+def test_this_machine_has_something(tmp_path: Path) -> None:
+    machine = measure(tmp_path, fake_gpus=2)
+    assert machine.millicores >= 100
+    assert machine.memory > 64 << 20
+    assert machine.storage > 0
+    assert machine.gpus == ("0", "1")
+    assert machine.kernel
+    assert pressures(tmp_path) <= {"MemoryPressure", "DiskPressure", "PIDPressure"}
+
+
+def test_gpus_are_read_from_a_listing() -> None:
+    text = (
+        "GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaa-bbbb)\n"
+        "  MIG 1g.5gb Device 0: (UUID: MIG-cccc)\n"
+        "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-dddd)\n"
+    )
+    assert gpus_listed(text) == ("GPU-aaaa-bbbb", "GPU-dddd")
+
+
+def test_gpus_stay_with_their_container_until_the_pod_is_gone() -> None:
+    devices = Devices({"n": ("0", "1")})
+    wants = asking(limits={"nvidia.com/gpu": "1"})
+    assert devices.take("n", "u", wants) == ("0",)
+    assert devices.take("n", "u", wants) == ("0",)
+    assert devices.take("n", "v", wants) == ("1",)
+    with pytest.raises(Failure, match=r"asks for 1 nvidia.com/gpu, of which 0 are free on n"):
+        devices.take("n", "w", wants)
+    devices.release("n", "u")
+    assert devices.take("n", "w", wants) == ("0",)
+
+
+def test_what_is_remembered_survives_and_rubbish_does_not(tmp_path: Path) -> None:
+    kept = Remembered({"c": (10.0, 20.0)}, {"c": ("0", "1")})
+    save(tmp_path, kept)
+    assert load(tmp_path) == kept
+    (tmp_path / "agent.json").write_text('{"backOffs": 3}')
+    assert load(tmp_path) == Remembered()
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
+def test_durations_are_written_as_go_does(seconds: float, text: str) -> None:
+    assert go_duration(seconds) == text
+
+
+async def test_a_runtime_is_told_everything_about_a_container() -> None:
+    async with bench() as it:
+        own = container(
+            command=["run", "$(WORD)"],
+            args=["more"],
+            env=[{"name": "WORD", "value": "hi"}],
+            workingDir="/w",
+            tty=True,
+            stdin=True,
+            resources={"requests": {"cpu": "500m"}, "limits": {"cpu": "1", "memory": "64Mi"}},
+            securityContext={"runAsUser": 7, "capabilities": {"drop": ["ALL"]}},
+            terminationMessagePath="/tmp/last",
+        )
+        made = await it.create(containers=[own], hostname="h", subdomain="s")
+        uid = made["metadata"]["uid"]
+        told = it.runtime.starts[0]
+        assert told.command == ("run", "hi", "more")
+        assert told.environment["WORD"] == "hi"
+        assert told.environment["HOSTNAME"] == "h"
+        assert (told.working_directory, told.tty, told.stdin) == ("/w", True, True)
+        assert (told.cpu_request, told.cpu_limit, told.memory_limit) == (0.5, 1.0, 64 << 20)
+        assert told.identity.user == 7
+        assert told.security.drop_capabilities == ("ALL",)
+        assert told.log_path == str(it.settings.log_path(uid, "c", 0))
+        words = it.settings.termination_path(uid, "c", 0)
+        assert [(mount.source, mount.target) for mount in told.mounts] == [(str(words), "/tmp/last")]
+        assert words.stat().st_mode & 0o777 == 0o666
+        box = it.runtime.sandboxes[uid]
+        assert (box.cpu_limit, box.memory_limit) == (1.0, 64 << 20)
+
+
+async def test_only_the_latest_two_logs_are_kept() -> None:
+    async with bench() as it:
+        made = await it.create()
+        uid = made["metadata"]["uid"]
+        for attempt in range(3):
+            it.settings.log_path(uid, "c", attempt).write_text("x")
+            Path(f"{it.settings.log_path(uid, 'c', attempt)}.1").write_text("older")
+            await it.end("c", 1)
+            await it.pass_time(25, step=5)
+        kept = sorted(path.name for path in it.settings.log_path(uid, "c", 0).parent.iterdir())
+        assert kept == ["2.log", "2.log.1", "2.termination", "3.termination"]

@@ -1,0 +1,175 @@
+"""Nothing is left behind: by pods that come and go, and by a keeper that is killed."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.nodes.shim.isolation.stage import (
+    Keeper,
+    Setting,
+    become,
+    directory_for,
+    in_child,
+    open_descriptors,
+    play,
+)
+from volcano.nodes.shim.isolation import cgroups
+from volcano.nodes.shim.isolation.namespaces import Namespaces
+from volcano.nodes.shim.specs import Failure
+
+PODS = 10
+
+
+def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
+    def scene(keeper: Keeper) -> dict[str, object]:
+        before = len(open_descriptors()), Path("/proc/self/mounts").read_text()
+        for number in range(PODS):
+            pod = keeper.pod(f"pod-{number}", share_pid=number % 4 == 0)
+            keeper.run(pod, "echo x >/tmp/x")
+            keeper.isolation.remove(pod)
+        after = len(open_descriptors()), Path("/proc/self/mounts").read_text()
+        return {
+            "descriptors": after[0] - before[0],
+            "mounts": after[1] == before[1],
+            "interfaces": soon_none(keeper),
+            "directories": [str(path) for path in keeper.directory.glob("pods/*/*")],
+            "groups": groups_of(keeper.directory),
+            "children": children(),
+        }
+
+    left = play(setting, scene)
+    outposts = 1 if setting.user else 0
+    assert left == {
+        "descriptors": 0,
+        "mounts": True,
+        "interfaces": [],
+        "directories": [],
+        "groups": [],
+        "children": outposts,
+    }
+
+
+def test_a_failed_start_leaves_nothing(setting: Setting) -> None:
+    def scene(keeper: Keeper) -> tuple[int, int, list[str]]:
+        pod = keeper.pod()
+        before = len(open_descriptors())
+        for attempt in range(3):
+            with pytest.raises(Failure, match="nonesuch"):
+                keeper.run(pod, command=("nonesuch",), attempt=attempt)
+        return len(open_descriptors()) - before, children(), sorted(os.listdir(pod.directory))
+
+    descriptors, running, files = play(setting, scene)
+    assert (descriptors, files) == (0, [".shm"])
+    assert running == (1 if setting.user else 0)
+
+
+def test_a_large_root_is_deleted_in_the_background(as_root: Setting) -> None:
+    def scene(keeper: Keeper) -> tuple[bool, bool]:
+        pod = keeper.pod()
+        keeper.run(pod, "mkdir /many; cd /many; seq 1 3000 | xargs touch")
+        at_once = os.path.exists(os.path.join(pod.directory, "main"))
+        trash = keeper.directory / "isolation" / "trash"
+        for _ in range(500):
+            if not os.listdir(trash):
+                break
+            time.sleep(0.01)
+        return at_once, os.listdir(trash) == []
+
+    assert play(as_root, scene) == (False, True)
+
+
+def test_everything_dies_with_a_keeper_that_is_killed(setting: Setting) -> None:
+    with directory_for(setting.user) as directory:
+        left = in_child(lambda: killed(setting, directory))
+        assert left == [], "containers, executions, and whoever held their namespaces"
+        assert str(directory) not in Path("/proc/self/mounts").read_text()
+        swept = play_again(setting, directory)
+        assert swept == ["isolation", "pods"]
+        assert groups_of(directory) == []
+
+
+def killed(setting: Setting, directory: Path) -> list[int]:
+    """The processes that are still there some time after the end of a keeper of three containers."""
+    read, write = os.pipe()
+    keeper = os.fork()
+    if keeper == 0:
+        try:
+            become(setting.user)
+            isolation = Namespaces(setting.mode, str(directory))
+            isolation.open()
+            player = Keeper(isolation, directory)
+            own = player.start(player.pod("a"), "setsid -f sleep 1000; echo up; exec sleep 1000")
+            own.line()
+            shared = player.start(player.pod("b", share_pid=True), "echo up; exec sleep 1000")
+            shared.line()
+            outside = player.start(player.pod("c", host_network=True), "echo up; exec sleep 1000")
+            outside.line()
+            further = own.started(("sleep", "1000"))
+            os.write(write, " ".join(map(str, [own.pid, shared.pid, outside.pid, further.pid])).encode())
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(write)
+    told = os.read(read, 256)
+    os.close(read)
+    assert told, "the keeper got that far"
+    pids = [*map(int, told.split()), *children_of(keeper)]
+    os.kill(keeper, signal.SIGKILL)
+    os.waitpid(keeper, 0)
+    for _ in range(500):
+        if not any(map(alive, pids)):
+            break
+        time.sleep(0.01)
+    return [pid for pid in pids if alive(pid)]
+
+
+def play_again(setting: Setting, directory: Path) -> list[str]:
+    """A new keeper in the same directory; what is in it while it is open, without what an earlier one left."""
+
+    def again() -> list[str]:
+        become(setting.user)
+        isolation = Namespaces(setting.mode, str(directory))
+        isolation.open()
+        found = sorted(os.listdir(directory))
+        assert list(directory.glob("pods/*/*")) == []
+        isolation.close()
+        return found
+
+    return in_child(again)
+
+
+def alive(pid: int) -> bool:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def children() -> int:
+    return len(children_of(os.getpid()))
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def soon_none(keeper: Keeper) -> list[str]:
+    """The pods' interfaces in the hub, after the moment that the kernel takes to end a namespace."""
+    for _ in range(500):
+        if not keeper.isolation._hub.interfaces():
+            break
+        time.sleep(0.01)
+    return keeper.isolation._hub.interfaces()
+
+
+def groups_of(directory: Path) -> list[str]:
+    name = cgroups.identity(str(directory))
+    return [
+        str(group)
+        for hierarchy in cgroups.found()
+        for group in Path(hierarchy.base, cgroups.TOP, name).glob("*/")
+    ]

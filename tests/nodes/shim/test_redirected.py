@@ -1,0 +1,30 @@
+"""In plain mode nothing can be mounted: the paths of mounts in a command are put right instead."""
+
+import pytest
+
+from volcano.nodes.shim.isolation.plain import redirected
+from volcano.nodes.shim.specs import Mount
+
+MOUNTS = (
+    Mount("/d/program", "/workspace"),
+    Mount("/d/deep", "/workspace/deep"),
+    Mount("/d/etc", "/etc/volcano/"),
+)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ("/workspace", "/d/program"),
+        ("/workspace/train.py", "/d/program/train.py"),
+        ("/workspace/deep/x", "/d/deep/x"),
+        ("--path=/workspace/a:/etc/volcano/b", "--path=/d/program/a:/d/etc/b"),
+        ("cd /workspace; ls '/etc/volcano'", "cd /d/program; ls '/d/etc'"),
+        ("/workspaces/train.py", "/workspaces/train.py"),
+        ("/my/workspace/train.py", "/my/workspace/train.py"),
+        ("/workspace.old", "/workspace.old"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_paths_of_mounts_lead_to_where_they_are(argument: str, expected: str) -> None:
+    assert redirected(argument, MOUNTS) == expected

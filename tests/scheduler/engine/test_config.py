@@ -1,0 +1,201 @@
+"""The configuration file: what is taken, what is warned of, and what is refused with the line."""
+
+from pathlib import Path
+
+import pytest
+
+from volcano.clock import VirtualClock
+from volcano.scheduler.config_source import ConfigSource, FileSource
+from volcano.scheduler.engine.config import ConfigError, parse, shipped
+from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.session import Session
+
+GOOD = """actions: "enqueue, allocate"
+tiers:
+- plugins:
+  - name: gang
+    enablePreemptable: false
+  - name: drf
+    enableHierarchy: true
+configurations:
+- name: allocate
+  arguments:
+    predicateErrorCacheEnable: false
+"""
+
+
+class Outside(Plugin):
+    """A plugin from elsewhere."""
+
+
+def outside(session: Session) -> None:
+    """An action from elsewhere."""
+
+
+def test_a_good_file() -> None:
+    config = parse(GOOD)
+    gang, drf = config.tiers[0]
+    assert config.actions == ("enqueue", "allocate")
+    assert gang.disabled == {"preemptable"}
+    assert drf.arguments.hierarchy
+    assert config.arguments("allocate").boolean("predicateErrorCacheEnable", True) is False
+
+
+def test_the_default_is_the_seeds_and_the_other_one_preempts() -> None:
+    usual, preempting = parse(shipped()), parse(shipped("volcano-scheduler-preempt.conf"))
+    assert usual.actions == ("enqueue", "allocate", "backfill")
+    assert preempting.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
+    names = [[plugin.name for plugin in tier] for tier in usual.tiers]
+    assert names == [
+        ["priority", "gang", "conformance"], ["drf", "predicates", "proportion", "nodeorder", "binpack"],
+    ]  # fmt: skip
+    assert [[plugin.name for plugin in tier] for tier in preempting.tiers] == names
+    assert usual.warnings == preempting.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        pytest.param("actions: [", 1, "this is not YAML", id="bad YAML"),
+        pytest.param("", 1, "must be a map", id="empty file"),
+        pytest.param("actions: ''", 1, "at least one action", id="no action"),
+        pytest.param(
+            "actions: allocate, dance", 1, "unknown action 'dance'; choose from enqueue", id="action"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gong", 4, "unknown plugin 'gong'", id="plugin"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: deviceshare",
+            4,
+            "plugin 'deviceshare' is not available yet",
+            id="a plugin that is not built yet",
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enableJobOrder: 'yes'",
+            5,
+            "enableJobOrder of gang must be true or false",
+            id="a switch of the wrong type",
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: binpack\n    arguments:\n      binpack.weight: '10'",
+            6,
+            "binpack.weight of binpack is '10'; it must be an integer, unquoted",
+            id="an argument of the wrong type",
+        ),
+        pytest.param(
+            "actions: allocate\ntiers: gang", 2, "tiers must be a list", id="tiers that are no list"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: proportion\n  - {name: drf, enableHierarchy: true}",
+            3,
+            "proportion and drf with hierarchy enabled conflicts",
+            id="two plugins that conflict",
+        ),
+        pytest.param("actions: nowhere:run", 1, "cannot be loaded", id="an action that cannot be imported"),
+        pytest.param(
+            f"actions: {__name__}:GOOD", 1, "is not a function of a session", id="an action that is none"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - name: this.is.Nothing",
+            4,
+            "cannot be loaded",
+            id="dots",
+        ),
+        pytest.param(
+            "actions: allocate\ntiers: []\nactions: enqueue", 3, "'actions' is there twice", id="a name twice"
+        ),
+        pytest.param(
+            "actions: allocate\ntiers:\n- plugins:\n  - {name: gang, enableJobOrder: true, name: drf}",
+            4,
+            "'name' is there twice",
+            id="a plugin's name twice",
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(text, "x.conf")
+    assert raised.value.line == line
+    assert problem in str(raised.value)
+    assert str(raised.value).startswith(f"x.conf:{line}: ")
+
+
+def test_what_volcano_ignores_is_warned_of() -> None:
+    text = (
+        "actions: allocate\ncolour: red\ntiers:\n- plugins:\n  - name: gang\n    arguments:\n      mood: good"
+    )
+    config = parse(text, "x.conf")
+    assert config.warnings == (
+        "x.conf:2: 'colour' is not known and has no effect",
+        "x.conf:7: gang has no argument 'mood'; it has no effect",
+    )
+
+
+@pytest.mark.parametrize("dot", [":", "."])
+def test_plugins_and_actions_from_elsewhere(dot: str) -> None:
+    config = parse(
+        f"actions: {__name__}{dot}outside\ntiers:\n- plugins:\n  - name: {__name__}{dot}Outside\n"
+        f"configurations:\n- name: {__name__}{dot}outside\n  arguments: {{most: 3}}"
+    )
+    assert config.warnings == ()
+    assert config.arguments(f"{__name__}{dot}outside").integer("most", 1) == 3
+    assert config.steps == (outside,)
+    assert config.tiers[0][0].plugin is Outside
+
+
+def test_a_plugin_whose_code_fails_when_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_plugin.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ConfigError, match="broken_plugin:Mine' cannot be loaded: division by zero"):
+        parse("actions: allocate\ntiers:\n- plugins:\n  - name: broken_plugin:Mine")
+
+
+def test_plugins_that_are_not_available_are_not_offered() -> None:
+    with pytest.raises(ConfigError, match="unknown plugin 'gnag'; choose from binpack, capacity") as raised:
+        parse("actions: allocate\ntiers:\n- plugins:\n  - name: gnag")
+    assert "usage" not in str(raised.value)
+
+
+def test_the_last_good_configuration_stays_in_force() -> None:
+    source = ConfigSource(GOOD)
+    good = source.current
+    assert not source.offer("actions: dance")
+    assert source.current is good
+    assert "dance" in source.error
+    assert source.offer(shipped())
+    assert source.error == ""
+
+
+def test_a_bad_configuration_at_the_start_leaves_nothing_to_work_with() -> None:
+    source = ConfigSource("actions: dance")
+    assert source.current is None
+    assert source.offer(GOOD)
+    assert source.current is not None
+
+
+def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+    source = FileSource(tmp_path / "none.conf")
+    assert source.current is None
+    assert source.error
+
+
+async def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
+    import asyncio
+    import os
+
+    path, clock = tmp_path / "x.conf", VirtualClock()
+    path.write_text(GOOD)
+    source = FileSource(path)
+    following = asyncio.create_task(source.follow(clock))
+    await asyncio.sleep(0)
+    path.write_text(shipped())
+    os.utime(path, ns=(1, 1))
+    clock.advance(1.5)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    following.cancel()
+    assert source.current is not None
+    assert source.current.actions == ("enqueue", "allocate", "backfill")

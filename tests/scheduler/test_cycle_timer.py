@@ -1,0 +1,56 @@
+"""When the next cycle is due: soon after a change, later after a long cycle, and now and then anyway."""
+
+import asyncio
+
+import pytest
+
+from volcano.clock import VirtualClock
+from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, Pulse
+
+
+async def waited(pulse: Pulse, clock: VirtualClock) -> float:
+    """The seconds until the next beat."""
+    began = clock.now().monotonic
+    beat = asyncio.create_task(pulse.beat())
+    while not beat.done():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        if not beat.done():
+            clock.advance(0.001)
+    return clock.now().monotonic - began
+
+
+@pytest.mark.parametrize(
+    ("cycle", "expected"),
+    [
+        pytest.param(0.0, SHORTEST_WINDOW, id="after a short cycle at once"),
+        pytest.param(0.03, 0.03, id="after a long cycle as long as it took"),
+        pytest.param(2.0, LONGEST_WINDOW, id="never longer than the longest window"),
+    ],
+)
+async def test_changes_are_collected_for_as_long_as_the_last_cycle_took(
+    cycle: float, expected: float
+) -> None:
+    clock = VirtualClock()
+    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
+    clock.advance(10)
+    pulse.wake()
+    await waited(pulse, clock)
+    clock.advance(cycle)
+    pulse.wake()
+    assert await waited(pulse, clock) == pytest.approx(expected, abs=0.02)
+
+
+async def test_without_a_change_a_cycle_comes_after_a_period_if_something_waits() -> None:
+    clock = VirtualClock()
+    pulse = Pulse(clock, 1.0, lambda: 0, lambda: True)
+    assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
+
+
+async def test_after_a_change_that_nobody_waits_for_a_cycle_comes_within_a_period() -> None:
+    clock = VirtualClock()
+    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
+    pulse.wake_in_time()
+    assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
+    pulse.wake()
+    assert await waited(pulse, clock) < 0.5  # and it is over with that
