@@ -23,7 +23,7 @@ from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import DEFAULTS, Event, Options
 from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.controller_runner import ABREAST, Runner
+from volcano.kube.controller_runner import ABREAST, ControllerRunner
 from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
@@ -98,7 +98,7 @@ class Admitter(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        group = self.index.get(POD_GROUP, key)
+        group = self.indexer.get(POD_GROUP, key)
         if group is None or (group.get("status") or {}).get("phase"):
             return Plan()
         return Plan([Patch(POD_GROUP, key, {"status": {"phase": "Inqueue"}})])
@@ -142,8 +142,11 @@ def _no_collection() -> Iterator[None]:
 
 @contextlib.asynccontextmanager
 async def _at_work(client: DirectClient) -> AsyncIterator[None]:
-    brains = (JobController(), Admitter())
-    tasks = [asyncio.create_task(Runner(brain, client, SystemClock()).run()) for brain in brains]
+    controllers = (JobController(), Admitter())
+    tasks = [
+        asyncio.create_task(ControllerRunner(controller, client, SystemClock()).run())
+        for controller in controllers
+    ]
     try:
         yield
     finally:

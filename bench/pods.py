@@ -16,7 +16,7 @@ from volcano.kube.client import Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.host import HostSettings
 from volcano.nodes.runtimes.probe import probe
@@ -95,7 +95,7 @@ class Phases:
     def __init__(self, cluster: LocalCluster) -> None:
         self._seen: dict[str, str] = {}
         self._changed = asyncio.Event()
-        self._mirror = Mirror(cluster.client, Watch(POD), self._handle, cluster.clock)
+        self._mirror = Reflector(cluster.client, Watch(POD), each_event(self._handle), cluster.clock)
 
     async def run(self) -> None:
         await self._mirror.run()

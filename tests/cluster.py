@@ -1,4 +1,4 @@
-"""A small cluster under a virtual clock: the real registry in memory, real brains, no waiting."""
+"""A small cluster under a virtual clock: the real registry in memory, real controllers, no waiting."""
 
 import asyncio
 import uuid
@@ -19,8 +19,8 @@ from volcano.apiserver.terminations import NamespaceTerminator
 from volcano.clock import VirtualClock
 from volcano.kube import crds
 from volcano.kube.client import Client, Options, Query
-from volcano.kube.controller import Brain
-from volcano.kube.controller_runner import Runner
+from volcano.kube.controller import Controller
+from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.kinds import CRD, NAMESPACE, Kind
 from volcano.kube.manifest import Key, Manifest
 
@@ -30,9 +30,9 @@ _DEFINED: list[Manifest] = []  # our CRDs as a server has stored them
 
 
 class SmallCluster:
-    """Objects and brains; `rest` lets them come to rest, `pass_time` moves the clock and lets them rest again."""
+    """Objects and controllers; `rest` lets them come to rest, `pass_time` moves the clock and lets them rest again."""
 
-    def __init__(self, *brains: Brain, admit: Admit | None = None) -> None:
+    def __init__(self, *controllers: Controller, admit: Admit | None = None) -> None:
         self.clock = VirtualClock()
         table = KindTable(built_in_kinds())
         random = Random(7)
@@ -46,7 +46,7 @@ class SmallCluster:
         )
         table.follow(self.registry.store, served)
         self.client = DirectClient(self.registry)
-        self._brains = brains
+        self._brains = controllers
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "SmallCluster":
@@ -57,8 +57,8 @@ class SmallCluster:
         await self._define()
         for janitor in (Collector(self.registry), NamespaceTerminator(self.registry)):
             self._tasks.append(asyncio.create_task(janitor.run()))
-        for brain in self._brains:
-            self.start(brain)
+        for controller in self._brains:
+            self.start(controller)
         await self.rest()
         return self
 
@@ -80,9 +80,9 @@ class SmallCluster:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def start(self, brain: Brain, client: Client | None = None) -> asyncio.Task[None]:
-        """Sets one more brain to work; cancel the task to stop it as a crash would."""
-        task = asyncio.create_task(Runner(brain, client or self.client, self.clock).run())
+    def start(self, controller: Controller, client: Client | None = None) -> asyncio.Task[None]:
+        """Sets one more controller to work; cancel the task to stop it as a crash would."""
+        task = asyncio.create_task(ControllerRunner(controller, client or self.client, self.clock).run())
         self._tasks.append(task)
         return task
 

@@ -13,7 +13,7 @@ from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import Webhook
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.patch import json_patch
+from volcano.kube.patches.patch import json_patch
 from volcano.net.messages import Request, Response
 
 

@@ -6,7 +6,7 @@ from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.interfaces import Attributes, Lookup
 from volcano.kube.client import Query
-from volcano.kube.informers import SharedDecoder
+from volcano.kube.informers import SharedDecodeCache
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.manifest import Key, Manifest
 
@@ -33,7 +33,7 @@ async def test_no_more_writes_are_under_way_than_agreed() -> None:
 
 
 async def test_a_write_and_the_watch_tell_of_one_and_the_same_object() -> None:
-    decode = SharedDecoder()
+    decode = SharedDecodeCache()
     client = DirectClient(registry(), decode=decode)
     await client.create(NAMESPACE, namespace("default"))
     answer = await client.create(CONFIG_MAP, config_map())

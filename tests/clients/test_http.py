@@ -255,7 +255,7 @@ async def test_what_came_before_a_refusal_in_the_same_piece_is_told_first(
 ) -> None:
     gone = orjson.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})
     script.answers = [stream(event("ADDED", "a") + event("ADDED", "b") + gone + b"\n")]
-    watching = client.watch_groups(POD)
+    watching = client.watch_batches(POD)
     assert [e.object["metadata"]["name"] for e in await anext(watching)] == ["a", "b"]
     with pytest.raises(errors.Gone):
         await anext(watching)

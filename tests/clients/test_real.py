@@ -20,7 +20,7 @@ from volcano.kube.kinds import CONFIG_MAP, EVENT, LEASE, NAMESPACE
 from volcano.kube.manifest import Key
 from volcano.kube.operations import perform
 from volcano.kube.recorder import Recorder
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 
 pytestmark = pytest.mark.k8s
 _numbers = itertools.count(1)
@@ -64,7 +64,9 @@ async def test_a_mirror_of_a_real_server_tells_every_change_once(
         told.append(f"{event.type} {event.object['metadata']['name']} {event.object['data']['v']}")
 
     watch = Watch(CONFIG_MAP, namespace=room, fields="metadata.name!=kube-root-ca.crt")
-    task = asyncio.create_task(Mirror(client, watch, sink, SystemClock(), streaming=streaming).run())
+    task = asyncio.create_task(
+        Reflector(client, watch, each_event(sink), SystemClock(), streaming=streaming).run()
+    )
     await until(told, ["ADDED a 1", "ADDED b 1", "ADDED c 1"])
     told.clear()
     await client.patch(CONFIG_MAP, Key(room, "a"), {"data": {"v": "2"}})

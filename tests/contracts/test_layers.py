@@ -11,44 +11,116 @@ import volcano
 ROOT = Path(volcano.__file__).parent
 TESTS = Path(__file__).parents[1]
 LONGEST = 500
-LAYERS: list[set[str]] = [
-    {"entry"},
-    {"cli", "dashboard", "simulator"},
-    {"local"},
-    {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
-    {"model"},
-    {"kube"},
-    {"net"},
-    {"clock", "metrics", "log"},
-]
-LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
+Layers = list[set[str]]
+
+# Top to bottom, for the whole of `volcano` and for the inside of its larger packages. A name is a module or a package.
+LAYERS: dict[str, Layers] = {
+    "": [
+        {"entry"},
+        {"cli"},
+        {"local"},
+        {"scheduler", "controllers", "admission", "apiserver", "nodes", "clients"},
+        {"model"},
+        {"kube"},
+        {"net"},
+        {"clock", "metrics", "log"},
+    ],
+    "apiserver": [
+        {"server"},
+        {"bootstrap"},
+        {"endpoints"},
+        {"direct"},
+        {"admission"},
+        {"registry"},
+        {"authn"},
+        {"authz"},
+        {"schema"},
+        {"storage"},
+        {"interfaces", "errors", "warnings"},
+    ],
+    "controllers": [
+        {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes"},
+        {"notes", "metrics", "pod_requests"},
+    ],
+    "nodes": [
+        {"simulated"},
+        {"kubelet"},
+        {"runtimes"},
+        {"cri", "pools", "heartbeats"},
+        {"shim"},
+    ],
+    "nodes.kubelet": [
+        {"kubelet"},
+        {"pods"},
+        {"node_status"},
+        {"volumes", "probes", "streams", "logs", "dns"},
+        {"environment", "devices", "hostports", "events"},
+        {"node", "container_state"},
+        {"machine", "settings", "probe_state"},
+    ],
+    "scheduler": [
+        {"loop"},
+        {"config_source", "cycle", "cycle_timer", "default_queues", "snapshot_file", "writeback"},
+        {"report"},
+        {"actions"},
+        {"plugins"},
+        {"engine"},
+    ],
+    "cli": [
+        {"slurm", "completion"},
+        {"program"},
+        {"job", "queue", "podgroup", "pod", "jobflow", "top", "version"},
+        {"listing", "shares", "waiting"},
+        {"naming", "flags", "parsing"},
+        {"session", "quantities"},
+        {"printing"},
+        {"commands", "errors"},
+    ],
+}
+MOST_MODULES = 30  # in one directory
 
 
-def imported_packages(path: Path) -> Iterator[str]:
-    """The top-level packages of ours that a module imports, however the import is written."""
-    for node in ast.walk(ast.parse(path.read_text())):
+def imports_of(path: Path) -> Iterator[str]:
+    """Full names of what a module imports at run time, however the import is written."""
+    tree = ast.parse(path.read_text())
+    package = ("volcano", *path.relative_to(ROOT).parts[:-1]) if path.is_relative_to(ROOT) else ()
+    for node in runtime_nodes(tree):
         match node:
             case ast.Import(names=names):
-                for alias in names:
-                    if alias.name.startswith("volcano."):
-                        yield alias.name.split(".")[1]
-            case ast.ImportFrom(level=0, module="volcano", names=names):
-                yield from (alias.name for alias in names if alias.name in LEVEL)
-            case ast.ImportFrom(level=0, module=str(module)) if module.startswith("volcano."):
-                yield module.split(".")[1]
-            case ast.ImportFrom(level=level, module=module) if level > 0:
-                package = path.relative_to(ROOT).parts[:-level]
-                target = [*package, *(module.split(".") if module else [])]
-                yield from ([target[0]] if target else [alias.name for alias in node.names])
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(level=0, module=str(module), names=names):
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.ImportFrom(level=level, module=module, names=names) if level > 0:
+                base = package[: len(package) - level + 1]
+                yield from (".".join([*base, *filter(None, [module]), alias.name]) for alias in names)
 
 
-def violations(paths: list[Path]) -> list[str]:
+def runtime_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything but the blocks that only a type checker reads: a type may be named from below."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test)):
+            yield from runtime_nodes(child)
+
+
+def inner_name(full: str, package: str) -> str | None:
+    """The module or package directly inside `package` that a full name belongs to."""
+    prefix = f"volcano.{package}." if package else "volcano."
+    return full.removeprefix(prefix).split(".")[0] if full.startswith(prefix) else None
+
+
+def name_of(path: Path) -> str:
+    return ".".join(("volcano", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def violations(package: str, layers: Layers) -> list[str]:
+    level = {name: depth for depth, names in enumerate(layers) for name in names}
     return [
-        f"{path.relative_to(ROOT)} imports {target}"
-        for path in paths
-        for target in imported_packages(path)
-        if (package := path.relative_to(ROOT).parts[0].removesuffix(".py")) != target
-        and LEVEL[target] <= LEVEL[package]
+        f"{name_of(path)} imports {target}"
+        for path in modules()
+        if (own := inner_name(name_of(path), package)) is not None
+        for target in imports_of(path)
+        if (other := inner_name(target, package)) in level and other != own and level[other] <= level[own]
     ]
 
 
@@ -56,8 +128,25 @@ def modules() -> list[Path]:
     return [path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py"]
 
 
-def test_imports_point_downwards() -> None:
-    assert violations(modules()) == []
+@pytest.mark.parametrize("package", LAYERS)
+def test_imports_point_downwards(package: str) -> None:
+    assert violations(package, LAYERS[package]) == []
+
+
+@pytest.mark.parametrize("package", LAYERS)
+def test_layers_name_exactly_what_exists(package: str) -> None:
+    folder = ROOT.joinpath(*package.split("."))
+    existing = {
+        path.stem
+        for path in folder.iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    }
+    assert set().union(*LAYERS[package]) == existing
+
+
+def test_no_package_has_too_many_modules() -> None:
+    sizes = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in modules()}}
+    assert [str(folder.relative_to(ROOT)) for folder, size in sizes.items() if size > MOST_MODULES] == []
 
 
 @pytest.mark.parametrize(
@@ -67,11 +156,7 @@ def test_imports_point_downwards() -> None:
 def test_every_way_of_importing_is_caught(line: str, tmp_path: Path) -> None:
     offender = tmp_path / "offender.py"
     offender.write_text(line)
-    assert list(imported_packages(offender)) == ["scheduler"]
-
-
-def test_every_package_has_a_layer() -> None:
-    assert {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in modules()} <= LEVEL.keys()
+    assert {inner_name(name, "") for name in imports_of(offender)} == {"scheduler"}
 
 
 @pytest.mark.parametrize("folder", [ROOT, TESTS], ids=["modules", "their tests"])

@@ -1,4 +1,4 @@
-"""Time, chance and waiting enter at the edge, as arguments: brains call none of them by themselves."""
+"""Time, chance and waiting enter at the edge, as arguments: controllers call none of them by themselves."""
 
 import ast
 from collections.abc import Iterator
@@ -61,6 +61,6 @@ def test_brains_take_time_and_chance_as_arguments() -> None:
 
 
 def test_the_rule_would_catch_an_offender(tmp_path: Path) -> None:
-    offender = tmp_path / "brain.py"
+    offender = tmp_path / "controller.py"
     offender.write_text("import time\n\ndef due() -> float:\n    return time.time() + 1\n")
     assert [name for name, _ in calls(offender) if name in FORBIDDEN] == ["time.time"]

@@ -7,13 +7,13 @@ from typing import Any
 
 from volcano.clock import Instant, VirtualClock
 from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Brain, Done, Watch, Work
+from volcano.kube.controller import Controller, Watch, WorkItem, WorkResult
 from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
 from volcano.kube.names import JOB_NAME
 from volcano.kube.operations import Create, Delete, Operation, Patch, Update
-from volcano.kube.patch import merge_patch
+from volcano.kube.patches.patch import merge_patch
 
 
 class Crash(Exception):
@@ -21,13 +21,13 @@ class Crash(Exception):
 
 
 class FakeCluster:
-    """Applies operations as an API server would and tells every brain; drives brains until nobody has work."""
+    """Applies operations as an API server would, dispatches events, and runs controllers until all are idle."""
 
     def __init__(self, *, graceful: bool = True) -> None:
         self.clock = VirtualClock()
         self.graceful = graceful
         self.objects: dict[Kind, dict[Key, Manifest]] = defaultdict(dict)
-        self.brains: list[Brain] = []
+        self.controllers: list[Controller] = []
         self.pending: list[Event] = []
         self.log: list[Operation] = []
         self.writes_left: int | None = None
@@ -110,28 +110,34 @@ class FakeCluster:
 
     # --- controllers
 
-    def start(self, brain: Brain) -> None:
+    def start(self, controller: Controller) -> None:
         """A controller starts: it lists everything it watches."""
         self.pending.clear()
-        for watch in brain.watches:
+        for watch in controller.watches:
             for manifest in list(self.objects[watch.kind].values()):
                 if _is_watched(watch, manifest):
-                    brain.handle(Event(EventType.ADDED, watch.kind, copy.deepcopy(manifest)))
-        self.brains.append(brain)
+                    controller.on_event(Event(EventType.ADDED, watch.kind, copy.deepcopy(manifest)))
+        self.controllers.append(controller)
 
     def kill(self) -> None:
         """All controllers are gone, and what they knew."""
-        self.brains.clear()
+        self.controllers.clear()
         self.pending.clear()
 
     def run(self, *, rounds: int = 200) -> None:
         """Lets controllers work until nobody has anything to do at this moment."""
         for _ in range(rounds):
             self._deliver()
-            works = [(brain, work) for brain in self.brains for work in brain.step(self.now())]
-            for brain, work in works:
-                brain.settle(self._do(work), self.now())
-            if not works and not self.pending and not any(self._is_due(brain) for brain in self.brains):
+            works = [
+                (controller, work) for controller in self.controllers for work in controller.step(self.now())
+            ]
+            for controller, work in works:
+                controller.on_result(self._do(work), self.now())
+            if (
+                not works
+                and not self.pending
+                and not any(self._is_due(controller) for controller in self.controllers)
+            ):
                 return
         raise AssertionError(f"no end of writing: {self.log[-6:]}")
 
@@ -140,24 +146,24 @@ class FakeCluster:
         end = self.now().monotonic + seconds
         self.run()
         while self.now().monotonic < end:
-            dues = [due for brain in self.brains if (due := brain.next_due()) is not None]
+            dues = [due for controller in self.controllers if (due := controller.next_due()) is not None]
             target = min([end, *(due for due in dues if due > self.now().monotonic)])
             self.clock.advance(target - self.now().monotonic)
             self.run()
 
-    def _is_due(self, brain: Brain) -> bool:
-        due = brain.next_due()
+    def _is_due(self, controller: Controller) -> bool:
+        due = controller.next_due()
         return due is not None and due <= self.now().monotonic
 
     def _deliver(self) -> None:
         events, self.pending = self.shuffle(self.pending), []
         for event in events:
-            for brain in self.brains:
-                for watch in brain.watches:
+            for controller in self.controllers:
+                for watch in controller.watches:
                     if watch.kind == event.kind and _is_watched(watch, event.object):
-                        brain.handle(Event(event.type, event.kind, copy.deepcopy(event.object)))
+                        controller.on_event(Event(event.type, event.kind, copy.deepcopy(event.object)))
 
-    def _do(self, work: Work) -> Done:
+    def _do(self, work: WorkItem) -> WorkResult:
         results: list[Manifest] = []
         first: ApiError | None = None
         grouped = {i: stop for start, stop in work.groups for i in range(start, stop)}
@@ -171,7 +177,7 @@ class FakeCluster:
                 if position not in grouped:
                     break
                 results.append(error.status())
-        return Done(work, tuple(results), first)
+        return WorkResult(work, tuple(results), first)
 
     def perform(self, operation: Operation) -> Manifest:
         """One write by a controller; with `writes_left` set, the controller dies after so many."""

@@ -16,7 +16,7 @@ from tests.controllers.world import CutClient, World, take
 from tests.controllers.worlds import WORLDS
 from volcano.clock import Instant
 from volcano.kube.client import Event
-from volcano.kube.controller import Brain
+from volcano.kube.controller import Controller
 from volcano.kube.kinds import EVENT, Kind
 from volcano.kube.manifest import Key, key_of, uid_of
 
@@ -38,7 +38,7 @@ class Shift:
 
     def _start(self) -> CutClient:
         client = CutClient(self._cluster.registry, self._cuts.pop(0) if self._cuts else None)
-        self._tasks = [self._cluster.start(brain, client) for brain in self._world.brains()]
+        self._tasks = [self._cluster.start(controller, client) for controller in self._world.controllers()]
         return client
 
     async def rest(self) -> None:
@@ -69,8 +69,8 @@ async def lived(
             await shift.rest()
         seen = await world.view(cluster)
         late = CutClient(cluster.registry)
-        for brain in world.brains():
-            cluster.start(brain, late)
+        for controller in world.controllers():
+            cluster.start(controller, late)
         await cluster.rest()
         return seen, [(kind.kind, key) for kind, key in late.written if kind != EVENT]
 
@@ -115,8 +115,8 @@ async def writes_of(world: World, steps: list[tuple[int, int]]) -> int:
     """How many writes it takes to live through something."""
     async with SmallCluster(*world.beside()) as cluster:
         client = CutClient(cluster.registry)
-        for brain in world.brains():
-            cluster.start(brain, client)
+        for controller in world.controllers():
+            cluster.start(controller, client)
         await cluster.rest()
         for step, number in (*world.first, *steps):
             await take(cluster, world, step, number)
@@ -127,12 +127,12 @@ async def writes_of(world: World, steps: list[tuple[int, int]]) -> int:
 
 async def history(world: World, steps: list[tuple[int, int]]) -> list[Event]:
     """Every change of every object that a world's controllers watch, in order, while they are at work."""
-    async with SmallCluster(*world.beside(), *world.brains()) as cluster:
+    async with SmallCluster(*world.beside(), *world.controllers()) as cluster:
         for step, number in (*world.first, *steps):
             await take(cluster, world, step, number)
         changes = [
             (change.version, Event(change.type, kind, orjson.loads(change.data)))
-            for kind in {watch.kind for brain in world.brains() for watch in brain.watches}
+            for kind in {watch.kind for controller in world.controllers() for watch in controller.watches}
             for change in cluster.registry.store.collection(kind.resource).history.newest_first(0)
         ]
         return [event for _, event in sorted(changes, key=lambda change: change[0])]
@@ -157,14 +157,14 @@ def disorder(events: list[Event], chance: random.Random) -> list[Event]:
     return told
 
 
-def decided(brain: Brain, events: list[Event], now: Instant) -> dict[Any, list[str]]:
+def decided(controller: Controller, events: list[Event], now: Instant) -> dict[Any, list[str]]:
     """What a controller would write that was told these changes; drawn names count as equal."""
     for event in events:
-        if any(watch.kind == event.kind for watch in brain.watches):
-            brain.handle(event)
+        if any(watch.kind == event.kind for watch in controller.watches):
+            controller.on_event(event)
     return {
         work.key: sorted(re.sub(r"-\d{6}", "-N", repr(operation)) for operation in work.operations)
-        for work in brain.step(now)
+        for work in controller.step(now)
     }
 
 
@@ -177,5 +177,5 @@ async def test_the_order_of_events_and_repetitions_do_not_matter(
     events = await history(world, steps)
     events = events[: int(len(events) * share)]
     now = Instant(1_800_000_500.0, 500.0)
-    for ordered, disordered in zip(world.brains(), world.brains(), strict=True):
+    for ordered, disordered in zip(world.controllers(), world.controllers(), strict=True):
         assert decided(ordered, events, now) == decided(disordered, disorder(events, chance), now)

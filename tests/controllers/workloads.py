@@ -13,7 +13,7 @@ from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleControlle
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.statefulset import StatefulSetController
 from volcano.controllers.kubernetes.volumes import VolumeController
-from volcano.kube.controller import Brain
+from volcano.kube.controller import Controller
 from volcano.kube.kinds import (
     BATCH_JOB,
     DAEMON_SET,
@@ -114,7 +114,7 @@ async def _workloads_seen(cluster: SmallCluster) -> Any:
     )
 
 
-def simulated() -> Sequence[Brain]:
+def simulated() -> Sequence[Controller]:
     return (SimulatedNodes(nodes_of(parse_pools([2], []))),)
 
 

@@ -10,7 +10,7 @@ from tests.cluster import SmallCluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.registry import Registry
 from volcano.kube.client import DEFAULTS, Options
-from volcano.kube.controller import Brain
+from volcano.kube.controller import Controller
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import (
     POD,
@@ -26,10 +26,10 @@ class World:
     """What runs, what happens (each with a number to choose by), and what is looked at in the end."""
 
     name: str
-    brains: Callable[[], Sequence[Brain]]
+    controllers: Callable[[], Sequence[Controller]]
     steps: Sequence[Step]
     view: Callable[[SmallCluster], Awaitable[Any]]
-    beside: Callable[[], Sequence[Brain]] = tuple  # parts that do not end: simulated nodes
+    beside: Callable[[], Sequence[Controller]] = tuple  # parts that do not end: simulated nodes
     seconds: float = 0.0  # that pass after each step
     first: Sequence[tuple[int, int]] = ()  # what happens before anything else
     tale: Sequence[tuple[int, int]] = ()  # what happens next, in a story that touches everything

@@ -21,7 +21,7 @@ from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden, Gone, Unauthorized
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, ROLE_BINDING, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Manifest
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 
 pytestmark = pytest.mark.k8s
 
@@ -216,10 +216,10 @@ async def test_history_that_a_real_server_has_forgotten_is_listed_again(
                 pass
         forgetful = Forgetful(client)
         told: list[str] = []
-        mirror = Mirror(
+        mirror = Reflector(
             forgetful,  # type: ignore[arg-type]
             Watch(NAMESPACE),
-            lambda event: told.append(f"{event.type} {event.object['metadata']['name']}"),
+            each_event(lambda event: told.append(f"{event.type} {event.object['metadata']['name']}")),
             SystemClock(),
         )
         following = asyncio.create_task(mirror.run())

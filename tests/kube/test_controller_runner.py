@@ -1,4 +1,4 @@
-"""A runner keeps a brain informed and does what it asks, whatever either of them gets wrong."""
+"""A runner keeps a controller informed and does what it asks, whatever either of them gets wrong."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterable
@@ -11,8 +11,8 @@ from tests.apiserver.registries import config_map, namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import Instant, VirtualClock
 from volcano.kube.client import Event
-from volcano.kube.controller import Brain, Done, Plan, Reconciler, Watch, Work
-from volcano.kube.controller_runner import Runner
+from volcano.kube.controller import Controller, Plan, Reconciler, Watch, WorkItem, WorkResult
+from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.errors import Conflict
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -35,7 +35,7 @@ class Doubler(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
         self.looks.append(key.name)
-        found = self.index.get(CONFIG_MAP, key)
+        found = self.indexer.get(CONFIG_MAP, key)
         if found is None or "n" not in found.get("data", {}):
             return Plan()
         wanted = str(2 * int(found["data"]["n"]))
@@ -50,8 +50,12 @@ class World:
         self.client = DirectClient(registry(clock=self.clock))
 
     @asynccontextmanager
-    async def running(self, brain: Brain, client: Any = None, **options: Any) -> AsyncIterator[None]:
-        task = asyncio.create_task(Runner(brain, client or self.client, self.clock, **options).run())
+    async def running(
+        self, controller: Controller, client: Any = None, **options: Any
+    ) -> AsyncIterator[None]:
+        task = asyncio.create_task(
+            ControllerRunner(controller, client or self.client, self.clock, **options).run()
+        )
         async with asyncio.timeout(5):
             await self.settle()
             yield
@@ -130,12 +134,12 @@ async def test_keys_are_worked_on_side_by_side_up_to_a_limit_and_one_key_at_a_ti
         await world.put(f"c{number}", n="1")
     client = Refusing(world.client, 0)
     client.block = asyncio.Event()
-    brain = Doubler()
-    async with world.running(brain, client, concurrency=4):
+    controller = Doubler()
+    async with world.running(controller, client, concurrency=4):
         assert client.under_way == 4
         await world.client.patch(CONFIG_MAP, Key("default", "c0"), {"data": {"n": "9"}})
         await world.settle()
-        assert brain.looks.count("c0") == 1  # its write is still under way
+        assert controller.looks.count("c0") == 1  # its write is still under way
         client.block.set()
         await world.settle()
         assert client.most == 4
@@ -144,15 +148,15 @@ async def test_keys_are_worked_on_side_by_side_up_to_a_limit_and_one_key_at_a_ti
 
 
 class Clumsy(Doubler):
-    """A brain with bugs in every method."""
+    """A controller with bugs in every method."""
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.object["metadata"]["name"] == "poison":
             raise KeyError("spec")
-        super().handle(event)
+        super().on_event(event)
 
-    def settle(self, done: Done, now: Instant) -> None:
-        super().settle(done, now)
+    def on_result(self, done: WorkResult, now: Instant) -> None:
+        super().on_result(done, now)
         if done.work.key == Key("default", "b"):
             raise ValueError("settle")
 
@@ -168,12 +172,12 @@ async def test_a_brains_bug_is_logged_and_the_rest_goes_on(
         assert (await world.data("c"))["twice"] == "6"
         assert (await world.data("b"))["twice"] == "2"
     messages = [record.message for record in caplog.records]
-    assert any(message.startswith("event not taken brain=doubler") for message in messages)
-    assert any(message.startswith("outcome not taken brain=doubler") for message in messages)
+    assert any(message.startswith("event not taken controller=doubler") for message in messages)
+    assert any(message.startswith("outcome not taken controller=doubler") for message in messages)
 
 
 class Broken:
-    """A brain that always has something to do and never manages."""
+    """A controller that always has something to do and never manages."""
 
     name = "broken"
     watches = ()
@@ -181,13 +185,13 @@ class Broken:
     def __init__(self) -> None:
         self.steps = 0
 
-    def handle(self, event: Event) -> None: ...
+    def on_event(self, event: Event) -> None: ...
 
-    def step(self, now: Instant) -> list[Work]:
+    def step(self, now: Instant) -> list[WorkItem]:
         self.steps += 1
         raise RuntimeError("bug")
 
-    def settle(self, done: Done, now: Instant) -> None: ...
+    def on_result(self, done: WorkResult, now: Instant) -> None: ...
 
     def next_due(self) -> float | None:
         return float("-inf")
@@ -196,16 +200,16 @@ class Broken:
 async def test_a_brain_that_always_breaks_is_asked_only_now_and_then(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    brain = Broken()
-    async with world.running(brain):
-        assert brain.steps == 1
+    controller = Broken()
+    async with world.running(controller):
+        assert controller.steps == 1
         await world.settle(1)
-        assert brain.steps == 2
-    assert caplog.text.count("step failed brain=broken") == 2
+        assert controller.steps == 2
+    assert caplog.text.count("step failed controller=broken") == 2
 
 
 class Alarm:
-    """A brain that acts at a moment, without any event."""
+    """A controller that acts at a moment, without any event."""
 
     name = "alarm"
     watches: tuple[Watch, ...] = ()
@@ -214,27 +218,27 @@ class Alarm:
         self.due: float | None = due
         self.rang_at: list[float] = []
 
-    def handle(self, event: Event) -> None: ...
+    def on_event(self, event: Event) -> None: ...
 
-    def step(self, now: Instant) -> list[Work]:
+    def step(self, now: Instant) -> list[WorkItem]:
         if self.due is not None and now.monotonic >= self.due:
             self.due = None
             self.rang_at.append(now.monotonic)
         return []
 
-    def settle(self, done: Done, now: Instant) -> None: ...
+    def on_result(self, done: WorkResult, now: Instant) -> None: ...
 
     def next_due(self) -> float | None:
         return self.due
 
 
 async def test_a_moment_that_is_due_wakes_the_brain(world: World) -> None:
-    brain = Alarm(due=10.0)
-    async with world.running(brain):
+    controller = Alarm(due=10.0)
+    async with world.running(controller):
         await world.settle(9)
-        assert brain.rang_at == []
+        assert controller.rang_at == []
         await world.settle(1)
-        assert brain.rang_at == [10.0]
+        assert controller.rang_at == [10.0]
 
 
 async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: World) -> None:
@@ -244,38 +248,38 @@ async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: Worl
         def wants(self, event: Event) -> bool:
             return not event.object["metadata"]["name"].startswith("foreign")
 
-        def step(self, now: Instant) -> list[Work]:
+        def step(self, now: Instant) -> list[WorkItem]:
             self.steps += 1
             return super().step(now)
 
-    brain = Counting()
-    async with world.running(brain):
-        before = brain.steps
+    controller = Counting()
+    async with world.running(controller):
+        before = controller.steps
         await world.put("foreign", number="1")
         await world.settle()
-        assert brain.steps == before
+        assert controller.steps == before
         await world.put("own", number="2")
         await world.settle()
-        assert brain.steps > before
+        assert controller.steps > before
 
 
 async def test_a_moment_that_comes_to_be_earlier_is_not_slept_through(world: World) -> None:
     class Hurried(Alarm):
         watches = (Watch(CONFIG_MAP),)
 
-        def handle(self, event: Event) -> None:
+        def on_event(self, event: Event) -> None:
             self.due = {"sooner": 5.0, "later": 20.0}[event.object["metadata"]["name"]]
 
-    brain = Hurried(due=10.0)
-    async with world.running(brain):
+    controller = Hurried(due=10.0)
+    async with world.running(controller):
         await world.put("sooner")
         await world.settle(5)
-        assert brain.rang_at == [5.0]
+        assert controller.rang_at == [5.0]
         await world.put("later")
         await world.settle(14)
-        assert brain.rang_at == [5.0]  # the alarm of old, if it rang, was for nothing
+        assert controller.rang_at == [5.0]  # the alarm of old, if it rang, was for nothing
         await world.settle(1)
-        assert brain.rang_at == [5.0, 20.0]
+        assert controller.rang_at == [5.0, 20.0]
 
 
 async def test_ending_a_runner_ends_its_writes(world: World) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcano.kube.client import Event, EventType
-from volcano.kube.indexer import Index
+from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import JOB, POD, Kind
 from volcano.kube.manifest import Key, Manifest
 
@@ -16,17 +16,17 @@ def pod(name: str, node: str, version: int, uid: str = "u") -> Manifest:
     return {"metadata": metadata, "spec": {"nodeName": node}}
 
 
-def by_node() -> Index:
-    index = Index()
+def by_node() -> Indexer:
+    index = Indexer()
     index.facet(POD, "node", lambda each: (each["spec"]["nodeName"],))
     return index
 
 
-def put(index: Index, manifest: Manifest, type_: EventType = EventType.MODIFIED) -> bool:
+def put(index: Indexer, manifest: Manifest, type_: EventType = EventType.MODIFIED) -> bool:
     return index.apply(Event(type_, POD, manifest))
 
 
-def names(index: Index, node: str) -> list[str]:
+def names(index: Indexer, node: str) -> list[str]:
     return [each["metadata"]["name"] for each in index.find(POD, "node", node)]
 
 
@@ -68,9 +68,9 @@ def test_a_namesake_takes_the_place_of_its_predecessor() -> None:
     assert (names(index, "n1"), names(index, "n2")) == ([], ["a"])
 
 
-def by_digits() -> Index:
+def by_digits() -> Indexer:
     """Objects under each digit of their node's name, however often it is in there."""
-    index = Index()
+    index = Indexer()
     index.facet(POD, "node", lambda each: each["spec"]["nodeName"])
     return index
 
@@ -97,7 +97,7 @@ def test_looking_often_or_seldom_finds_what_going_through_everything_finds(
     assert [sorted(names(index, digit)) for digit in "12"] == [under(digit) for digit in "12"]
 
 
-LOOKS: dict[str, Callable[[Index], object]] = {
+LOOKS: dict[str, Callable[[Indexer], object]] = {
     "get": lambda index: [index.get(POD, Key("default", name)) for name in "ab"],
     "all": lambda index: sorted(map(str, index.all(POD))),
     "count": lambda index: index.count(POD),

@@ -32,25 +32,25 @@ class Reader(Reconciler):
         self.looked_at: list[list[str]] = []
 
     def indifferent(self, event: Event) -> bool:
-        return event.kind is SECRET and not self.index.count(CONFIG_MAP)
+        return event.kind is SECRET and not self.indexer.count(CONFIG_MAP)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         return ("all",)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        self.looked_at.append([key_of(found).name for found in self.index.all(SECRET)])
+        self.looked_at.append([key_of(found).name for found in self.indexer.all(SECRET)])
         return NOTHING
 
 
 def test_who_is_indifferent_is_not_woken_and_finds_everything_when_he_looks() -> None:
-    brain = Reader()
+    controller = Reader()
     for version, name in enumerate(["a", "b", "a"], start=1):
-        brain.handle(Event(EventType.MODIFIED, SECRET, thing(name, version)))
-    assert brain.next_due() is None
-    brain.handle(Event(EventType.DELETED, SECRET, thing("b", 4)))
-    brain.handle(Event(EventType.ADDED, CONFIG_MAP, thing("here")))
-    brain.step(NOW)
-    assert brain.looked_at == [["a"]]
+        controller.on_event(Event(EventType.MODIFIED, SECRET, thing(name, version)))
+    assert controller.next_due() is None
+    controller.on_event(Event(EventType.DELETED, SECRET, thing("b", 4)))
+    controller.on_event(Event(EventType.ADDED, CONFIG_MAP, thing("here")))
+    controller.step(NOW)
+    assert controller.looked_at == [["a"]]
 
 
 POD_OF_NS = thing(
@@ -63,7 +63,7 @@ UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecut
 
 
 @pytest.mark.parametrize(
-    ("brain", "first", "kind", "waker"),
+    ("controller", "first", "kind", "waker"),
     [
         pytest.param(
             EndpointsController(),
@@ -94,14 +94,14 @@ UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecut
     ],
 )
 def test_pods_are_no_news_until_there_is_somebody_who_cares(
-    brain: Reconciler, first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
+    controller: Reconciler, first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
 ) -> None:
-    brain.handle(Event(EventType.ADDED, *first))
-    while brain.step(NOW) or brain.next_due() == float("-inf"):
+    controller.on_event(Event(EventType.ADDED, *first))
+    while controller.step(NOW) or controller.next_due() == float("-inf"):
         pass
-    due = brain.next_due()
-    brain.handle(Event(EventType.ADDED, POD, POD_OF_NS))
-    assert brain.next_due() == due
-    brain.handle(Event(EventType.MODIFIED, kind, waker))
-    writes = str(brain.step(NOW))
+    due = controller.next_due()
+    controller.on_event(Event(EventType.ADDED, POD, POD_OF_NS))
+    assert controller.next_due() == due
+    controller.on_event(Event(EventType.MODIFIED, kind, waker))
+    writes = str(controller.step(NOW))
     assert "'p'" in writes or "10.0.0.1" in writes or "'pods': '1'" in writes

@@ -1,4 +1,4 @@
-"""Brains that watch the same objects are told by one watch."""
+"""Controllers that watch the same objects are told by one watch."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from volcano.apiserver.direct import DirectClient
 from volcano.clock import VirtualClock
 from volcano.kube.client import EVERYTHING, Decode, Event, Listing, Options, Query
 from volcano.kube.controller import Watch
-from volcano.kube.informers import Hub, SharedDecoder
+from volcano.kube.informers import SharedDecodeCache, SharedInformerFactory
 from volcano.kube.kinds import BATCH_JOB, CONFIG_MAP, JOB, NAMESPACE, Kind
 from volcano.kube.manifest import Manifest
 
@@ -46,10 +46,13 @@ def said(events: list[Event]) -> list[str]:
 
 
 async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     one: list[Event] = []
     two: list[Event] = []
-    with hub.subscription(WATCH, one.append) as mirror, hub.subscription(WATCH, two.append) as same:
+    with (
+        informers.subscription(WATCH, one.append) as mirror,
+        informers.subscription(WATCH, two.append) as same,
+    ):
         assert mirror is same
         await settle()
         await client.create(CONFIG_MAP, config_map("after"))
@@ -60,12 +63,12 @@ async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(cl
 
 
 async def test_who_comes_late_is_told_first_what_there_is(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     early: list[Event] = []
     late: list[Event] = []
-    with hub.subscription(WATCH, early.append):
+    with informers.subscription(WATCH, early.append):
         await settle()
-        with hub.subscription(WATCH, late.append) as mirror:
+        with informers.subscription(WATCH, late.append) as mirror:
             assert mirror.synced.is_set()
             assert said(late) == ["ADDED before"]
         await client.create(CONFIG_MAP, config_map("after"))
@@ -75,10 +78,10 @@ async def test_who_comes_late_is_told_first_what_there_is(client: Counting) -> N
 
 
 async def test_a_mirror_nobody_needs_ends_and_the_next_starts_afresh(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     for lists in (1, 2):
         told: list[Event] = []
-        with hub.subscription(WATCH, told.append):
+        with informers.subscription(WATCH, told.append):
             await settle()
         assert said(told) == ["ADDED before"]
         assert client.lists == lists
@@ -87,12 +90,12 @@ async def test_a_mirror_nobody_needs_ends_and_the_next_starts_afresh(client: Cou
 
 
 async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     everything: list[Event] = []
     elsewhere: list[Event] = []
     with (
-        hub.subscription(WATCH, everything.append),
-        hub.subscription(Watch(CONFIG_MAP, namespace="other"), elsewhere.append),
+        informers.subscription(WATCH, everything.append),
+        informers.subscription(Watch(CONFIG_MAP, namespace="other"), elsewhere.append),
     ):
         await settle()
         assert said(everything) == ["ADDED before"]
@@ -100,12 +103,12 @@ async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None
 
 
 async def test_an_object_seen_through_several_watches_is_still_one(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     everything: list[Event] = []
     here: list[Event] = []
     with (
-        hub.subscription(WATCH, everything.append),
-        hub.subscription(Watch(CONFIG_MAP, namespace="default"), here.append),
+        informers.subscription(WATCH, everything.append),
+        informers.subscription(Watch(CONFIG_MAP, namespace="default"), here.append),
     ):
         await settle()
         await client.create(CONFIG_MAP, config_map("after"))
@@ -116,10 +119,10 @@ async def test_an_object_seen_through_several_watches_is_still_one(client: Count
 
 
 async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     told: list[Event] = []
     await client.create(CONFIG_MAP, config_map("owned", a="1"), options=Options(field_manager="a"))
-    with hub.subscription(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
+    with informers.subscription(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
         await settle()
     changed = {**told[0].object, "data": {"a": "1", "b": "1"}}
     after = await client.update(CONFIG_MAP, changed, options=Options(field_manager="b"))
@@ -130,7 +133,7 @@ async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> 
 
 
 def test_only_so_many_manifests_are_remembered() -> None:
-    decode = SharedDecoder(remembered=2)
+    decode = SharedDecodeCache(remembered=2)
     data = [orjson.dumps({"metadata": {"name": str(n)}}) for n in range(3)]
     first = decode(data[0])
     decode(data[1])
@@ -141,16 +144,16 @@ def test_only_so_many_manifests_are_remembered() -> None:
 
 
 async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
 
     def broken(event: Event) -> None:
         raise RuntimeError("cannot take it")
 
-    with hub.subscription(WATCH, broken):
+    with informers.subscription(WATCH, broken):
         with pytest.raises(RuntimeError, match="cannot take it"):
-            await hub.following(WATCH)
+            await informers.following(WATCH)
         told: list[Event] = []
-        with hub.subscription(WATCH, told.append):  # a new one in its place
+        with informers.subscription(WATCH, told.append):  # a new one in its place
             await settle()
             assert said(told) == ["ADDED before"]
 
@@ -177,10 +180,10 @@ def owned(name: str, *owner: str) -> Manifest:
 async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
     client: Counting, managers: Sequence[Kind | None] | None, expected: list[str]
 ) -> None:
-    hub = Hub(client, VirtualClock())
+    informers = SharedInformerFactory(client, VirtualClock())
     early: list[Event] = []
     late: list[Event] = []
-    with hub.group_subscription(WATCH, early.extend, managers):
+    with informers.subscribe_batches(WATCH, early.extend, managers):
         await settle()
         for manifest in (
             owned("job", "batch/v1", "Job"),
@@ -189,7 +192,7 @@ async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
         ):
             await client.create(CONFIG_MAP, manifest)
         await settle()
-        with hub.group_subscription(WATCH, late.extend, managers):
+        with informers.subscribe_batches(WATCH, late.extend, managers):
             pass
     assert [event.object["metadata"]["name"] for event in early] == expected
     assert [event.object["metadata"]["name"] for event in late] == expected

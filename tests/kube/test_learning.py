@@ -1,4 +1,4 @@
-"""A brain knows what its own writes did before any watch tells it."""
+"""A controller knows what its own writes did before any watch tells it."""
 
 from collections.abc import Hashable, Iterable
 
@@ -6,7 +6,7 @@ import pytest
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Done, Plan, Reconciler, Work
+from volcano.kube.controller import Plan, Reconciler, WorkItem, WorkResult
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Delete
@@ -22,17 +22,17 @@ class Remover(Reconciler):
         return (KEY,)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        return Plan([Delete(POD_GROUP, KEY)] if self.index.get(POD_GROUP, KEY) else ())
+        return Plan([Delete(POD_GROUP, KEY)] if self.indexer.get(POD_GROUP, KEY) else ())
 
 
-def works_after(answer: Manifest, **metadata: object) -> list[Work]:
+def works_after(answer: Manifest, **metadata: object) -> list[WorkItem]:
     """What is still to be done after the deletion of a PodGroup was answered so."""
-    brain = Remover()
+    controller = Remover()
     group = {"metadata": {"namespace": "ns", "name": "g", "uid": "u1", "resourceVersion": "7", **metadata}}
-    brain.handle(Event(EventType.ADDED, POD_GROUP, group))
-    (work,) = brain.step(NOW)
-    brain.settle(Done(work, (answer,)), NOW)
-    return brain.step(NOW)
+    controller.on_event(Event(EventType.ADDED, POD_GROUP, group))
+    (work,) = controller.step(NOW)
+    controller.on_result(WorkResult(work, (answer,)), NOW)
+    return controller.step(NOW)
 
 
 def test_what_a_status_says_is_gone_is_not_deleted_again() -> None:

@@ -17,7 +17,7 @@ from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden, Gone, Invalid, Unavailable
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
 from volcano.kube.manifest import Key
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 
 
 class Unreliable:
@@ -80,9 +80,9 @@ class World:
         )
 
     @asynccontextmanager
-    async def mirrored(self, **options: Any) -> AsyncIterator[Mirror]:
+    async def mirrored(self, **options: Any) -> AsyncIterator[Reflector]:
         sink: Callable[[Event], None] = options.pop("sink", self.sink)
-        mirror = Mirror(self.client, Watch(CONFIG_MAP), sink, self.clock, **options)
+        mirror = Reflector(self.client, Watch(CONFIG_MAP), each_event(sink), self.clock, **options)
         task = asyncio.create_task(mirror.run())
         async with asyncio.timeout(5):
             await self.settle()

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant
 from volcano.kube.client import Event
-from volcano.kube.controller import REPORTS_AT_ONCE, Done, Plan, Reconciler, Work
+from volcano.kube.controller import REPORTS_AT_ONCE, Plan, Reconciler, WorkItem, WorkResult
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import Key
 from volcano.kube.operations import Patch
@@ -37,26 +37,26 @@ class Reporter(Reconciler):
         self.texts[name] = text
         self.enqueue(name)
 
-    def steps(self) -> list[Work]:
+    def steps(self) -> list[WorkItem]:
         works = self.step(NOW)
         while self.next_due() is not None:
             works += self.step(NOW)
         return works
 
-    def done(self, work: Work) -> None:
+    def done(self, work: WorkItem) -> None:
         self.texts.pop(str(work.key), None)
-        self.settle(Done(work, ({},)), NOW)
+        self.on_result(WorkResult(work, ({},)), NOW)
 
 
-def texts(works: list[Work]) -> list[str]:
+def texts(works: list[WorkItem]) -> list[str]:
     return [work.operations[0].patch["data"]["text"] for work in works]  # type: ignore[union-attr]
 
 
-def crowded() -> tuple[Reporter, list[Work]]:
-    brain = Reporter()
+def crowded() -> tuple[Reporter, list[WorkItem]]:
+    controller = Reporter()
     for number in range(REPORTS_AT_ONCE + 3):
-        brain.say(f"n{number}", "first")
-    return brain, brain.steps()
+        controller.say(f"n{number}", "first")
+    return controller, controller.steps()
 
 
 def test_only_some_reports_are_under_way_at_a_time() -> None:
@@ -65,32 +65,32 @@ def test_only_some_reports_are_under_way_at_a_time() -> None:
 
 
 def test_a_report_that_waited_says_what_is_true_by_then() -> None:
-    brain, works = crowded()
-    brain.texts[f"n{REPORTS_AT_ONCE}"] = "second"
-    brain.done(works[0])
-    assert texts(brain.steps()) == ["second"]
+    controller, works = crowded()
+    controller.texts[f"n{REPORTS_AT_ONCE}"] = "second"
+    controller.done(works[0])
+    assert texts(controller.steps()) == ["second"]
 
 
 def test_a_report_that_is_no_longer_needed_keeps_nobody_waiting() -> None:
-    brain, works = crowded()
-    del brain.texts[f"n{REPORTS_AT_ONCE}"]
-    brain.done(works[0])
-    assert [work.key for work in brain.steps()] == [f"n{REPORTS_AT_ONCE + 1}"]
+    controller, works = crowded()
+    del controller.texts[f"n{REPORTS_AT_ONCE}"]
+    controller.done(works[0])
+    assert [work.key for work in controller.steps()] == [f"n{REPORTS_AT_ONCE + 1}"]
 
 
 def test_work_does_not_wait_for_reports() -> None:
-    brain, _ = crowded()
-    brain.urgent.add("now")
-    brain.say("now", "work")
-    assert texts(brain.steps()) == ["work"]
+    controller, _ = crowded()
+    controller.urgent.add("now")
+    controller.say("now", "work")
+    assert texts(controller.steps()) == ["work"]
 
 
 def test_all_is_reported_in_the_end() -> None:
-    brain, works = crowded()
+    controller, works = crowded()
     reported: list[Hashable] = []
     while works:
         work = works.pop(0)
         reported.append(work.key)
-        brain.done(work)
-        works += brain.steps()
+        controller.done(work)
+        works += controller.steps()
     assert sorted(map(str, reported)) == [f"n{number}" for number in range(REPORTS_AT_ONCE + 3)]

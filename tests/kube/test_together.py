@@ -9,8 +9,8 @@ import pytest
 
 from volcano.clock import Instant, SystemClock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
-from volcano.kube.controller import Done, Plan, Reconciler, Watch
-from volcano.kube.controller_runner import Line, Runner
+from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
+from volcano.kube.controller_runner import ControllerRunner, Line
 from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
 from volcano.kube.kinds import CONFIG_MAP, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -87,13 +87,13 @@ class Wanting(Reconciler):
     def __init__(self, *names: str) -> None:
         super().__init__()
         self.names = names
-        self.done: list[Done] = []
+        self.done: list[WorkResult] = []
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         return ("all",)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        missing = [name for name in self.names if self.index.get(CONFIG_MAP, Key("ns", name)) is None]
+        missing = [name for name in self.names if self.indexer.get(CONFIG_MAP, Key("ns", name)) is None]
         if not missing or self.done:
             return Plan()
         return Plan(
@@ -103,19 +103,19 @@ class Wanting(Reconciler):
             ]
         )
 
-    def settle(self, done: Done, now: Instant) -> None:
-        super().settle(done, now)
+    def on_result(self, done: WorkResult, now: Instant) -> None:
+        super().on_result(done, now)
         self.done.append(done)
 
 
-async def run_once(brain: Wanting, client: Shelf) -> Done:
-    brain.enqueue("all")
-    task = asyncio.create_task(Runner(brain, client, SystemClock()).run())
-    while not brain.done:
+async def run_once(controller: Wanting, client: Shelf) -> WorkResult:
+    controller.enqueue("all")
+    task = asyncio.create_task(ControllerRunner(controller, client, SystemClock()).run())
+    while not controller.done:
         await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    return brain.done[0]
+    return controller.done[0]
 
 
 async def test_a_group_is_done_side_by_side_and_before_what_follows() -> None:
@@ -126,13 +126,13 @@ async def test_a_group_is_done_side_by_side_and_before_what_follows() -> None:
 
 
 async def test_a_refusal_in_a_group_spares_its_neighbours_and_ends_the_work() -> None:
-    client, brain = Shelf("b"), Wanting("a", "b", "c")
-    done = await run_once(brain, client)
+    client, controller = Shelf("b"), Wanting("a", "b", "c")
+    done = await run_once(controller, client)
     assert isinstance(done.error, Forbidden)
     assert [refused(result) for result in done.results] == [False, True, False]
     assert Key("ns", "last") not in client.objects
-    assert brain.index.get(CONFIG_MAP, Key("ns", "c")) is not None
-    assert brain.index.get(CONFIG_MAP, Key("ns", "b")) is None
+    assert controller.indexer.get(CONFIG_MAP, Key("ns", "c")) is not None
+    assert controller.indexer.get(CONFIG_MAP, Key("ns", "b")) is None
 
 
 async def test_creating_what_may_be_there_answers_with_what_is_there() -> None:
@@ -167,11 +167,11 @@ def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothi
                 raise ValueError("no")
             return Plan([Create(CONFIG_MAP, config_map("a"))])
 
-    brain = Broken()
-    brain.enqueue("broken")
-    brain.enqueue("fine")
-    assert [work.key for work in brain.step(Instant(0, 0))] == ["fine"]
-    assert brain.next_due() == pytest.approx(0.05)
+    controller = Broken()
+    controller.enqueue("broken")
+    controller.enqueue("fine")
+    assert [work.key for work in controller.step(Instant(0, 0))] == ["fine"]
+    assert controller.next_due() == pytest.approx(0.05)
 
 
 async def test_who_belongs_to_earlier_work_goes_first() -> None:

@@ -16,7 +16,7 @@ from volcano.kube.client import EVERYTHING, Decode, Event, EventType, Listing, Q
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
 from volcano.kube.manifest import Key
-from volcano.kube.reflector import INITIAL_EVENTS_END, GroupMirror
+from volcano.kube.reflector import INITIAL_EVENTS_END, Reflector
 from volcano.kube.watch_batches import groups
 
 
@@ -91,7 +91,7 @@ class Scripted:
     def watch(self, kind: Kind, query: Query, *, decode: Decode) -> AsyncIterator[Event]:
         raise AssertionError("this client has groups")
 
-    async def watch_groups(
+    async def watch_batches(
         self, kind: Kind, query: Query, *, decode: Decode
     ) -> AsyncGenerator[Sequence[Event], None]:
         self.asked.append(query)
@@ -107,7 +107,7 @@ def told_by(events: Sequence[Event], cuts: Sequence[int], *, streaming: bool) ->
     async def follow() -> tuple[Any, ...]:
         client, clock, watch = Scripted(events, cuts), VirtualClock(), Watch(CONFIG_MAP)
         told: list[Event] = []
-        mirror = GroupMirror(client, watch, told.extend, clock, streaming=streaming)  # type: ignore[arg-type]
+        mirror = Reflector(client, watch, told.extend, clock, streaming=streaming)  # type: ignore[arg-type]
         task = asyncio.create_task(mirror.run())
         await settle()
         clock.advance(1)
@@ -138,9 +138,9 @@ def test_however_a_watch_is_cut_into_groups_a_mirror_tells_the_same(
     steps: list[tuple[EventType, str]], cuts: list[int]
 ) -> None:
     events = script(steps)
-    one_by_one = told_by(events, range(len(events)), streaming=False)
-    assert told_by(events, cuts, streaming=False) == one_by_one
-    assert [type_ for type_, _ in one_by_one[0]] == [
+    each_event = told_by(events, range(len(events)), streaming=False)
+    assert told_by(events, cuts, streaming=False) == each_event
+    assert [type_ for type_, _ in each_event[0]] == [
         type_ for type_, _ in steps if type_ is not EventType.BOOKMARK
     ]
 

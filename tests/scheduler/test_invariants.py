@@ -155,14 +155,14 @@ def test_placing_in_runs_is_placing_one_by_one(
     members = sorted(snapshot.jobs["default/run"].tasks.values(), key=lambda task: task.index)
     together, single = (Session(snapshot, config(plugins=["predicates", *plugins])) for _ in range(2))
     rows = together.placer.place_run(members, "q0")
-    one_by_one = []
+    each_event = []
     for task in members:
         choice = single.placer.find(task, "q0")
         if choice is None or choice.later:
             break
         single.ledger.allocate(task, choice.row)
-        one_by_one.append(choice.row)
-    assert rows == one_by_one
+        each_event.append(choice.row)
+    assert rows == each_event
 
 
 @relaxed

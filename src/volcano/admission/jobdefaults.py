@@ -7,10 +7,10 @@ from typing import Any
 import orjson
 
 from volcano.admission.review import Request, notes_of
-from volcano.kube.apply import LAST_APPLIED
 from volcano.kube.extended import limit_extended
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
+from volcano.kube.patches.apply import LAST_APPLIED
 
 DEFAULT_MAX_RETRY = 3
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")

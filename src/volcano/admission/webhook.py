@@ -10,7 +10,7 @@ from volcano.admission.review import Lookup, NotAtHand, Request, Settings
 from volcano.admission.rules import BY_PATH, Service, completed, judged
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.patch import diff
+from volcano.kube.patches.patch import diff
 from volcano.log import Log
 from volcano.net import messages
 

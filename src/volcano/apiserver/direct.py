@@ -77,9 +77,9 @@ class DirectClient:
     def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        return members(self.watch_groups(kind, query, decode=decode))
+        return members(self.watch_batches(kind, query, decode=decode))
 
-    async def watch_groups(
+    async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncGenerator[Sequence[Event], None]:
         """As `watch`, in groups of what was committed together."""

@@ -9,7 +9,7 @@ from volcano.clock import Instant, parse_timestamp, timestamp
 from volcano.controllers.notes import Notebook
 from volcano.kube import cron
 from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Done, Plan, Reconciler, Watch
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
 from volcano.kube.kinds import CRON_JOB, JOB
 from volcano.kube.manifest import Key, Manifest, controller_of, is_deleting, key_of, owner_reference, uid_of
 from volcano.kube.operations import Create, Delete, Operation, Patch
@@ -40,7 +40,7 @@ class CronJobController(Reconciler):
         super().__init__()
         self._notes = Notebook(SOURCE)
         self._refusals: dict[Key, str] = {}
-        self.index.by_controller(JOB)
+        self.indexer.by_controller(JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == CRON_JOB:
@@ -56,11 +56,11 @@ class CronJobController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        cron_job = self.index.get(CRON_JOB, key)
+        cron_job = self.indexer.get(CRON_JOB, key)
         if cron_job is None or is_deleting(cron_job):
             self._refusals.pop(key, None)
             return NOTHING
-        jobs = self.index.owned(JOB, cron_job)
+        jobs = self.indexer.owned(JOB, cron_job)
         active = [job for job in jobs if _phase(job) not in FINISHED and not is_deleting(job)]
         operations: list[Operation] = [
             *self._refused(cron_job, now),
@@ -76,15 +76,15 @@ class CronJobController(Reconciler):
         operations += _prune(cron_job, jobs, self._notes, now)
         return Plan(operations, again)
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         if done.error is not None and isinstance(done.work.key, Key):
             refused = done.work.operations[len(done.results)]
             if isinstance(refused, Create) and refused.kind == JOB:
                 self._refusals[done.work.key] = done.error.message
-                cron_job = self.index.get(CRON_JOB, done.work.key)
+                cron_job = self.indexer.get(CRON_JOB, done.work.key)
                 if cron_job is not None:
                     self._notes.take_back(cron_job, "SuccessfulCreate", _created(refused.key.name))
-        super().settle(done, now)
+        super().on_result(done, now)
 
     def _refused(self, cron_job: Manifest, now: Instant) -> Iterable[Operation]:
         """What is to be said about a job that the server would not have."""
@@ -101,7 +101,7 @@ class CronJobController(Reconciler):
             if reference.get("uid") in still:
                 continue
             name = reference.get("name", "")
-            job = self.index.get(JOB, Key(key_of(cron_job).namespace, name))
+            job = self.indexer.get(JOB, Key(key_of(cron_job).namespace, name))
             if job is not None and uid_of(job) == reference.get("uid"):
                 if _phase(job) in FINISHED:
                     text = f"Saw completed job: {name}, status: {_phase(job)}"
@@ -142,7 +142,7 @@ class CronJobController(Reconciler):
 
     def _make(self, cron_job: Manifest, job: Manifest, now: Instant) -> Iterable[Operation]:
         """Creates a run's job unless it is there: made before we were ended, or somebody else's."""
-        existing, name = self.index.get(JOB, key_of(job)), key_of(job).name
+        existing, name = self.indexer.get(JOB, key_of(job)), key_of(job).name
         owner = controller_of(existing) if existing else None
         if existing is None:
             yield Create(JOB, job)

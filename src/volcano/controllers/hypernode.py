@@ -46,7 +46,7 @@ class HyperNodeController(Reconciler):
     def wants(self, event: Event) -> bool:
         if event.kind != NODE or event.type is EventType.DELETED:
             return True
-        known = self.index.get(NODE, key_of(event.object))
+        known = self.indexer.get(NODE, key_of(event.object))
         # Heartbeats change nothing here.
         return (
             known is None
@@ -59,12 +59,12 @@ class HyperNodeController(Reconciler):
             return (key_of(event.object).name, DISCOVERY)
         if event.kind == CONFIG_MAP:
             return (DISCOVERY,)
-        return (DISCOVERY, *(key_of(hyper_node).name for hyper_node in self.index.all(HYPER_NODE)))
+        return (DISCOVERY, *(key_of(hyper_node).name for hyper_node in self.indexer.all(HYPER_NODE)))
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         if key == DISCOVERY:
             return Plan(list(self._discover()))
-        hyper_node = self.index.get(HYPER_NODE, Key("", str(key)))
+        hyper_node = self.indexer.get(HYPER_NODE, Key("", str(key)))
         if hyper_node is None or is_deleting(hyper_node):
             return NOTHING
         count = len(self._members(hyper_node))
@@ -80,9 +80,9 @@ class HyperNodeController(Reconciler):
             if selector.get("exactMatch"):
                 names.add(selector["exactMatch"].get("name", ""))
             elif selector.get("regexMatch"):
-                names |= _matching(selector["regexMatch"].get("pattern", ""), self.index.all(NODE))
+                names |= _matching(selector["regexMatch"].get("pattern", ""), self.indexer.all(NODE))
             elif any((selector.get("labelMatch") or {}).values()):  # an empty one selects nothing
-                names |= _labelled(selector["labelMatch"], self.index.all(NODE))
+                names |= _labelled(selector["labelMatch"], self.indexer.all(NODE))
         return names
 
     def _discover(self) -> Iterable[Operation]:
@@ -91,7 +91,7 @@ class HyperNodeController(Reconciler):
             return
         existing = {
             key_of(h).name: h
-            for h in self.index.all(HYPER_NODE)
+            for h in self.indexer.all(HYPER_NODE)
             if labels_of(h).get(SOURCE_LABEL) == LABEL_SOURCE
         }
         wanted: dict[str, Manifest] = {}
@@ -109,7 +109,7 @@ class HyperNodeController(Reconciler):
 
     def _label_config(self) -> Mapping[str, list[str]] | None:
         """Type name → labels from narrowest to widest; None when discovery by label is off."""
-        config_map = self.index.get(CONFIG_MAP, self._config_key)
+        config_map = self.indexer.get(CONFIG_MAP, self._config_key)
         if config_map is None:
             return None
         try:
@@ -129,7 +129,7 @@ class HyperNodeController(Reconciler):
         """HyperNodes of one type: tier 1 groups nodes by the narrowest label, each further tier those below it."""
         wanted: dict[str, Manifest] = {}
         below: dict[str, list[tuple[str, Manifest]]] = {}
-        for node in sorted(self.index.all(NODE), key=lambda n: key_of(n).name):
+        for node in sorted(self.indexer.all(NODE), key=lambda n: key_of(n).name):
             value = labels_of(node).get(levels[0])
             if value:
                 below.setdefault(value, []).append((key_of(node).name, node))

@@ -21,7 +21,7 @@ from volcano.kube.manifest import (
     uid_of,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.patch import merge_diff, merge_patch
+from volcano.kube.patches.patch import merge_diff, merge_patch
 from volcano.metrics import CollectorRegistry
 
 BY_TEMPLATE = "volcano.sh/createdByJobTemplate"
@@ -50,28 +50,28 @@ class JobFlowController(Reconciler):
         self._notes = Notebook(SOURCE)
         self._metrics = JobFlowMetrics(registry or CollectorRegistry())
         self._ending: dict[Key, str] = {}  # flows whose last phase is being written
-        self.index.by_controller(JOB)
-        self.index.facet(JOB_FLOW, "template", _templates)
-        self.index.facet(JOB_FLOW, "job", _jobs)
+        self.indexer.by_controller(JOB)
+        self.indexer.facet(JOB_FLOW, "template", _templates)
+        self.indexer.facet(JOB_FLOW, "job", _jobs)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == JOB_FLOW:
             return (key_of(event.object),)
         if event.kind == JOB_TEMPLATE:
-            return [key_of(flow) for flow in self.index.find(JOB_FLOW, "template", key_of(event.object))]
+            return [key_of(flow) for flow in self.indexer.find(JOB_FLOW, "template", key_of(event.object))]
         owner, key = controller_of(event.object), key_of(event.object)
-        waiting = [key_of(flow) for flow in self.index.find(JOB_FLOW, "job", key)]
+        waiting = [key_of(flow) for flow in self.indexer.find(JOB_FLOW, "job", key)]
         if owner is None or owner["kind"] != JOB_FLOW.kind:
             return waiting
         return (Key(key.namespace, owner["name"]), *waiting)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        flow = self.index.get(JOB_FLOW, key)
+        flow = self.indexer.get(JOB_FLOW, key)
         if flow is None or is_deleting(flow):
             return NOTHING
         phase = _phase(flow)
-        jobs = {key_of(job).name: job for job in self.index.owned(JOB, flow)}
+        jobs = {key_of(job).name: job for job in self.indexer.owned(JOB, flow)}
         if phase in ("Failed", "Terminating"):
             return NOTHING
         if phase == "Succeed" and (flow.get("spec") or {}).get("jobRetainPolicy") == "delete":
@@ -99,7 +99,7 @@ class JobFlowController(Reconciler):
             ready = all(_phase(jobs.get(f"{prefix}-{target}") or {}) == "Completed" for target in targets)
             if name in jobs or not ready:
                 continue
-            other = self.index.get(JOB, Key(key_of(flow).namespace, name))
+            other = self.indexer.get(JOB, Key(key_of(flow).namespace, name))
             if other is not None:
                 # A namesake's job that goes soon, or somebody else's: its end wakes us up again.
                 text = (
@@ -107,7 +107,7 @@ class JobFlowController(Reconciler):
                 )
                 yield from self._notes.once(flow, JOB_FLOW, "ForeignJob", text, now, warning=True)
                 continue
-            template = self.index.get(JOB_TEMPLATE, Key(key_of(flow).namespace, step["name"]))
+            template = self.indexer.get(JOB_TEMPLATE, Key(key_of(flow).namespace, step["name"]))
             if template is None:
                 text = f"JobTemplate {step['name']} is not there; flow {step['name']} waits for it"
                 yield from self._notes.once(flow, JOB_FLOW, "TemplateNotFound", text, now, warning=True)
@@ -225,17 +225,17 @@ class JobTemplateController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.facet(JOB, "template", _template_of)
+        self.indexer.facet(JOB, "template", _template_of)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         return (key_of(event.object),) if event.kind == JOB_TEMPLATE else _template_of(event.object)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        template = self.index.get(JOB_TEMPLATE, key)
+        template = self.indexer.get(JOB_TEMPLATE, key)
         if template is None or is_deleting(template):
             return NOTHING
-        names = sorted(key_of(job).name for job in self.index.find(JOB, "template", key))
+        names = sorted(key_of(job).name for job in self.indexer.find(JOB, "template", key))
         if names == ((template.get("status") or {}).get("jobDependsOnList") or []):
             return NOTHING
         return Plan([Patch(JOB_TEMPLATE, key, {"status": {"jobDependsOnList": names}}, "status")])

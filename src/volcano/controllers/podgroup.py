@@ -9,7 +9,7 @@ from volcano.controllers.job.quota_requests import usage
 from volcano.controllers.notes import Notebook
 from volcano.kube import names
 from volcano.kube.client import Event, Options
-from volcano.kube.controller import NOTHING, Done, Plan, Reconciler, Watch
+from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
 from volcano.kube.kinds import BATCH_JOB, DAEMON_SET, POD, POD_GROUP, REPLICA_SET, STATEFUL_SET, Kind
 from volcano.kube.manifest import (
     Key,
@@ -24,7 +24,7 @@ from volcano.kube.manifest import (
     uid_of,
 )
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.patch import merge_diff
+from volcano.kube.patches.patch import merge_diff
 from volcano.kube.quantity import Quantity
 
 WORKLOADS: tuple[Kind, ...] = (REPLICA_SET, STATEFUL_SET, DAEMON_SET, BATCH_JOB)
@@ -59,7 +59,7 @@ class PodGroupController(Reconciler):
         self._inherit = inherit_annotations
         self._notes = Notebook(self.name)
         self._refusals: dict[Hashable, str] = {}  # groups that were refused, and why
-        self.index.facet(POD, "group", self._group_of)
+        self.indexer.facet(POD, "group", self._group_of)
 
     def _group_of(self, pod: Manifest) -> Iterable[Hashable]:
         """The PodGroup a pod is in or should be in, where that is ours to make."""
@@ -81,8 +81,8 @@ class PodGroupController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        pods = [p for p in self.index.find(POD, "group", key) if not is_deleting(p)]
-        group = self.index.get(POD_GROUP, key)
+        pods = [p for p in self.indexer.find(POD, "group", key) if not is_deleting(p)]
+        group = self.indexer.get(POD_GROUP, key)
         if not pods:
             self._refusals.pop(key, None)
             return Plan(list(self._abandoned(key, group)))
@@ -107,11 +107,11 @@ class PodGroupController(Reconciler):
             operations.append(Patch(POD, key_of(pod), {"metadata": notes}, if_present=True))
         return Plan(operations)
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         self._refusals.pop(done.work.key, None)
         if done.error is not None and done.work.operations[len(done.results)].kind == POD_GROUP:
             self._refusals[done.work.key] = done.error.message
-        super().settle(done, now)
+        super().on_result(done, now)
 
     def _model(self, pods: list[Manifest]) -> Manifest:
         """The pod that stands for all: the oldest of those made from their owner's newest template."""
@@ -135,7 +135,7 @@ class PodGroupController(Reconciler):
     def _owner(self, namespace: str, reference: Mapping[str, str]) -> Manifest | None:
         for kind in WORKLOADS:
             if kind.kind == reference["kind"] and kind.api_version == reference["apiVersion"]:
-                owner = self.index.get(kind, Key(namespace, reference["name"]))
+                owner = self.indexer.get(kind, Key(namespace, reference["name"]))
                 return owner if owner is not None and uid_of(owner) == reference["uid"] else None
         return None
 

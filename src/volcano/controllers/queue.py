@@ -44,19 +44,19 @@ class QueueController(Reconciler):
         self._metrics = QueueMetrics(registry or CollectorRegistry())
         self._counts: dict[str, Counter[str]] = {}  # PodGroups by phase, for each queue
         self._count_due: dict[str, float] = {}  # when counters that changed have to be written
-        self.index.facet(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
-        self.index.facet(COMMAND, "queue", _commanded)
+        self.indexer.facet(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
+        self.indexer.facet(COMMAND, "queue", _commanded)
         for name in WELL_KNOWN:
             self.enqueue(name)
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind != POD_GROUP:
-            super().handle(event)
+            super().on_event(event)
             return
         key = key_of(event.object)
-        before = self.index.get(POD_GROUP, key)
-        super().handle(event)
-        for group, change in ((before, -1), (self.index.get(POD_GROUP, key), 1)):
+        before = self.indexer.get(POD_GROUP, key)
+        super().on_event(event)
+        for group, change in ((before, -1), (self.indexer.get(POD_GROUP, key), 1)):
             if group is not None:
                 self._counts.setdefault(_queue_of(group), Counter())[_phase(group)] += change
 
@@ -67,12 +67,12 @@ class QueueController(Reconciler):
         if event.kind == COMMAND:
             return _commanded(manifest)
         name = key_of(manifest).name
-        return (name, *(key_of(child).name for child in self.index.find(QUEUE, "parent", name)))
+        return (name, *(key_of(child).name for child in self.indexer.find(QUEUE, "parent", name)))
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         name = str(key)
-        queue = self.index.get(QUEUE, Key("", name))
-        commands = self.index.find(COMMAND, "queue", name)
+        queue = self.indexer.get(QUEUE, Key("", name))
+        commands = self.indexer.find(COMMAND, "queue", name)
         if queue is None:
             self._metrics.forget(name)
             return Plan([_well_known(name)] if name in WELL_KNOWN else _consumed(commands))
@@ -135,7 +135,7 @@ class QueueController(Reconciler):
         parent = (queue.get("spec") or {}).get("parent") or ROOT_QUEUE
         if parent == ROOT_QUEUE or key_of(queue).name == ROOT_QUEUE:
             return "Open"
-        above = self.index.get(QUEUE, Key("", parent))
+        above = self.indexer.get(QUEUE, Key("", parent))
         return _state(above) if above is not None else ""
 
 

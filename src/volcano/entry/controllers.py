@@ -18,16 +18,16 @@ from volcano.controllers.podgroup import PodGroupController
 from volcano.controllers.queue import QueueController
 from volcano.entry import process
 from volcano.kube.client import Client
-from volcano.kube.controller import Brain
-from volcano.kube.controller_runner import Runner
-from volcano.kube.informers import Hub
+from volcano.kube.controller import Controller
+from volcano.kube.controller_runner import ControllerRunner
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"
 # Known from Volcano and not built here: naming them is refused, unless it is to switch them off.
 NOT_BUILT = ("colocation-config-controller", "sharding-controller")
-Make = Callable[[argparse.Namespace, CollectorRegistry], Brain]
+Make = Callable[[argparse.Namespace, CollectorRegistry], Controller]
 CONTROLLERS: Mapping[str, Make] = {
     "job-controller": lambda arguments, registry: JobController(
         scheduler_name=arguments.scheduler_name[0],
@@ -162,7 +162,7 @@ async def manage(
 ) -> None:
     """Serves health and metrics, stands for election and runs the controllers while leading."""
     registry = CollectorRegistry()
-    brains = [
+    controllers = [
         make(arguments, registry)
         for name, make in CONTROLLERS.items()
         if is_enabled(name, arguments.controllers) and not is_gated(name, arguments.feature_gates)
@@ -173,12 +173,14 @@ async def manage(
     )
 
     async def work() -> None:
-        hub = Hub(client, clock)
-        waiting.update(brain.name for brain in brains)
+        informers = SharedInformerFactory(client, clock)
+        waiting.update(controller.name for controller in controllers)
         async with asyncio.TaskGroup() as group:
-            for brain in brains:
-                ready = _marker(waiting, brain.name)
-                group.create_task(Runner(brain, client, clock, on_ready=ready, hub=hub).run())
+            for controller in controllers:
+                ready = _marker(waiting, controller.name)
+                group.create_task(
+                    ControllerRunner(controller, client, clock, on_ready=ready, informers=informers).run()
+                )
 
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, registry)

@@ -9,7 +9,7 @@ from volcano.clients.connect import connect
 from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
 from volcano.clock import SteadyClock, SystemClock
 from volcano.entry.process import run_until_told
-from volcano.kube.controller_runner import Runner
+from volcano.kube.controller_runner import ControllerRunner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
 from volcano.nodes.simulated.controller import SimulatedNodes
@@ -37,6 +37,6 @@ async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, con
     async with AsyncExitStack() as stack:
         stack.push_async_callback(client.close)
         nodes = nodes_of(pools)
-        brain = SimulatedNodes(nodes, default_duration=duration)
+        controller = SimulatedNodes(nodes, default_duration=duration)
         log.info("simulating", nodes=len(nodes), server=settings.server)
-        await Runner(brain, client, clock, concurrency=CONNECTIONS).run()
+        await ControllerRunner(controller, client, clock, concurrency=CONNECTIONS).run()

@@ -21,10 +21,10 @@ from volcano.entry.slimming import slim_group
 from volcano.kube.client import Client, Decode, Event, Options, PatchType
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError
-from volcano.kube.indexer import Index
+from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 from volcano.local.parts import check_template
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
@@ -123,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
 class IndexLookup:
     """What rules look at, from what the mirrors have seen, and what was fetched for one review."""
 
-    index: Index
+    index: Indexer
     fetched: Mapping[Kind, list[Manifest]] = field(default_factory=dict)
 
     def find(self, kind: Kind, key: Key) -> Manifest | None:
@@ -146,7 +146,7 @@ async def _run(arguments: argparse.Namespace) -> None:
 
 async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
     """Answers the API server's questions, for ever: with certificates, registered, after everything is listed."""
-    index, groups = Index(), _groups(arguments.admission_conf)
+    index, groups = Indexer(), _groups(arguments.admission_conf)
 
     async def fetch(kind: Kind) -> IndexLookup:
         listing = await client.list(kind, decode=FETCHED[kind])
@@ -154,7 +154,7 @@ async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) ->
 
     settings = _settings(arguments, groups)
     webhook = Webhook(IndexLookup(index), settings, arguments.enabled, fetch=fetch)
-    mirrors = [Mirror(client, Watch(kind), _sink(index), clock) for kind in KEPT]
+    mirrors = [Reflector(client, Watch(kind), each_event(_sink(index)), clock) for kind in KEPT]
     listening: list[int] = []
     health = process.Health(
         ready={
@@ -205,7 +205,7 @@ async def look_after(
         registered = await register(arguments, client, credentials.authority)
 
 
-def _sink(index: Index) -> Callable[[Event], None]:
+def _sink(index: Indexer) -> Callable[[Event], None]:
     def see(event: Event) -> None:
         index.apply(event)
 

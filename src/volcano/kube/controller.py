@@ -1,4 +1,4 @@
-"""Brains that do no I/O: events in, operations out, time as an argument."""
+"""Controllers that do no I/O: events in, operations out, time as an argument."""
 
 import heapq
 from abc import ABC, abstractmethod
@@ -11,7 +11,7 @@ from typing import Protocol
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
 from volcano.kube.errors import ApiError
-from volcano.kube.indexer import Index
+from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.kube.operations import Create, Delete, Operation, Together, refused
@@ -29,7 +29,7 @@ REPORTS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Objects a brain wants to hear of."""
+    """Objects a controller wants to hear of."""
 
     kind: Kind
     namespace: str = ""
@@ -38,7 +38,7 @@ class Watch:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkItem:
     """Writes that belong together, done in order; the first refusal ends them.
 
     `groups` are ranges of `operations` (start, stop) that may be done side by side: all of a group are tried, the
@@ -51,15 +51,15 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class WorkResult:
     """What became of one piece of work: each operation's answer, and the refusal that ended it, if any."""
 
-    work: Work
+    work: WorkItem
     results: tuple[Manifest, ...]
     error: ApiError | None = None
 
 
-class Brain(Protocol):
+class Controller(Protocol):
     """What a runner (or a simulator under a virtual clock) drives."""
 
     @property
@@ -68,15 +68,15 @@ class Brain(Protocol):
     @property
     def watches(self) -> Sequence[Watch]: ...
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Takes in one change. Cheap; decides nothing."""
         ...
 
-    def step(self, now: Instant) -> list[Work]:
+    def step(self, now: Instant) -> list[WorkItem]:
         """What should be written now. Work under one key never overlaps: the next waits for `settle`."""
         ...
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         """Hears what became of a piece of work."""
         ...
 
@@ -140,7 +140,7 @@ class _Queue:
 
 
 class Reconciler(ABC):
-    """A brain that looks at one key at a time: indexes events, queues keys, retries refusals with back-off."""
+    """A controller that looks at one key at a time: indexes events, queues keys, retries refusals with back-off."""
 
     name: str = ""
     watches: Sequence[Watch] = ()
@@ -149,7 +149,7 @@ class Reconciler(ABC):
     managers: Mapping[Kind, Sequence[Kind | None]] = MappingProxyType({})
 
     def __init__(self) -> None:
-        self.index = Index()
+        self.indexer = Indexer()
         self._queue = _Queue()
         self._retries: dict[Hashable, _Retry] = {}
         self._reporting: set[Hashable] = set()  # keys whose reports are under way
@@ -175,15 +175,15 @@ class Reconciler(ABC):
         need not be looked at before somebody looks for it. To be answered without a look at objects of its kind."""
         return False
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.type is EventType.BOOKMARK or not self.wants(event):
             return
         place = event.key or key_of(event.object)
         if event.type is not EventType.DELETED and self.indifferent(event):
-            self.index.put_aside(event, place)
+            self.indexer.put_aside(event, place)
             return
-        known = self.index.get(event.kind, place)
-        if not self.index.take(event, place, known):
+        known = self.indexer.get(event.kind, place)
+        if not self.indexer.take(event, place, known):
             return
         if known is None:
             concerned = self.keys(event)
@@ -200,14 +200,14 @@ class Reconciler(ABC):
         """Asks for a look at `key` at a moment."""
         self._queue.add_at(key, monotonic)
 
-    def step(self, now: Instant) -> list[Work]:
+    def step(self, now: Instant) -> list[WorkItem]:
         works = []
         for key in self._queue.take(now.monotonic):
             self._unreported.pop(key, None)
             try:
                 plan = self.reconcile(key, now)
             except Exception as error:  # one key's trouble must not cost the others their turn
-                log.error("reconcile failed", brain=self.name, key=key, error=error)
+                log.error("reconcile failed", controller=self.name, key=key, error=error)
                 self._retry(key, now)
                 continue
             if plan.again_after is not None:
@@ -230,7 +230,7 @@ class Reconciler(ABC):
             del self._unreported[key]
             self._queue.add(key)
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         for operation, result in zip(done.work.operations, done.results, strict=False):
             if refused(result):
                 continue
@@ -262,9 +262,9 @@ class Reconciler(ABC):
     def _learn(self, operation: Operation, result: Manifest) -> None:
         """Feeds the answer to a write back as an event, so that the next look sees it."""
         if not result and getattr(operation, "if_present", False):
-            known = self.index.get(operation.kind, operation.key)
+            known = self.indexer.get(operation.kind, operation.key)
             if known is not None:
-                self.handle(Event(EventType.DELETED, operation.kind, known))
+                self.on_event(Event(EventType.DELETED, operation.kind, known))
             return
         if isinstance(operation, Delete) and result.get("kind") == "Status":
             self._learn_of_going(operation, result)
@@ -280,18 +280,18 @@ class Reconciler(ABC):
             event_type = EventType.DELETED if gone else EventType.MODIFIED
         else:
             event_type = EventType.ADDED if isinstance(operation, Create) else EventType.MODIFIED
-        self.handle(Event(event_type, operation.kind, result))
+        self.on_event(Event(event_type, operation.kind, result))
 
     def _learn_of_going(self, operation: Delete, answer: Manifest) -> None:
         """A deletion answered with a Status is done: who waits for something else is answered with the object."""
-        known = self.index.get(operation.kind, operation.key)
+        known = self.indexer.get(operation.kind, operation.key)
         if known is None or answer.get("status") != "Success" or known["metadata"].get("finalizers"):
             return
         if (answer.get("details") or {}).get("uid") in (None, "", uid_of(known)):
-            self.handle(Event(EventType.DELETED, operation.kind, known))
+            self.on_event(Event(EventType.DELETED, operation.kind, known))
 
 
-def _work(key: Hashable, operations: Sequence[Operation | Together]) -> Work:
+def _work(key: Hashable, operations: Sequence[Operation | Together]) -> WorkItem:
     """Operations laid out flat, remembering which of them may be done side by side."""
     flat: list[Operation] = []
     groups = []
@@ -301,4 +301,4 @@ def _work(key: Hashable, operations: Sequence[Operation | Together]) -> Work:
             flat.extend(operation.operations)
         else:
             flat.append(operation)
-    return Work(key, tuple(flat), tuple(groups))
+    return WorkItem(key, tuple(flat), tuple(groups))

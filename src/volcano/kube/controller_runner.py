@@ -1,4 +1,4 @@
-"""Drives brains against a client: mirrors what they watch, performs what they ask for, tells them what came of it."""
+"""Runs controllers against a client: informers in, operations out, results back."""
 
 import asyncio
 import heapq
@@ -7,9 +7,9 @@ from contextlib import ExitStack
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
-from volcano.kube.controller import Brain, Done, Reconciler, Watch, Work
+from volcano.kube.controller import Controller, Reconciler, Watch, WorkItem, WorkResult
 from volcano.kube.errors import ApiError, InternalError
-from volcano.kube.informers import Hub
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
@@ -19,25 +19,25 @@ log = Log("runner")
 
 CONCURRENCY = 64  # pieces of work at a time
 ABREAST = 32  # writes at a time within groups; those of earlier work go first
-AFTER_FAILURE = 1.0  # seconds before a brain that broke is asked again
+AFTER_FAILURE = 1.0  # seconds before a controller that broke is asked again
 
 
-class Runner:
-    """One brain at work. Work under different keys is done in parallel, under one key in order."""
+class ControllerRunner:
+    """One controller at work. Work under different keys is done in parallel, under one key in order."""
 
     def __init__(
         self,
-        brain: Brain,
+        controller: Controller,
         client: Client,
         clock: Clock,
         *,
         concurrency: int = CONCURRENCY,
         on_ready: Callable[[], None] | None = None,
-        hub: Hub | None = None,
+        informers: SharedInformerFactory | None = None,
     ) -> None:
         """Runners side by side in one process share a `hub`, so that each object is watched and decoded once."""
-        self._brain = brain
-        self._knows_its_keys = isinstance(brain, Reconciler)
+        self._controller = controller
+        self._knows_its_keys = isinstance(controller, Reconciler)
         self._client = client
         self._clock = clock
         self._slots = asyncio.Semaphore(concurrency)
@@ -50,20 +50,20 @@ class Runner:
         self._alarm: tuple[float, asyncio.Task[None]] | None = (
             None  # when it goes off, and what waits for that
         )
-        self._hub = hub or Hub(client, clock)
+        self._informers = informers or SharedInformerFactory(client, clock)
 
     async def run(self) -> None:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
         with ExitStack() as subscriptions:
             mirrors = [
                 subscriptions.enter_context(
-                    self._hub.group_subscription(watch, self._handle, self._managers(watch))
+                    self._informers.subscribe_batches(watch, self._handle, self._managers(watch))
                 )
-                for watch in self._brain.watches
+                for watch in self._controller.watches
             ]
             async with asyncio.TaskGroup() as group:
-                for watch in self._brain.watches:
-                    group.create_task(self._hub.following(watch))
+                for watch in self._controller.watches:
+                    group.create_task(self._informers.following(watch))
                 for mirror in mirrors:
                     await mirror.synced.wait()
                 if self._on_ready is not None:
@@ -75,7 +75,7 @@ class Runner:
                     await self._abandon()
 
     def _managers(self, watch: Watch) -> Iterable[Kind | None] | None:
-        return self._brain.managers.get(watch.kind) if isinstance(self._brain, Reconciler) else None
+        return self._controller.managers.get(watch.kind) if isinstance(self._controller, Reconciler) else None
 
     async def _abandon(self) -> None:
         """Ends the writes that are still under way: nobody would hear of them."""
@@ -85,21 +85,21 @@ class Runner:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _handle(self, group: Sequence[Event]) -> None:
-        handle = self._brain.handle
+        on_event = self._controller.on_event
         for event in group:
             try:
-                handle(event)
-            except Exception as error:  # one object a brain cannot take must not keep it from the others
-                log.error("event not taken", brain=self._brain.name, kind=event.kind, error=error)
+                on_event(event)
+            except Exception as error:  # one object a controller cannot take must not keep it from the others
+                log.error("event not taken", controller=self._controller.name, kind=event.kind, error=error)
         if not self._can_sleep_on():
             self._wake.set()
 
     def _can_sleep_on(self) -> bool:
         """Whether events have left nothing to do before the alarm rings: most concern few of those who hear of them.
-        Reconcilers work off keys and know when there are none; other brains may want a look at any event."""
+        Reconcilers work off keys and know when there are none; other controllers may want a look at any event."""
         if not self._knows_its_keys:
             return False
-        due = self._brain.next_due()
+        due = self._controller.next_due()
         return due is None or (self._alarm is not None and self._alarm[0] <= due)
 
     async def _drive(self) -> None:
@@ -109,7 +109,7 @@ class Runner:
                 task = asyncio.create_task(self._do(work))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            due = self._brain.next_due()
+            due = self._controller.next_due()
             if self._failed:
                 await self._clock.sleep(AFTER_FAILURE)  # what it could not do is due still
             elif due is not None and due <= self._clock.now().monotonic:
@@ -117,12 +117,12 @@ class Runner:
             else:
                 await self._wait(due)
 
-    def _step(self) -> list[Work]:
+    def _step(self) -> list[WorkItem]:
         self._failed = False
         try:
-            return self._brain.step(self._clock.now())
-        except Exception as error:  # a brain's bug must not end the process
-            log.error("step failed", brain=self._brain.name, error=error)
+            return self._controller.step(self._clock.now())
+        except Exception as error:  # a controller's bug must not end the process
+            log.error("step failed", controller=self._controller.name, error=error)
             self._failed = True
             return []
 
@@ -144,7 +144,7 @@ class Runner:
             self._alarm[1].cancel()
             self._alarm = None
 
-    async def _do(self, work: Work) -> None:
+    async def _do(self, work: WorkItem) -> None:
         results: list[Manifest] = []
         refusal: ApiError | None = None
         async with self._slots:
@@ -159,12 +159,17 @@ class Runner:
                     results += [answer for answer in answers if not isinstance(answer, ApiError)]
                 if refusals:
                     refusal = refusals[0]
-                    log.info("write refused", brain=self._brain.name, key=work.key, reason=refusal.message)
+                    log.info(
+                        "write refused",
+                        controller=self._controller.name,
+                        key=work.key,
+                        reason=refusal.message,
+                    )
                     break
         try:
-            self._brain.settle(Done(work, tuple(results), refusal), self._clock.now())
+            self._controller.on_result(WorkResult(work, tuple(results), refusal), self._clock.now())
         except Exception as error:
-            log.error("outcome not taken", brain=self._brain.name, key=work.key, error=error)
+            log.error("outcome not taken", controller=self._controller.name, key=work.key, error=error)
         self._wake.set()
 
     async def _one(self, operation: Operation) -> list[Manifest | ApiError]:
@@ -173,7 +178,7 @@ class Runner:
         except ApiError as refusal:
             return [refusal]
         except Exception as error:  # our own bug: the key is tried again later
-            log.error("write failed", brain=self._brain.name, key=operation.key, error=error)
+            log.error("write failed", controller=self._controller.name, key=operation.key, error=error)
             return [InternalError(str(error))]
 
     async def _abreast(self, operations: Sequence[Operation]) -> list[Manifest | ApiError]:
@@ -229,7 +234,7 @@ class Line:
         self._room += 1
 
 
-def _stages(work: Work) -> Iterator[tuple[Sequence[Operation], bool]]:
+def _stages(work: WorkItem) -> Iterator[tuple[Sequence[Operation], bool]]:
     """The writes of a piece of work in order: one at a time, or a group to be done side by side."""
     position = 0
     for start, stop in (*work.groups, (len(work.operations), len(work.operations))):

@@ -16,7 +16,7 @@ Facet = Callable[[Manifest], Iterable[Hashable]]
 GONE_REMEMBERED = 10_000
 
 
-class Index:
+class Indexer:
     """Objects of several kinds. Events may arrive late, twice or out of order: only news is taken.
 
     The answers to our own writes are fed in as events too, so that a reconciler never acts on a state older than

@@ -1,4 +1,4 @@
-"""One mirror for many readers: brains in one process that watch the same objects are told by one watch."""
+"""One mirror for many readers: controllers in one process that watch the same objects are told by one watch."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,16 +12,16 @@ from volcano.kube.client import Client, Decode, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, controller_of
-from volcano.kube.reflector import GroupMirror, one_by_one
+from volcano.kube.reflector import Reflector, each_event
 
 Sink = Callable[[Event], None]
-GroupSink = Callable[[Sequence[Event]], None]
+BatchHandler = Callable[[Sequence[Event]], None]
 
 # Watchers of one process hear of a change within a few turns of the loop; more need not be remembered.
 REMEMBERED = 2048
 
 
-class Hub:
+class SharedInformerFactory:
     """Shares mirrors among subscribers, and so the manifests: nobody may change what he is told of.
 
     A mirror runs while somebody subscribes to it. Whoever comes late is told first of everything there is. Manifests
@@ -33,27 +33,27 @@ class Hub:
         self._client = client
         self._clock = clock
         self._shared: dict[Watch, _Shared] = {}
-        self.decode = SharedDecoder()
+        self.decode = SharedDecodeCache()
 
     @contextmanager
-    def subscription(self, watch: Watch, sink: Sink) -> Iterator[GroupMirror]:
+    def subscription(self, watch: Watch, sink: Sink) -> Iterator[Reflector]:
         """Tells `sink` of every change for as long as the block lasts; the mirror says when it has listed once.
 
         The block must also await `following(watch)`, which raises what ends the mirror, should anything do so.
         """
-        with self.group_subscription(watch, one_by_one(sink)) as mirror:
+        with self.subscribe_batches(watch, each_event(sink)) as mirror:
             yield mirror
 
     @contextmanager
-    def group_subscription(
-        self, watch: Watch, sink: GroupSink, managers: Iterable[Kind | None] | None = None
-    ) -> Iterator[GroupMirror]:
+    def subscribe_batches(
+        self, watch: Watch, sink: BatchHandler, managers: Iterable[Kind | None] | None = None
+    ) -> Iterator[Reflector]:
         """As `subscription`, for a sink that takes changes in the groups in which they come; with `managers`, only
         those of objects that one of these kinds manages (None: that nobody manages)."""
         shared = self._shared.get(watch)
         if shared is None or shared.task.done():
             shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self.decode)
-        listener = Listener(sink, managers)
+        listener = EventHandler(sink, managers)
         shared.add(listener)
         try:
             yield shared.mirror
@@ -69,10 +69,10 @@ class Hub:
         await asyncio.shield(self._shared[watch].task)
 
 
-class Listener:
+class EventHandler:
     """One whom a mirror tells: of everything, or of what some kinds manage."""
 
-    def __init__(self, sink: GroupSink, managers: Iterable[Kind | None] | None = None) -> None:
+    def __init__(self, sink: BatchHandler, managers: Iterable[Kind | None] | None = None) -> None:
         self._sink = sink
         self._managers = None if managers is None else frozenset(map(_named, managers))
 
@@ -108,12 +108,12 @@ class _Shared:
     """A mirror at work and whom it tells."""
 
     def __init__(self, client: Client, watch: Watch, clock: Clock, decode: Decode) -> None:
-        self.listeners: list[Listener] = []
+        self.listeners: list[EventHandler] = []
         self._watch = watch
-        self.mirror = GroupMirror(client, watch, self._tell, clock, decode=decode)
+        self.mirror = Reflector(client, watch, self._tell, clock, decode=decode)
         self.task = asyncio.create_task(self.mirror.run(), name=f"mirror of {watch.kind}")
 
-    def add(self, listener: Listener) -> None:
+    def add(self, listener: EventHandler) -> None:
         present = [Event(EventType.ADDED, self._watch.kind, item) for item in self.mirror.objects()]
         listener.tell(present, _Managers())
         self.listeners.append(listener)
@@ -124,7 +124,7 @@ class _Shared:
             listener.tell(group, managers)
 
 
-class SharedDecoder:
+class SharedDecodeCache:
     """Hands the same manifest to everybody who asks about the same bytes, within or across mirrors.
 
     An in-process server tells its watchers of a change with one and the same bytes object, whose hash Python keeps:

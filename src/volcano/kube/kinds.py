@@ -36,7 +36,7 @@ class Kind:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        """Asked for every event by every brain, nearly always of the very same object or of another kind."""
+        """Asked for every event by every controller, nearly always of the very same object or of another kind."""
         if self is other:
             return True
         if not isinstance(other, Kind) or self._hash != other._hash:

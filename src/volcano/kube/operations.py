@@ -1,4 +1,4 @@
-"""Writes as values: what a brain wants done, and the one function that does it."""
+"""Writes as values: what a controller wants done, and the one function that does it."""
 
 from dataclasses import dataclass
 from typing import Any

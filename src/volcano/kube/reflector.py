@@ -1,4 +1,4 @@
-"""Keeping a brain informed: list, then watch, and list again when history is gone or the server was away."""
+"""Keeping a controller informed: list, then watch, and list again when history is gone or the server was away."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -23,7 +23,7 @@ LONGEST_PAUSE = 5.0
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-class GroupMirror:
+class Reflector:
     """Feeds every change of some objects to a sink, a group at a time, for as long as `run` runs.
 
     After a gap (410, a restarted server) it lists afresh and tells the sink of everything that is new, changed or
@@ -183,16 +183,7 @@ class GroupMirror:
         self._sink(group)
 
 
-class Mirror(GroupMirror):
-    """A mirror that feeds its sink one change at a time."""
-
-    def __init__(
-        self, client: Client, watch: Watch, sink: Callable[[Event], None], clock: Clock, **options: Any
-    ) -> None:
-        super().__init__(client, watch, one_by_one(sink), clock, **options)
-
-
-def one_by_one(sink: Callable[[Event], None]) -> Callable[[Sequence[Event]], None]:
+def each_event(sink: Callable[[Event], None]) -> Callable[[Sequence[Event]], None]:
     """A sink of groups for one who wants to be told of each change by itself."""
 
     def each(group: Sequence[Event]) -> None:

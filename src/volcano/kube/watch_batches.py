@@ -8,10 +8,10 @@ from volcano.kube.client import Client, Decode, Event, Query
 from volcano.kube.kinds import Kind
 
 
-class GroupWatcher(Protocol):
+class BatchWatcher(Protocol):
     """A client whose watches also come in groups: what one commit or one read from the network brought."""
 
-    def watch_groups(
+    def watch_batches(
         self, kind: Kind, query: Query, *, decode: Decode
     ) -> AsyncGenerator[Sequence[Event], None]:
         """As `watch`, several events at a time; no group is empty."""
@@ -23,7 +23,7 @@ def groups(
 ) -> AsyncGenerator[Sequence[Event], None]:
     """What `client.watch` tells, in the client's own groups if it has any, else one by one."""
     if _has_groups(client):
-        return cast(GroupWatcher, client).watch_groups(kind, query, decode=decode)
+        return cast(BatchWatcher, client).watch_batches(kind, query, decode=decode)
     return _one_by_one(client.watch(kind, query, decode=decode))
 
 
@@ -43,7 +43,7 @@ async def _one_by_one(events: AsyncIterator[Event]) -> AsyncGenerator[Sequence[E
 def _has_groups(client: Client) -> bool:
     """Whoever makes a client of another and changes `watch` alone wants to be asked for every event."""
     for cls in type(client).__mro__:
-        if "watch_groups" in vars(cls):
+        if "watch_batches" in vars(cls):
             return True
         if "watch" in vars(cls):
             return False

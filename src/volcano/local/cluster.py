@@ -28,8 +28,8 @@ from volcano.apiserver.storage.journal import Durable
 from volcano.apiserver.storage.store import Store
 from volcano.clock import Clock, SystemClock
 from volcano.kube.client import Client
-from volcano.kube.controller_runner import Runner
-from volcano.kube.informers import Hub
+from volcano.kube.controller_runner import ControllerRunner
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import CRD, NAMESPACE, POD, Kind
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.names import DEFAULT_QUEUE
@@ -40,7 +40,7 @@ from volcano.local.files import Document, FileError, apply
 from volcano.local.host import Host, HostSettings
 from volcano.local.kubeconfig import write_kubeconfig
 from volcano.local.logs import ComponentLogs, LocalLogSource, component, nobody
-from volcano.local.parts import MakeBrain
+from volcano.local.parts import MakeController
 from volcano.local.system import (
     API_ADDRESS,
     COMPONENTS,
@@ -94,7 +94,7 @@ class LocalCluster:
         self.client: Client
         self.scheduler: Scheduler
         self.log_source: LogSource
-        self._hub: Hub
+        self._informers: SharedInformerFactory
         self._inner: Client  # of our own parts, which share what they are told and change none of it
         self.host: Host | None = None
         self.logs = ComponentLogs()
@@ -126,9 +126,9 @@ class LocalCluster:
         )  # fmt: skip
         table.follow(self.registry.store, served_by_crd)
         self.client = DirectClient(self.registry)
-        self._hub = Hub(self.client, self.clock)
-        self.registry.store.share = self._hub.decode.remember
-        self._inner = DirectClient(self.registry, decode=self._hub.decode, abreast=WRITES_ABREAST)
+        self._informers = SharedInformerFactory(self.client, self.clock)
+        self.registry.store.share = self._informers.decode.remember
+        self._inner = DirectClient(self.registry, decode=self._informers.decode, abreast=WRITES_ABREAST)
         self.host = self._this_host()
         credentials = self._credentials()
         server = self._api_server(credentials)
@@ -182,7 +182,12 @@ class LocalCluster:
         if not settings.local.nodes:
             return None
         return Host(
-            settings.local, settings.directory, self._inner, self.clock, self._hub, adoptable=settings.durable
+            settings.local,
+            settings.directory,
+            self._inner,
+            self.clock,
+            self._informers,
+            adoptable=settings.durable,
         )
 
     def _keep_logs(self) -> None:
@@ -268,29 +273,31 @@ class LocalCluster:
         log.info("listening", url=self.url, version=__version__)
 
     def _start_parts(self, authority: str) -> None:
-        made = parts.brains(self.settings, self.nodes(), self._random, authority, self._parts_metrics)
+        made = parts.controllers(self.settings, self.nodes(), self._random, authority, self._parts_metrics)
         for part, makers in made.items():
             for make in makers:
-                self._start_brain(part, make)
+                self._start_controller(part, make)
         self._ready[parts.SCHEDULER] = False
         self._supervise(parts.SCHEDULER, parts.SCHEDULER, self._run_scheduler)
         if (host := self.host) is not None:
-            self._start_brain(parts.KUBERNETES, lambda: host.names)
+            self._start_controller(parts.KUBERNETES, lambda: host.names)
             self._ready[parts.AGENT] = False
             self._supervise(parts.KUBERNETES, parts.AGENT, lambda: host.run(lambda: self._mark(parts.AGENT)))
         for janitor in parts.janitors(self.registry):
             self._supervise(parts.KUBERNETES, janitor.name, janitor.run)
 
-    def _start_brain(self, part: str, make: MakeBrain) -> None:
-        """Sets a brain to work. Should its runner fall over, a fresh one takes its place: it has missed nothing."""
+    def _start_controller(self, part: str, make: MakeController) -> None:
+        """Starts a controller; a runner that fails is replaced by a new one, which lists everything again."""
         first = [make()]
         name = first[0].name
         self._ready[name] = False
 
         async def run() -> None:
-            brain = first.pop() if first else make()
-            client = DirectClient(self.registry, decode=self._hub.decode)  # as many writes as it wants
-            runner = Runner(brain, client, self.clock, on_ready=lambda: self._mark(name), hub=self._hub)
+            controller = first.pop() if first else make()
+            client = DirectClient(self.registry, decode=self._informers.decode)  # as many writes as it wants
+            runner = ControllerRunner(
+                controller, client, self.clock, on_ready=lambda: self._mark(name), informers=self._informers
+            )
             await runner.run()
 
         self._supervise(part, name, run)

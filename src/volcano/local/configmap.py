@@ -5,7 +5,7 @@ from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.names import SYSTEM_NAMESPACE
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.plugins.extender.http import HttpPort
@@ -21,7 +21,7 @@ class ConfigMapSource(ConfigSource):
 
     async def follow(self, clock: Clock) -> None:
         watch = Watch(CONFIG_MAP, namespace=SYSTEM_NAMESPACE, fields=f"metadata.name={CONFIG_NAME}")
-        await Mirror(self._client, watch, self._see, clock).run()
+        await Reflector(self._client, watch, each_event(self._see), clock).run()
 
     def _see(self, event: Event) -> None:
         data = event.object.get("data") or {}

@@ -16,10 +16,10 @@ from rich.table import Table
 from volcano.clock import Clock, parse_timestamp
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
-from volcano.kube.indexer import Index
+from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 from volcano.local.remarks import failure_of, why_failed, why_waiting
 
 FOLLOWED: tuple[Kind, ...] = (JOB, BATCH_JOB, JOB_FLOW, POD)
@@ -77,7 +77,7 @@ class Follower:
         self._see = see
         self._clock = clock
         self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in FOLLOWED]
-        self._index = Index()
+        self._index = Indexer()
         self._index.by_controller(JOB)
         self._index.by_controller(POD)
         self._index.by_controller(POD_GROUP)
@@ -87,7 +87,8 @@ class Follower:
     async def follow(self, *, timeout: float, console: Console, quiet: bool) -> list[Row]:
         """Shows a live table on a terminal, a line for each change elsewhere; returns how everything ended."""
         mirrors = [
-            Mirror(self._client, Watch(kind), self._handle, self._clock) for kind in (*FOLLOWED, POD_GROUP)
+            Reflector(self._client, Watch(kind), each_event(self._handle), self._clock)
+            for kind in (*FOLLOWED, POD_GROUP)
         ]
         tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors]
         try:

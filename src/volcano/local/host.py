@@ -14,7 +14,7 @@ from pathlib import Path
 from volcano.apiserver.endpoints.logs import no_process
 from volcano.clock import Clock
 from volcano.kube.client import Client
-from volcano.kube.informers import Hub
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
@@ -56,7 +56,7 @@ class Host:
         directory: Path,
         client: Client,
         clock: Clock,
-        hub: Hub,
+        informers: SharedInformerFactory,
         *,
         adoptable: bool,
     ) -> None:
@@ -66,7 +66,7 @@ class Host:
         self.names = Names(api=(API_ADDRESS, API_PORT))
         self._client = client
         self._clock = clock
-        self._hub = hub
+        self._informers = informers
         self._adoptable = adoptable
         self._directory = directory
         self._agent_settings = AgentSettings(
@@ -119,13 +119,13 @@ class Host:
             runtime,
             self._client,
             self._clock,
-            hub=self._hub,
+            informers=self._informers,
             on_ready=on_ready,
             on_open=lambda: self._open_services(runtime),
             on_address=self.names.tell_address,
         )
         volumes = self._directory / VOLUMES
-        reclaimer = Reclaimer(self._client, self._hub, self._clock, volumes, lambda: agent.pods)
+        reclaimer = Reclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run())
             group.create_task(reclaimer.run())

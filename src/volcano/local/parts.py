@@ -1,4 +1,4 @@
-"""The parts a local cluster is made of: which brains run under which component, and who admits what."""
+"""The parts a local cluster is made of: which controllers run under which component, and who admits what."""
 
 import copy
 import json
@@ -38,7 +38,7 @@ from volcano.controllers.queue import QueueController
 from volcano.kube import crds as our_crds
 from volcano.kube import names
 from volcano.kube.client import Client, Options, PatchType
-from volcano.kube.controller import Brain
+from volcano.kube.controller import Controller
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -55,17 +55,17 @@ from volcano.scheduler.report.metrics import Gauges
 if TYPE_CHECKING:
     from volcano.local.cluster import Settings
 
-MakeBrain = Callable[[], Brain]
+MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 AGENT = "node-agent"
 KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 
-def brains(
+def controllers(
     settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
-) -> Mapping[str, list[MakeBrain]]:
-    """How to make every brain, by the component whose log it writes to."""
+) -> Mapping[str, list[MakeController]]:
+    """How to make every controller, by the component whose log it writes to."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority),

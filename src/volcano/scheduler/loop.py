@@ -10,7 +10,7 @@ from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
 from volcano.kube.recorder import Recorder
-from volcano.kube.reflector import GroupMirror
+from volcano.kube.reflector import Reflector
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import Bind, Decision, Evict
@@ -143,11 +143,9 @@ class Scheduler:
         self._memory = dict(outcome.memory)
         self.gauges.cycle(outcome, snapshot)
 
-    def _mirror(self, kind: Any) -> GroupMirror:
+    def _mirror(self, kind: Any) -> Reflector:
         decode = self.cluster.decoder(kind)
-        return GroupMirror(
-            self._client, Watch(kind), self._saw, self._clock, decode=decode, identify=_identity
-        )
+        return Reflector(self._client, Watch(kind), self._saw, self._clock, decode=decode, identify=_identity)
 
     def _saw(self, group: Sequence[Event]) -> None:
         cluster = self.cluster

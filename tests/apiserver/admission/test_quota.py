@@ -208,10 +208,10 @@ def test_an_update_counts_only_what_it_adds() -> None:
 
 
 class Cluster:
-    """Objects and their events, for a brain."""
+    """Objects and their events, for a controller."""
 
-    def __init__(self, brain: QuotaStatus) -> None:
-        self.brain, self.version = brain, 0
+    def __init__(self, controller: QuotaStatus) -> None:
+        self.controller, self.version = controller, 0
 
     def see(self, kind: Kind, manifest: Manifest, event: EventType = EventType.ADDED) -> None:
         self.version += 1
@@ -220,10 +220,10 @@ class Cluster:
             **manifest["metadata"],
             "resourceVersion": str(self.version),
         }
-        self.brain.handle(Event(event, kind, {**manifest, "metadata": metadata}))
+        self.controller.on_event(Event(event, kind, {**manifest, "metadata": metadata}))
 
     def written(self) -> Iterable[Manifest]:
-        for work in self.brain.step(NOW):
+        for work in self.controller.step(NOW):
             for operation in work.operations:
                 assert isinstance(operation, Patch)
                 assert operation.subresource == "status"
@@ -251,11 +251,11 @@ def test_the_status_follows_creations_and_deletions() -> None:
 
 
 def test_keys_of_other_namespaces_are_left_alone() -> None:
-    brain = QuotaStatus()
-    cluster = Cluster(brain)
+    controller = QuotaStatus()
+    cluster = Cluster(controller)
     cluster.see(RESOURCE_QUOTA, quota({"pods": "5"}))
     list(cluster.written())
     elsewhere = pod("x")
     elsewhere["metadata"]["namespace"] = "other"
-    assert list(brain.keys(Event(EventType.ADDED, POD, elsewhere))) == []
-    assert list(brain.keys(Event(EventType.ADDED, POD, pod("y")))) == [Key("default", "q")]
+    assert list(controller.keys(Event(EventType.ADDED, POD, elsewhere))) == []
+    assert list(controller.keys(Event(EventType.ADDED, POD, pod("y")))) == [Key("default", "q")]

@@ -22,7 +22,7 @@ from volcano.apiserver.storage.store import Store
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import ApiError
-from volcano.kube.informers import SharedDecoder
+from volcano.kube.informers import SharedDecodeCache
 from volcano.kube.kinds import CONFIG_MAP, LIMIT_RANGE, NAMESPACE, POD, PRIORITY_CLASS, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 
@@ -180,7 +180,7 @@ async def shared() -> tuple[Registry, dict[bytes, Manifest]]:
     """A registry, and every object it has shared as it was written."""
     made = registry()
     seen: dict[bytes, Manifest] = {}
-    decode = SharedDecoder()
+    decode = SharedDecodeCache()
 
     def share(data: bytes, manifest: Manifest) -> None:
         decode.remember(data, manifest)

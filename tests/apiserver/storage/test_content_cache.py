@@ -6,9 +6,9 @@ from typing import Any
 from tests.apiserver.admission.test_pods import admitted, pod
 from volcano.apiserver.registry.strategies import BuiltInStrategy
 from volcano.apiserver.storage.content_cache import LARGEST, Alike, Shared
-from volcano.kube import apply
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
+from volcano.kube.patches import apply
 
 
 def complete(name: str, **spec: Any) -> Manifest:

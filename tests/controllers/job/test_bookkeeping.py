@@ -144,7 +144,7 @@ def test_the_time_until_a_pod_is_made_is_measured() -> None:
 
 def is_at_rest(cluster: FakeCluster) -> bool:
     cluster._deliver()
-    return cluster.brains[0].next_due() is None
+    return cluster.controllers[0].next_due() is None
 
 
 def test_changes_that_no_job_cares_about_wake_nobody() -> None:
@@ -211,19 +211,19 @@ def test_warnings_of_one_kind_do_not_flood() -> None:
 
 def test_nothing_is_remembered_of_jobs_that_are_gone() -> None:
     cluster = running(job(policies=[policy("PodFailed", "RestartJob", timeout="10s")]))
-    brain = cluster.brains[0]
-    assert isinstance(brain, JobController)
+    controller = cluster.controllers[0]
+    assert isinstance(controller, JobController)
     cluster.delete_job("j")
     cluster.run()
     cluster.reap()
-    assert (brain._memories, brain._uids) == ({}, {})
+    assert (controller._memories, controller._uids) == ({}, {})
 
 
 def test_a_spec_is_worked_out_again_only_when_it_changes() -> None:
     cluster = running(job())
-    brain = cluster.brains[0]
-    assert isinstance(brain, JobController)
-    (memory,) = brain._memories.values()
+    controller = cluster.controllers[0]
+    assert isinstance(controller, JobController)
+    (memory,) = controller._memories.values()
     drawn = memory.blueprint
     cluster.finish("j-main-0")
     assert memory.blueprint is drawn

@@ -42,15 +42,15 @@ def test_the_first_of_many_jobs_get_their_status_first_and_the_others_their_podg
 
 def test_a_job_that_runs_before_its_first_status_was_written_is_said_to_run_at_once() -> None:
     cluster = burst()
-    for brain in cluster.brains:  # the PodGroups are made, and let in before anybody looks again
-        for work in brain.step(cluster.now()):
-            brain.settle(cluster._do(work), cluster.now())
+    for each in cluster.controllers:  # the PodGroups are made, and let in before anybody looks again
+        for work in each.step(cluster.now()):
+            each.on_result(cluster._do(work), cluster.now())
     for key in list(cluster.objects[POD_GROUP]):
         cluster.change(POD_GROUP, key, {"status": {"phase": "Inqueue"}})
     cluster._deliver()
-    for brain in cluster.brains:
-        for work in brain.step(cluster.now()):
-            brain.settle(cluster._do(work), cluster.now())
+    for each in cluster.controllers:
+        for work in each.step(cluster.now()):
+            each.on_result(cluster._do(work), cluster.now())
     for pod in cluster.pods():
         cluster.set_pod(pod["metadata"]["name"], "Running")
     cluster.settle()
@@ -78,9 +78,9 @@ def test_a_crash_in_the_midst_of_many_jobs_is_recovered_from(writes: int) -> Non
 
 def test_a_job_can_be_aborted_before_anything_was_said_about_it() -> None:
     cluster = burst()
-    for brain in cluster.brains:
-        for work in brain.step(cluster.now()):
-            brain.settle(cluster._do(work), cluster.now())
+    for each in cluster.controllers:
+        for work in each.step(cluster.now()):
+            each.on_result(cluster._do(work), cluster.now())
     command(cluster, "AbortJob", name=NAMES[-1])
     cluster.settle()
     assert cluster.phase(NAMES[-1]) == "Aborted"

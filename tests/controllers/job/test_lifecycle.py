@@ -140,9 +140,9 @@ def test_a_queue_that_only_changes_its_share_wakes_no_job() -> None:
     cluster = running(job())
     cluster.advance(5)
     cluster.change(QUEUE, Key("", "default"), {"status": {"allocated": {"cpu": "1"}}}, subresource="status")
-    brain = cluster.brains[0]
+    controller = cluster.controllers[0]
     cluster._deliver()
-    assert brain.next_due() is None
+    assert controller.next_due() is None
 
 
 def test_everything_is_made_in_the_order_in_which_it_is_needed() -> None:

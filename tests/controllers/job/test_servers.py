@@ -24,7 +24,7 @@ from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import Client, Event, Options, Query
 from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.controller_runner import Runner
+from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.errors import AlreadyExists, NotFound
 from volcano.kube.kinds import (
     COMMAND,
@@ -58,7 +58,7 @@ class Hand(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, tuple)
         kind, name = key
-        found = self.index.get(kind, name)
+        found = self.indexer.get(kind, name)
         if found is None:
             return Plan()
         phase = (found.get("status") or {}).get("phase", "")
@@ -109,8 +109,11 @@ class Room:
     @contextlib.asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         """The controller and the hand run for as long as the block lasts."""
-        brains = (JobController(keys=CountedKeys()), Hand())
-        tasks = [asyncio.create_task(Runner(brain, self.client, SystemClock()).run()) for brain in brains]
+        controllers = (JobController(keys=CountedKeys()), Hand())
+        tasks = [
+            asyncio.create_task(ControllerRunner(controller, self.client, SystemClock()).run())
+            for controller in controllers
+        ]
         try:
             yield
         finally:

@@ -7,7 +7,7 @@ from volcano.controllers.kubernetes.service_accounts import (
     default_account,
 )
 from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Done
+from volcano.kube.controller import WorkResult
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Create, Operation, Patch
@@ -26,47 +26,49 @@ def namespace(version: int = 1, **metadata: str) -> Manifest:
     return seen({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}, version, **metadata)
 
 
-def writes(brain: NamespaceAccounts) -> list[Operation]:
-    return [operation for work in brain.step(NOW) for operation in work.operations]
+def writes(controller: NamespaceAccounts) -> list[Operation]:
+    return [operation for work in controller.step(NOW) for operation in work.operations]
 
 
 def test_a_new_namespace_gets_both() -> None:
-    brain = NamespaceAccounts("PEM")
-    brain.handle(Event(EventType.ADDED, NAMESPACE, namespace()))
-    assert writes(brain) == [
+    controller = NamespaceAccounts("PEM")
+    controller.on_event(Event(EventType.ADDED, NAMESPACE, namespace()))
+    assert writes(controller) == [
         Create(SERVICE_ACCOUNT, default_account("team")),
         Create(CONFIG_MAP, certificate_map("team", "PEM")),
     ]
 
 
 def test_what_is_there_is_left_alone_and_what_goes_missing_is_put_back() -> None:
-    brain = NamespaceAccounts()
+    controller = NamespaceAccounts()
     account = seen(default_account("team"), 2)
-    brain.handle(Event(EventType.ADDED, NAMESPACE, namespace()))
-    brain.handle(Event(EventType.ADDED, SERVICE_ACCOUNT, account))
-    assert writes(brain) == []
-    brain.handle(Event(EventType.DELETED, SERVICE_ACCOUNT, seen(account, 3)))
-    (work,) = brain.step(NOW)
+    controller.on_event(Event(EventType.ADDED, NAMESPACE, namespace()))
+    controller.on_event(Event(EventType.ADDED, SERVICE_ACCOUNT, account))
+    assert writes(controller) == []
+    controller.on_event(Event(EventType.DELETED, SERVICE_ACCOUNT, seen(account, 3)))
+    (work,) = controller.step(NOW)
     assert work.operations == (Create(SERVICE_ACCOUNT, default_account("team")),)
-    brain.settle(Done(work, (seen(account, 4, uid="v"),)), NOW)
-    assert writes(brain) == []
+    controller.on_result(WorkResult(work, (seen(account, 4, uid="v"),)), NOW)
+    assert writes(controller) == []
 
 
 def test_an_old_certificate_is_replaced() -> None:
-    brain = NamespaceAccounts("new")
+    controller = NamespaceAccounts("new")
     objects: list[tuple[Kind, Manifest]] = [
         (NAMESPACE, namespace()),
         (SERVICE_ACCOUNT, seen(default_account("team"), 2)),
         (CONFIG_MAP, seen(certificate_map("team", "old"), 3)),
     ]
     for kind, manifest in objects:
-        brain.handle(Event(EventType.ADDED, kind, manifest))
-    (patch,) = writes(brain)
+        controller.on_event(Event(EventType.ADDED, kind, manifest))
+    (patch,) = writes(controller)
     assert isinstance(patch, Patch)
     assert patch.patch == {"data": {"ca.crt": "new"}}
 
 
 def test_a_namespace_on_its_way_out_gets_nothing() -> None:
-    brain = NamespaceAccounts("PEM")
-    brain.handle(Event(EventType.ADDED, NAMESPACE, namespace(deletionTimestamp="2026-01-01T00:00:00Z")))
-    assert writes(brain) == []
+    controller = NamespaceAccounts("PEM")
+    controller.on_event(
+        Event(EventType.ADDED, NAMESPACE, namespace(deletionTimestamp="2026-01-01T00:00:00Z"))
+    )
+    assert writes(controller) == []

@@ -175,15 +175,15 @@ async def test_a_pod_that_came_too_late_is_turned_away_by_its_node() -> None:
 
 
 def test_room_is_free_as_soon_as_the_watch_says_that_a_pod_has_ended() -> None:
-    brain, now = nodes(), Instant(1_800_000_000.0, 0.0)
+    controller, now = nodes(), Instant(1_800_000_000.0, 0.0)
 
     def see(name: str, version: int, kind: EventType, **status: str) -> None:
         metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(version)}
         manifest = {"metadata": metadata, "spec": asking("3", 100), "status": status}
-        brain.handle(Event(kind, POD, manifest))
+        controller.on_event(Event(kind, POD, manifest))
 
     def said() -> list[str]:
-        patches = [work.operations[0] for work in brain.step(now) if isinstance(work.key, Key)]
+        patches = [work.operations[0] for work in controller.step(now) if isinstance(work.key, Key)]
         return [operation.patch["status"]["phase"] for operation in patches if isinstance(operation, Patch)]
 
     see("a", 1, EventType.ADDED)

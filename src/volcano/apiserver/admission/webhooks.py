@@ -23,7 +23,7 @@ from volcano.apiserver.warnings import warn
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
 from volcano.kube.manifest import Manifest
-from volcano.kube.patch import PatchError, json_patch
+from volcano.kube.patches.patch import PatchError, json_patch
 from volcano.log import Log
 
 log = Log("webhooks")

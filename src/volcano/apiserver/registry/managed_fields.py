@@ -5,11 +5,11 @@ from volcano.apiserver.registry.kind_table import Address, address_of
 from volcano.apiserver.registry.object_meta import metadata_of
 from volcano.apiserver.storage.content_cache import Shared
 from volcano.clock import Instant
-from volcano.kube import apply
 from volcano.kube.client import PatchType
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
+from volcano.kube.patches import apply
 
 # Our own parts write in process without saying who they are; once an object's fields are tracked, this is who.
 NOBODY = "volcano"

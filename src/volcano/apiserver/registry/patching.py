@@ -7,8 +7,8 @@ from volcano.kube import type_info
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import BadRequest, Invalid, UnsupportedMediaType
 from volcano.kube.manifest import Manifest
-from volcano.kube.patch import PatchError, json_patch, merge_patch
-from volcano.kube.strategic import strategic_merge
+from volcano.kube.patches.patch import PatchError, json_patch, merge_patch
+from volcano.kube.patches.strategic import strategic_merge
 
 _UNSUPPORTED = (
     "the body of the request was in an unknown format - accepted media types include: "

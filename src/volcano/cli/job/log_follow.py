@@ -17,7 +17,7 @@ from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, T
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.kube.names import JOB_NAME
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector, each_event
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 DRAIN = 10.0  # seconds in which pods may say their last after their job has ended
@@ -45,10 +45,10 @@ class Follower:
 
     async def run(self) -> str:
         key = key_of(self._job)
-        mirror = Mirror(
+        mirror = Reflector(
             self._session.client,
             Watch(POD, key.namespace, f"{JOB_NAME}={key.name}"),
-            lambda event: self._heard(event.object, gone=event.type == "DELETED"),
+            each_event(lambda event: self._heard(event.object, gone=event.type == "DELETED")),
             self._session.clock,
         )
         mirroring = asyncio.create_task(mirror.run())

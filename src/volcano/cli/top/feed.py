@@ -15,7 +15,7 @@ from volcano.kube.controller import Watch
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import JOB, NODE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
-from volcano.kube.reflector import Mirror
+from volcano.kube.reflector import Reflector
 
 SHOWN = (QUEUE, JOB, POD_GROUP, POD, NODE)
 KEPT_METADATA = (
@@ -61,7 +61,7 @@ class Feed:
     """What is known of the cluster at present."""
 
     def __init__(
-        self, session: Session, namespace: str, limited: tuple[str, ...], mirrors: dict[Kind, Mirror]
+        self, session: Session, namespace: str, limited: tuple[str, ...], mirrors: dict[Kind, Reflector]
     ) -> None:
         self._session = session
         self._mirrors = mirrors
@@ -80,7 +80,7 @@ async def followed(session: Session, namespace: str, changed: Callable[[], None]
     """Mirrors the cluster; `changed` is called for every change. Raises where not even queues may be seen."""
     scopes, limited = await visible(session, namespace)
     mirrors = {
-        kind: Mirror(session.client, Watch(kind, scope), lambda _: changed(), session.clock, decode=slim)
+        kind: Reflector(session.client, Watch(kind, scope), lambda _: changed(), session.clock, decode=slim)
         for kind, scope in scopes.items()
     }
     tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors.values()]

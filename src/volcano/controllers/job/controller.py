@@ -24,7 +24,7 @@ from volcano.controllers.job.terms import Action, Happening, Phase, action_named
 from volcano.controllers.job.ttl import clean_up, seconds_left
 from volcano.kube import duration
 from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Done, Plan, Reconciler, Watch
+from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
 from volcano.kube.errors import BadRequest, Conflict, Invalid
 from volcano.kube.kinds import (
     COMMAND,
@@ -95,9 +95,9 @@ class JobController(Reconciler):
         self._memories: dict[str, Memory] = {}  # by the job's uid
         self._uids: dict[Key, str] = {}  # of jobs that were looked at
         self._beginning: set[Hashable] = set()  # jobs whose first status is being written
-        self.index.facet(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
-        self.index.facet(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
-        self.index.facet(JOB, "claim", _claims)
+        self.indexer.facet(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
+        self.indexer.facet(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
+        self.indexer.facet(JOB, "claim", _claims)
 
     # --- what changes concern
 
@@ -110,21 +110,21 @@ class JobController(Reconciler):
             target = target_of(manifest)
             return (target,) if target else ()
         if event.kind is QUEUE:
-            return [key_of(job) for job in self.index.find(JOB, "queue", key.name)]
+            return [key_of(job) for job in self.indexer.find(JOB, "queue", key.name)]
         owner = owning_job(manifest)
         names = {owner[0]} if owner else {labels_of(manifest).get(JOB_NAME, "")} - {""}
-        waiting = self.index.find(JOB, "claim", key) if event.kind is PERSISTENT_VOLUME_CLAIM else ()
+        waiting = self.indexer.find(JOB, "claim", key) if event.kind is PERSISTENT_VOLUME_CLAIM else ()
         return [*(Key(key.namespace, name) for name in names), *(key_of(job) for job in waiting)]
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind is EVENT:
             return  # the answers to our own; nobody asks for them
         if event.kind is not POD and not self._is_noise(event):
-            super().handle(event)
+            super().on_event(event)
             return
         place = event.place()
-        before = self.index.get(event.kind, place)
-        if self.index.take(event, place, before) and event.kind is POD:
+        before = self.indexer.get(event.kind, place)
+        if self.indexer.take(event, place, before) and event.kind is POD:
             after = None if event.type is EventType.DELETED else event.object
             if self._count_pod(before, after):
                 for manifest in filter(None, (before, after)):
@@ -136,7 +136,7 @@ class JobController(Reconciler):
         watched = event.kind is QUEUE or event.kind is POD_GROUP
         if not watched or event.type is EventType.DELETED:
             return False
-        known = self.index.get(event.kind, key_of(event.object))
+        known = self.indexer.get(event.kind, key_of(event.object))
         if known is None or uid_of(known) != uid_of(event.object):
             return False
         if event.kind is QUEUE:
@@ -173,9 +173,9 @@ class JobController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        manifest = self.index.get(JOB, key)
+        manifest = self.indexer.get(JOB, key)
         self._forget_others(key, "" if manifest is None else uid_of(manifest))
-        commands = in_order(self.index.find(COMMAND, "target", key))
+        commands = in_order(self.indexer.find(COMMAND, "target", key))
         if manifest is None:
             return _wait_for_job(commands, now)
         if is_deleting(manifest):
@@ -186,7 +186,7 @@ class JobController(Reconciler):
         # What could not be worked out is tried again: a plugin may have been installed meanwhile.
         if memory.blueprint is None or memory.blueprint.problem or not memory.blueprint.fits(manifest):
             memory.blueprint = draw(manifest, self._scheduler_name, self._keys)
-        seen = observe(self.index, manifest, memory.blueprint, memory.roster)
+        seen = observe(self.indexer, manifest, memory.blueprint, memory.roster)
         if seen is None:
             return self._unreadable(manifest, memory, now)
         if seen.status.phase is Phase.NONE:
@@ -291,9 +291,9 @@ class JobController(Reconciler):
 
     # --- what became of writes
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         self._beginning.discard(done.work.key)
-        manifest = self.index.get(JOB, cast(Key, done.work.key))
+        manifest = self.indexer.get(JOB, cast(Key, done.work.key))
         memory = self._memories.get(uid_of(manifest)) if manifest is not None else None
         if memory is not None:
             if done.error is None:
@@ -301,12 +301,12 @@ class JobController(Reconciler):
             else:
                 memory.refusals += isinstance(done.error, Invalid | BadRequest)
                 memory.refusal = _refusal(done)
-        super().settle(done, now)
+        super().on_result(done, now)
 
     def written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind is POD and isinstance(operation, Create):
             owner = owning_job(result)
-            job = self.index.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None
+            job = self.indexer.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None
             if job is not None:
                 self._metrics.pod_made((_created(result) - _created(job)) * 1000)
         elif operation.kind is JOB and isinstance(operation, Patch):
@@ -353,7 +353,7 @@ def _cause(chosen: Sequence[Trigger]) -> str:
     return f"{first.event}{about}{more}"
 
 
-def _refusal(done: Done) -> tuple[str, str] | None:
+def _refusal(done: WorkResult) -> tuple[str, str] | None:
     """The event that tells of a refused write, if users should hear of it."""
     assert done.error is not None
     answers = list(done.results)

@@ -15,7 +15,7 @@ from volcano.controllers.job.spec import Job, SpecError, Task, parse_job
 from volcano.controllers.job.status import Status, parse_status
 from volcano.controllers.job.terms import POD_PHASES, STOPPED, STOPPING
 from volcano.controllers.job.volumes import claim_name
-from volcano.kube.indexer import Index
+from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP, PRIORITY_CLASS, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_of
 
@@ -99,7 +99,7 @@ def draw(manifest: Manifest, scheduler_name: str, keys: KeySource) -> Blueprint:
     return blueprint
 
 
-def observe(index: Index, manifest: Manifest, blueprint: Blueprint, roster: Roster) -> Observed | None:
+def observe(index: Indexer, manifest: Manifest, blueprint: Blueprint, roster: Roster) -> Observed | None:
     """Gathers what is known about a job; None when its spec cannot be read at all."""
     job, status = blueprint.job, parse_status(manifest)
     if job is None:
@@ -124,7 +124,7 @@ def observe(index: Index, manifest: Manifest, blueprint: Blueprint, roster: Rost
     )
 
 
-def group_of(index: Index, job: Job) -> Manifest | None:
+def group_of(index: Indexer, job: Job) -> Manifest | None:
     """The job's PodGroup, under its name or under the one it had in old releases."""
     for name in (job.group_name, job.name):
         group = index.get(POD_GROUP, Key(job.namespace, name))
@@ -133,7 +133,7 @@ def group_of(index: Index, job: Job) -> Manifest | None:
     return None
 
 
-def _pods(index: Index, job: Job, roster: Roster) -> Pods:
+def _pods(index: Indexer, job: Job, roster: Roster) -> Pods:
     """Which pods are to be made and which to go."""
     missing: dict[str, tuple[int, ...]] = {}
     blockers: list[Manifest] = []
@@ -151,7 +151,9 @@ def _pods(index: Index, job: Job, roster: Roster) -> Pods:
     return Pods(missing, tuple(blockers), tuple(surplus))
 
 
-def _absent(index: Index, job: Job, task: Task, roster: Roster, blockers: list[Manifest]) -> tuple[int, ...]:
+def _absent(
+    index: Indexer, job: Job, task: Task, roster: Roster, blockers: list[Manifest]
+) -> tuple[int, ...]:
     absent = []
     for ordinal in roster.missing(task.name, task.replicas):
         holder = index.get(POD, Key(job.namespace, pod_name(job, task, ordinal)))
@@ -162,14 +164,14 @@ def _absent(index: Index, job: Job, task: Task, roster: Roster, blockers: list[M
     return tuple(absent)
 
 
-def _claims(index: Index, job: Job) -> Iterator[str]:
+def _claims(index: Indexer, job: Job) -> Iterator[str]:
     for position in range(len(job.volumes)):
         name = claim_name(job, position)
         if index.get(PERSISTENT_VOLUME_CLAIM, Key(job.namespace, name)) is not None:
             yield name
 
 
-def _priorities(index: Index, job: Job) -> Mapping[str, int]:
+def _priorities(index: Indexer, job: Job) -> Mapping[str, int]:
     """The values of the priority classes that the tasks' templates name."""
     names = dict.fromkeys(
         (task.template.get("spec") or {}).get("priorityClassName") or "" for task in job.tasks

@@ -12,7 +12,7 @@ from volcano.kube import duration
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Patch
-from volcano.kube.patch import merge_diff
+from volcano.kube.patches.patch import merge_diff
 
 # Where the status says what a restart in progress still has to delete.
 RESTART = "restart"

@@ -46,7 +46,7 @@ class DaemonSetController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.by_controller(POD)
+        self.indexer.by_controller(POD)
         self._shapes: dict[Key, object] = {}
 
     def wants(self, event: Event) -> bool:
@@ -58,10 +58,12 @@ class DaemonSetController(Reconciler):
         if event.kind == NODE:
             # Heartbeats concern nobody: only what decides where daemons go does.
             shape = (labels_of(event.object), event.object["spec"].get("taints"), uid_of(event.object))
-            if self._shapes.get(key_of(event.object)) == shape and self.index.get(NODE, key_of(event.object)):
+            if self._shapes.get(key_of(event.object)) == shape and self.indexer.get(
+                NODE, key_of(event.object)
+            ):
                 return ()
             self._shapes[key_of(event.object)] = shape
-            return tuple(key_of(owner) for owner in self.index.all(DAEMON_SET))
+            return tuple(key_of(owner) for owner in self.indexer.all(DAEMON_SET))
         owner = controller_of(event.object)
         if owner is None or owner["kind"] != DAEMON_SET.kind:
             return ()
@@ -69,14 +71,14 @@ class DaemonSetController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        owner = self.index.get(DAEMON_SET, key)
+        owner = self.indexer.get(DAEMON_SET, key)
         if owner is None or is_deleting(owner):
             return NOTHING
         tag = fingerprint(owner["spec"]["template"])
         by_node: dict[str, list[Manifest]] = {}
-        for pod in self.index.owned(POD, owner):
+        for pod in self.indexer.owned(POD, owner):
             by_node.setdefault(_node_of(pod), []).append(pod)
-        wanted = {key_of(node).name for node in self.index.all(NODE) if _fits(owner, node)}
+        wanted = {key_of(node).name for node in self.indexer.all(NODE) if _fits(owner, node)}
         operations: list[Operation] = []
         for name in sorted(wanted | by_node.keys()):
             operations += self._on_node(owner, name, by_node.get(name, []), tag, wanted=name in wanted)

@@ -40,8 +40,8 @@ class DeploymentController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.by_controller(REPLICA_SET)
-        self.index.by_controller(POD)
+        self.indexer.by_controller(REPLICA_SET)
+        self.indexer.by_controller(POD)
 
     def wants(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, REPLICA_SET)
@@ -57,7 +57,7 @@ class DeploymentController(Reconciler):
         if event.kind == REPLICA_SET:
             return (Key(namespace, owner["name"]),) if owner["kind"] == DEPLOYMENT.kind else ()
         # Recreating waits for old pods to be gone.
-        replica_set = self.index.get(REPLICA_SET, Key(namespace, owner["name"]))
+        replica_set = self.indexer.get(REPLICA_SET, Key(namespace, owner["name"]))
         if replica_set is None or owner["kind"] != REPLICA_SET.kind:
             return ()
         above = controller_of(replica_set)
@@ -65,10 +65,10 @@ class DeploymentController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        deployment = self.index.get(DEPLOYMENT, key)
+        deployment = self.indexer.get(DEPLOYMENT, key)
         if deployment is None or is_deleting(deployment):
             return NOTHING
-        sets = self.index.owned(REPLICA_SET, deployment)
+        sets = self.indexer.owned(REPLICA_SET, deployment)
         newest = next((s for s in sets if _template(s) == _template(deployment)), None)
         old = [s for s in sets if s is not newest]
         operations: list[Operation] = []
@@ -136,7 +136,7 @@ class DeploymentController(Reconciler):
 
     def _recreate(self, deployment: Manifest, newest: Manifest, old: list[Manifest]) -> dict[str, int]:
         sizes = {s["metadata"]["name"]: 0 for s in old}
-        still_there = [pod for s in old for pod in self.index.owned(POD, s) if not is_over(pod)]
+        still_there = [pod for s in old for pod in self.indexer.owned(POD, s) if not is_over(pod)]
         if not still_there and all(not _wanted(s) for s in old):
             sizes[newest["metadata"]["name"]] = _wanted(deployment)
         return sizes

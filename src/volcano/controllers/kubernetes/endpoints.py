@@ -29,8 +29,8 @@ class EndpointsController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.facet(SERVICE, "namespace", _selecting_in)
-        self.index.facet(POD, "label", _pod_labels)
+        self.indexer.facet(SERVICE, "namespace", _selecting_in)
+        self.indexer.facet(POD, "label", _pod_labels)
 
     def indifferent(self, event: Event) -> bool:
         return event.kind is POD and not self._services(event.object)
@@ -47,11 +47,11 @@ class EndpointsController(Reconciler):
 
     def _services(self, pod: Manifest) -> list[Manifest]:
         """The Services of a pod's namespace that may select it."""
-        return self.index.find(SERVICE, "namespace", pod["metadata"]["namespace"])
+        return self.indexer.find(SERVICE, "namespace", pod["metadata"]["namespace"])
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        service = self.index.get(SERVICE, key)
+        service = self.indexer.get(SERVICE, key)
         if service is None or is_deleting(service) or not service["spec"].get("selector"):
             return NOTHING
         pods = sorted(self._pods(service), key=lambda pod: key_of(pod).name)
@@ -62,7 +62,7 @@ class EndpointsController(Reconciler):
         namespace = service["metadata"]["namespace"]
         selector = service["spec"]["selector"]
         first = next(iter(selector.items()))
-        for pod in self.index.find(POD, "label", (namespace, *first)):
+        for pod in self.indexer.find(POD, "label", (namespace, *first)):
             if (
                 _selects(service, labels_of(pod))
                 and (pod.get("status") or {}).get("podIP")
@@ -83,7 +83,7 @@ class EndpointsController(Reconciler):
         if ports:
             subset["ports"] = ports
         subsets = [subset] if ready or unready else []
-        known = self.index.get(ENDPOINTS, key_of(service))
+        known = self.indexer.get(ENDPOINTS, key_of(service))
         if known is None:
             metadata: Manifest = {"name": key_of(service).name, "namespace": key_of(service).namespace}
             metadata |= {"labels": dict(labels_of(service))} if labels_of(service) else {}
@@ -97,7 +97,7 @@ class EndpointsController(Reconciler):
         key = Key(key_of(service).namespace, f"{key_of(service).name}-endpoints")
         endpoints = [_endpoint(pod, service) for pod in pods]
         ports = [{"name": "", **port} for port in _ports(service, pods)]
-        known = self.index.get(ENDPOINT_SLICE, key)
+        known = self.indexer.get(ENDPOINT_SLICE, key)
         if known is None:
             yield Create(
                 ENDPOINT_SLICE,

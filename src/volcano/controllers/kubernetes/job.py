@@ -55,7 +55,7 @@ class JobController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.by_controller(POD)
+        self.indexer.by_controller(POD)
 
     def wants(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, BATCH_JOB)
@@ -70,10 +70,10 @@ class JobController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        job = self.index.get(BATCH_JOB, key)
+        job = self.indexer.get(BATCH_JOB, key)
         if job is None:
             return NOTHING
-        pods = self.index.owned(POD, job)
+        pods = self.indexer.owned(POD, job)
         if is_deleting(job):
             return Plan([_release(pod) for pod in pods if _held(pod)])
         tally = _count(job, pods)

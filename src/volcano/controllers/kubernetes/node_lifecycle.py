@@ -35,7 +35,7 @@ class NodeLifecycleController(Reconciler):
         self._heard: dict[
             str, tuple[object, float]
         ] = {}  # node → last sign of life, monotonic moment we heard it
-        self.index.facet(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
+        self.indexer.facet(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
 
     def indifferent(self, event: Event) -> bool:
         """Only a pod on an unwell node is looked at."""
@@ -50,12 +50,12 @@ class NodeLifecycleController(Reconciler):
 
     def _is_well(self, name: str) -> bool:
         """Whether pods may stay on a node."""
-        node = self.index.get(NODE, Key("", name))
+        node = self.indexer.get(NODE, Key("", name))
         return node is not None and not _no_execute(node)
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        node = self.index.get(NODE, key)
+        node = self.indexer.get(NODE, key)
         if node is None or is_deleting(node):
             self._heard.pop(key.name, None)
             return Plan(self._abandoned(key.name))
@@ -79,7 +79,7 @@ class NodeLifecycleController(Reconciler):
     def _silence(self, node: Manifest, now: Instant) -> float:
         """Seconds since the node last gave a sign, by our own clock: the node's may be wrong."""
         name = key_of(node).name
-        lease = self.index.get(LEASE, Key(LEASE_NAMESPACE, name))
+        lease = self.indexer.get(LEASE, Key(LEASE_NAMESPACE, name))
         ready = condition_of(node, "Ready") or {}
         sign = ((lease or {}).get("spec", {}).get("renewTime"), ready.get("lastHeartbeatTime"))
         known = self._heard.get(name)
@@ -102,7 +102,7 @@ class NodeLifecycleController(Reconciler):
                 for condition in (node.get("status") or {}).get("conditions") or ({"type": "Ready"},)
             ]
             yield Patch(NODE, key_of(node), {"status": {"conditions": conditions}}, "status")
-            for pod in self.index.find(POD, "node", key_of(node).name):
+            for pod in self.indexer.find(POD, "node", key_of(node).name):
                 yield from _mark_not_ready(pod, now)
 
     def _evictions(self, node: Manifest, now: Instant) -> tuple[list[Operation], float]:
@@ -112,7 +112,7 @@ class NodeLifecycleController(Reconciler):
         taints = _no_execute(node)
         if not taints:
             return operations, soonest
-        for pod in self.index.find(POD, "node", key_of(node).name):
+        for pod in self.indexer.find(POD, "node", key_of(node).name):
             if is_deleting(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
                 continue
             wait = min(_patience(pod, taint, now) for taint in taints)
@@ -126,7 +126,7 @@ class NodeLifecycleController(Reconciler):
         """Pods of a node that is gone: nobody else will finish them."""
         return [
             Delete(POD, key_of(pod), Options(grace_seconds=0, uid=uid_of(pod)))
-            for pod in self.index.find(POD, "node", node)
+            for pod in self.indexer.find(POD, "node", node)
             if node
         ]
 

@@ -43,9 +43,11 @@ class ReplicaSetController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.by_controller(POD)
-        self.index.facet(POD, "orphan", lambda pod: (pod["metadata"]["namespace"],) if is_orphan(pod) else ())
-        self.index.facet(REPLICA_SET, "namespace", lambda owner: (owner["metadata"]["namespace"],))
+        self.indexer.by_controller(POD)
+        self.indexer.facet(
+            POD, "orphan", lambda pod: (pod["metadata"]["namespace"],) if is_orphan(pod) else ()
+        )
+        self.indexer.facet(REPLICA_SET, "namespace", lambda owner: (owner["metadata"]["namespace"],))
 
     def wants(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, REPLICA_SET) or is_orphan(event.object)
@@ -70,17 +72,17 @@ class ReplicaSetController(Reconciler):
 
     def _sets_beside(self, pod: Manifest) -> list[Manifest]:
         """The ReplicaSets of a pod's namespace."""
-        return self.index.find(REPLICA_SET, "namespace", pod["metadata"]["namespace"])
+        return self.indexer.find(REPLICA_SET, "namespace", pod["metadata"]["namespace"])
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        owner = self.index.get(REPLICA_SET, key)
+        owner = self.indexer.get(REPLICA_SET, key)
         if owner is None or is_deleting(owner):
             return NOTHING
         operations: list[Operation] = [*self._adoptions(owner)]
         if operations:
             return Plan(operations)  # who is missing is counted when the adopted ones are ours
-        pods = self.index.owned(POD, owner)
+        pods = self.indexer.owned(POD, owner)
         active = [pod for pod in pods if is_active(pod)]
         missing = int(owner["spec"].get("replicas", 1)) - len(active)
         created = (
@@ -100,7 +102,7 @@ class ReplicaSetController(Reconciler):
 
     def _adoptions(self, owner: Manifest) -> Iterable[Operation]:
         """Takes in the pods that match and that nobody manages."""
-        for pod in self.index.find(POD, "orphan", owner["metadata"]["namespace"]):
+        for pod in self.indexer.find(POD, "orphan", owner["metadata"]["namespace"]):
             if is_active(pod) and claims(owner, pod):
                 references = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
                 yield Patch(

@@ -52,15 +52,15 @@ class NamespaceAccounts(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         name = str(key)
-        namespace = self.index.get(kinds.NAMESPACE, Key("", name))
+        namespace = self.indexer.get(kinds.NAMESPACE, Key("", name))
         if namespace is None or is_deleting(namespace):
             return NOTHING
         operations: list[Operation] = []
-        if self.index.get(kinds.SERVICE_ACCOUNT, Key(name, ACCOUNT)) is None:
+        if self.indexer.get(kinds.SERVICE_ACCOUNT, Key(name, ACCOUNT)) is None:
             operations.append(Create(kinds.SERVICE_ACCOUNT, default_account(name)))
         if self._certificate:
             wanted = certificate_map(name, self._certificate)
-            present = self.index.get(kinds.CONFIG_MAP, Key(name, CERTIFICATE))
+            present = self.indexer.get(kinds.CONFIG_MAP, Key(name, CERTIFICATE))
             if present is None:
                 operations.append(Create(kinds.CONFIG_MAP, wanted))
             elif present.get("data") != wanted["data"]:

@@ -43,8 +43,8 @@ class StatefulSetController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.index.by_controller(POD)
-        self.index.by_controller(CONTROLLER_REVISION)
+        self.indexer.by_controller(POD)
+        self.indexer.by_controller(CONTROLLER_REVISION)
 
     def wants(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, STATEFUL_SET)
@@ -59,12 +59,12 @@ class StatefulSetController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        owner = self.index.get(STATEFUL_SET, key)
+        owner = self.indexer.get(STATEFUL_SET, key)
         if owner is None or is_deleting(owner):
             return NOTHING
         update = f"{owner['metadata']['name']}-{fingerprint(owner['spec']['template'])}"
         current = (owner.get("status") or {}).get("currentRevision") or update
-        pods = {key_of(pod).name: pod for pod in self.index.owned(POD, owner)}
+        pods = {key_of(pod).name: pod for pod in self.indexer.owned(POD, owner)}
         operations: list[Operation] = [*self._revisions(owner, update)]
         operations += self._next_pods(owner, pods, current, update, now)
         status = self._status(owner, pods, current, update, now)
@@ -79,7 +79,7 @@ class StatefulSetController(Reconciler):
 
     def _revisions(self, owner: Manifest, update: str) -> Iterable[Operation]:
         """Keeps the templates this set has had as ControllerRevisions."""
-        known = self.index.owned(CONTROLLER_REVISION, owner)
+        known = self.indexer.owned(CONTROLLER_REVISION, owner)
         if all(key_of(revision).name != update for revision in known):
             number = max((int(revision.get("revision", 0)) for revision in known), default=0) + 1
             yield Create(
@@ -149,7 +149,7 @@ class StatefulSetController(Reconciler):
     def _create(self, owner: Manifest, ordinal: int, revision: str) -> Iterable[Operation]:
         name = f"{owner['metadata']['name']}-{ordinal}"
         template = owner["spec"]["template"]
-        for known in self.index.owned(CONTROLLER_REVISION, owner):
+        for known in self.indexer.owned(CONTROLLER_REVISION, owner):
             if key_of(known).name == revision:
                 template = known["data"]["spec"]["template"]
         pod = pod_from_template(template, owner, name=name)
@@ -165,7 +165,7 @@ class StatefulSetController(Reconciler):
             others = [v for v in pod["spec"].get("volumes") or () if v["name"] != volume["name"]]
             pod["spec"]["volumes"] = [*others, volume]
             key = Key(owner["metadata"]["namespace"], claim_name)
-            if self.index.get(PERSISTENT_VOLUME_CLAIM, key) is None:
+            if self.indexer.get(PERSISTENT_VOLUME_CLAIM, key) is None:
                 yield Create(PERSISTENT_VOLUME_CLAIM, _claim(claim, key, owner))
         yield Create(POD, pod)
 

@@ -41,8 +41,8 @@ class VolumeController(Reconciler):
     def __init__(self, *, host_directory: str = "/tmp/volcano-volumes") -> None:
         super().__init__()
         self._directory = host_directory
-        self.index.facet(POD, "claim", _claims_of)
-        self.index.facet(
+        self.indexer.facet(POD, "claim", _claims_of)
+        self.indexer.facet(
             PERSISTENT_VOLUME_CLAIM, "unbound", lambda c: () if c["spec"].get("volumeName") else (True,)
         )
 
@@ -53,19 +53,21 @@ class VolumeController(Reconciler):
         manifest: Manifest = event.object
         if event.kind == PERSISTENT_VOLUME_CLAIM:
             volume = manifest["spec"].get("volumeName")
-            pods = self.index.find(POD, "claim", key_of(manifest)) if event.type is EventType.DELETED else ()
+            pods = (
+                self.indexer.find(POD, "claim", key_of(manifest)) if event.type is EventType.DELETED else ()
+            )
             return [
                 ("claim", key_of(manifest)),
                 *((("volume", volume),) if volume else ()),
                 *(("pod", key_of(pod)) for pod in pods),
             ]
         if event.kind == PERSISTENT_VOLUME:
-            waiting = self.index.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
+            waiting = self.indexer.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
             return (("volume", key_of(manifest).name), *(("claim", key_of(claim)) for claim in waiting))
         if event.kind == STORAGE_CLASS:
             return [
                 ("claim", key_of(claim))
-                for claim in self.index.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
+                for claim in self.indexer.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
             ]
         placed = [("claim", key) for key in _claims_of(manifest)] if manifest["spec"].get("nodeName") else []
         return [*placed, ("pod", key_of(manifest))] if _templates_of(manifest) else placed
@@ -73,20 +75,20 @@ class VolumeController(Reconciler):
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         match key:
             case ("claim", Key() as claim_key):
-                claim = self.index.get(PERSISTENT_VOLUME_CLAIM, claim_key)
+                claim = self.indexer.get(PERSISTENT_VOLUME_CLAIM, claim_key)
                 return Plan(list(self._claim(claim))) if claim and not is_deleting(claim) else NOTHING
             case ("volume", str(name)):
-                volume = self.index.get(PERSISTENT_VOLUME, Key("", name))
+                volume = self.indexer.get(PERSISTENT_VOLUME, Key("", name))
                 return Plan(list(self._volume(volume))) if volume and not is_deleting(volume) else NOTHING
             case ("pod", Key() as pod_key):
-                pod = self.index.get(POD, pod_key)
+                pod = self.indexer.get(POD, pod_key)
                 return Plan(list(self._ephemeral(pod))) if pod and not is_deleting(pod) else NOTHING
         return NOTHING
 
     def _ephemeral(self, pod: Manifest) -> Iterable[Operation]:
         """A claim for each volume that is to live and go with its pod; a namesake already there is left alone."""
         for key, template in _templates_of(pod).items():
-            if self.index.get(PERSISTENT_VOLUME_CLAIM, key) is None:
+            if self.indexer.get(PERSISTENT_VOLUME_CLAIM, key) is None:
                 metadata = {
                     name: value
                     for name, value in (template.get("metadata") or {}).items()
@@ -105,7 +107,7 @@ class VolumeController(Reconciler):
 
     def _claim(self, claim: Manifest) -> Iterable[Operation]:
         if claim["spec"].get("volumeName"):
-            volume = self.index.get(PERSISTENT_VOLUME, Key("", claim["spec"]["volumeName"]))
+            volume = self.indexer.get(PERSISTENT_VOLUME, Key("", claim["spec"]["volumeName"]))
             if volume is not None and _bound_to(volume, claim):
                 yield from _report_bound(claim, volume)
             return
@@ -136,7 +138,7 @@ class VolumeController(Reconciler):
         if reference is None:
             wanted = "Available"
         else:
-            claim = self.index.get(PERSISTENT_VOLUME_CLAIM, Key(reference["namespace"], reference["name"]))
+            claim = self.indexer.get(PERSISTENT_VOLUME_CLAIM, Key(reference["namespace"], reference["name"]))
             gone = claim is None or (reference.get("uid") and uid_of(claim) != reference["uid"])
             if gone and phase == "Bound":
                 policy = volume["spec"].get("persistentVolumeReclaimPolicy", "Retain")
@@ -152,12 +154,14 @@ class VolumeController(Reconciler):
     def _class_of(self, claim: Manifest) -> Manifest | None:
         name = claim["spec"].get("storageClassName")
         if name is not None:
-            return self.index.get(STORAGE_CLASS, Key("", name)) if name else None
-        marked = (c for c in self.index.all(STORAGE_CLASS) if annotations_of(c).get(DEFAULT_CLASS) == "true")
+            return self.indexer.get(STORAGE_CLASS, Key("", name)) if name else None
+        marked = (
+            c for c in self.indexer.all(STORAGE_CLASS) if annotations_of(c).get(DEFAULT_CLASS) == "true"
+        )
         return next(marked, None)
 
     def _node_of_pod(self, claim: Manifest) -> str:
-        for pod in self.index.find(POD, "claim", key_of(claim)):
+        for pod in self.indexer.find(POD, "claim", key_of(claim)):
             if pod["spec"].get("nodeName"):
                 return str(pod["spec"]["nodeName"])
         return ""
@@ -167,7 +171,7 @@ class VolumeController(Reconciler):
         wanted = parse(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", 0))
         selector = from_object(claim["spec"]["selector"]) if claim["spec"].get("selector") else None
         fitting = []
-        for volume in self.index.all(PERSISTENT_VOLUME):
+        for volume in self.indexer.all(PERSISTENT_VOLUME):
             if is_deleting(volume):
                 continue
             if volume["spec"].get("claimRef"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.probes.probes import (
+from volcano.nodes.kubelet.probe_state import (
     Probe,
     ProbeKind,
     Standing,

@@ -17,7 +17,7 @@ from volcano import __version__
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
-from volcano.kube.informers import Hub
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.log import Log
@@ -78,7 +78,7 @@ class NodeAgent:
         client: Client,
         clock: Clock,
         *,
-        hub: Hub | None = None,
+        informers: SharedInformerFactory | None = None,
         on_ready: Callable[[], None] | None = None,
         on_open: Callable[[], Awaitable[None]] | None = None,
         on_address: Callable[[str, str], None] | None = None,
@@ -93,7 +93,7 @@ class NodeAgent:
         self._runtime = runtime
         self._client = client
         self._clock = clock
-        self._hub = hub or Hub(client, clock)
+        self._informers = informers or SharedInformerFactory(client, clock)
         self._on_ready = on_ready
         self._on_open = on_open
         self._on_address = on_address or (lambda uid, address: None)
@@ -127,9 +127,9 @@ class NodeAgent:
         await heart.register()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._let_go)
-            mirror = stack.enter_context(self._hub.subscription(WATCH, self._handle))
+            mirror = stack.enter_context(self._informers.subscription(WATCH, self._handle))
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._hub.following(WATCH))
+                group.create_task(self._informers.following(WATCH))
                 group.create_task(heart.beat(), name="heartbeats")
                 await mirror.synced.wait()
                 self._sweep()

@@ -1,4 +1,4 @@
-"""Simulated nodes: a brain that registers Nodes, keeps their leases fresh and lives the life of their pods."""
+"""Simulated nodes: a controller that registers Nodes, keeps their leases fresh and lives the life of their pods."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from itertools import islice
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType, Options
-from volcano.kube.controller import Done, Watch, Work
+from volcano.kube.controller import Watch, WorkItem, WorkResult
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import NODE, POD
@@ -47,7 +47,7 @@ class _PodState:
 
 
 class SimulatedNodes:
-    """All simulated nodes of a cluster in one brain: a thousand nodes cost what their changes cost."""
+    """All simulated nodes of a cluster in one controller: a thousand nodes cost what their changes cost."""
 
     name = "simulated-nodes"
     watches: Sequence[Watch] = (Watch(NODE), Watch(POD, fields="spec.nodeName!="))
@@ -74,7 +74,7 @@ class SimulatedNodes:
         self._busy: dict[object, bool] = {}
         self._leases: dict[str, bool] = {}
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         manifest: Manifest = event.object
         if event.kind == NODE:
             self._see_node(event.type, manifest)
@@ -144,8 +144,8 @@ class SimulatedNodes:
         self._rooms[state.node.name].release(key)
         self._addresses[state.node.name].discard(int(state.memory.address.rpartition(".")[2]))
 
-    def step(self, now: Instant) -> list[Work]:
-        works: list[Work] = []
+    def step(self, now: Instant) -> list[WorkItem]:
+        works: list[WorkItem] = []
         for name in list(self._unregistered):
             if ("node", name) not in self._busy:
                 self._submit(
@@ -162,11 +162,11 @@ class SimulatedNodes:
                 self._beat(works, item, now)
         return works
 
-    def _submit(self, works: list[Work], key: object, operations: list[Operation]) -> None:
+    def _submit(self, works: list[WorkItem], key: object, operations: list[Operation]) -> None:
         self._busy[key] = False
-        works.append(Work(key, tuple(operations)))
+        works.append(WorkItem(key, tuple(operations)))
 
-    def _advance(self, works: list[Work], key: Key, now: Instant) -> None:
+    def _advance(self, works: list[WorkItem], key: Key, now: Instant) -> None:
         state = self._pods.get(key)
         if state is None:
             return
@@ -196,7 +196,7 @@ class SimulatedNodes:
             state.memory.finished = True
             state.rejected = rejection(verdict)
 
-    def _finish(self, works: list[Work], key: Key, state: _PodState, now: Instant) -> None:
+    def _finish(self, works: list[WorkItem], key: Key, state: _PodState, now: Instant) -> None:
         """Stops a pod whose deletion was asked for: it ends by itself within its grace, or is killed."""
         metadata = state.manifest["metadata"]
         if state.stop_at == math.inf:
@@ -208,7 +208,7 @@ class SimulatedNodes:
             return
         self._submit(works, key, [Delete(POD, key, Options(grace_seconds=0, uid=uid_of(state.manifest)))])
 
-    def _beat(self, works: list[Work], item: tuple[object, ...], now: Instant) -> None:
+    def _beat(self, works: list[WorkItem], item: tuple[object, ...], now: Instant) -> None:
         """Renews a node's lease and, more rarely, its conditions."""
         what, name = str(item[0]), str(item[1])
         if name not in self._registered:
@@ -224,7 +224,7 @@ class SimulatedNodes:
             patch = {"status": {"conditions": node_conditions(now.timestamp(), since)}}
             self._submit(works, item, [Patch(NODE, Key("", name), patch, "status")])
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         key = done.work.key
         touched = self._busy.pop(key, False)
         if isinstance(key, Key):
@@ -234,7 +234,7 @@ class SimulatedNodes:
         elif isinstance(key, tuple):
             self._settle_node(key, done, now)
 
-    def _settle_pod(self, key: Key, done: Done, now: Instant) -> None:
+    def _settle_pod(self, key: Key, done: WorkResult, now: Instant) -> None:
         state = self._pods.get(key)
         if state is None:
             return
@@ -255,7 +255,7 @@ class SimulatedNodes:
                     self._ready[key] = None
             state.reported = None  # the manifest says it now
 
-    def _settle_node(self, key: tuple[object, ...], done: Done, now: Instant) -> None:
+    def _settle_node(self, key: tuple[object, ...], done: WorkResult, now: Instant) -> None:
         what, name = str(key[0]), str(key[1])
         if what == "node":
             if done.error is None or done.error.code == 409:

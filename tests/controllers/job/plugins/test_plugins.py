@@ -376,7 +376,7 @@ def test_g13_a_job_with_an_unknown_plugin_waits_and_says_why_while_others_run() 
     assert cluster.pods("odd") == []
     (event,) = cluster.events("PluginError")
     assert event["involvedObject"]["name"] == "odd"
-    due = cluster.brains[0].next_due()
+    due = cluster.controllers[0].next_due()
     assert due is not None
     assert due > cluster.now().monotonic
 

@@ -36,7 +36,7 @@ class World:
             "resourceVersion": str(self._version),
         }
         manifest = {**fields, "metadata": metadata | fields.pop("metadata", {})}
-        self.names.handle(Event(EventType.DELETED if gone else EventType.MODIFIED, kind, manifest))
+        self.names.on_event(Event(EventType.DELETED if gone else EventType.MODIFIED, kind, manifest))
 
     def pod(self, name: str, address: str = "", *, phase: str = "Running", **fields: Any) -> None:
         spec, labels = fields.get("spec", {}), fields.get("labels", {})

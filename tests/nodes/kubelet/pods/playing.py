@@ -8,11 +8,11 @@ from tests.nodes.kubelet.pods.bench import container, spec
 from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest
 from volcano.nodes.kubelet import container_state as state
+from volcano.nodes.kubelet import probe_state
 from volcano.nodes.kubelet.container_state import Ended, Run, Stopping, Waiting, containers_of
 from volcano.nodes.kubelet.pods import lifecycle
 from volcano.nodes.kubelet.pods.status import status_of
-from volcano.nodes.kubelet.probes import probes
-from volcano.nodes.kubelet.probes.probes import ProbeKind
+from volcano.nodes.kubelet.probe_state import ProbeKind
 
 START = 1_800_000_000.0
 
@@ -72,8 +72,8 @@ class Play:
                 self._signal(name, kill=kill)
             case lifecycle.Ask(name, kind):
                 run, probe = self.record.run(name), self.containers[name].probes[kind]
-                asked = probes.asking(run.standings.get(kind, probes.UNASKED), probe, self.now)
-                heard = probes.answered(asked, probe, self.answers.get((name, kind), True))
+                asked = probe_state.asking(run.standings.get(kind, probe_state.UNASKED), probe, self.now)
+                heard = probe_state.answered(asked, probe, self.answers.get((name, kind), True))
                 self.told.append(f"ask {name} {kind.word}")
                 self.record.runs[name] = replace(run, standings={**run.standings, kind: heard})
             case lifecycle.Fail(verdict):

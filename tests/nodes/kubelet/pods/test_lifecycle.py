@@ -11,7 +11,7 @@ from tests.nodes.kubelet.pods.playing import Play, sidecar
 from volcano.kube.manifest import Manifest
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL
-from volcano.nodes.kubelet.probes.probes import ProbeKind
+from volcano.nodes.kubelet.probe_state import ProbeKind
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.nodes.kubelet.environment.pods import ACCESS, FACTS, container, encod
 from volcano.apiserver.authn.token_requests import request_token
 from volcano.apiserver.authn.tokens import SigningKey, Tokens, new_signing_key
 from volcano.controllers.kubernetes.volumes import PROVISIONER, VolumeController
-from volcano.kube.informers import Hub
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import (
     CONFIG_MAP,
     PERSISTENT_VOLUME,
@@ -301,9 +301,9 @@ def local_class(**fields: Any) -> Manifest:
 @asynccontextmanager
 async def reclaiming(world: World) -> AsyncIterator[None]:
     cluster = world.cluster
-    hub = Hub(cluster.client, cluster.clock)
+    informers = SharedInformerFactory(cluster.client, cluster.clock)
     directory = world.directory / "volumes"
-    work = Reclaimer(cluster.client, hub, cluster.clock, directory, lambda: world.pods).run()
+    work = Reclaimer(cluster.client, informers, cluster.clock, directory, lambda: world.pods).run()
     task = asyncio.create_task(work)
     await cluster.rest()
     yield

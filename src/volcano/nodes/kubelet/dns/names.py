@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
-from volcano.kube.controller import Done, Watch, Work
-from volcano.kube.indexer import Index
+from volcano.kube.controller import Watch, WorkItem, WorkResult
+from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.names import JOB_NAME, TASK_INDEX, TASK_SPEC
@@ -32,7 +32,7 @@ class Endpoint:
 
 
 class Names:
-    """A brain that only listens. Ask it with `lookup`; pods' addresses may be told before the API has them."""
+    """A controller that only listens. Ask it with `lookup`; pods' addresses may be told before the API has them."""
 
     name = "names"
     watches: Sequence[Watch] = (Watch(POD), Watch(SERVICE), Watch(ENDPOINT_SLICE), Watch(ENDPOINTS))
@@ -42,7 +42,7 @@ class Names:
         self._labels = tuple(domain.lower().split("."))
         self._api = api
         self._told: dict[str, str] = {}
-        self._index = Index()
+        self._index = Indexer()
         self._index.facet(POD, "hostname", _by_hostname)
         self._index.facet(POD, "job", _by_pod_name)
         self._index.facet(POD, "task", _by_task)
@@ -50,15 +50,15 @@ class Names:
         self._index.facet(ENDPOINT_SLICE, "service", _by_service)
         self._index.facet(ENDPOINT_SLICE, "address", _by_endpoint)
 
-    def handle(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self._index.apply(event)
         if event.kind == POD and event.type is EventType.DELETED:
             self._told.pop(uid_of(event.object), None)
 
-    def step(self, now: Instant) -> list[Work]:
+    def step(self, now: Instant) -> list[WorkItem]:
         return []
 
-    def settle(self, done: Done, now: Instant) -> None:
+    def on_result(self, done: WorkResult, now: Instant) -> None:
         return
 
     def next_due(self) -> float | None:

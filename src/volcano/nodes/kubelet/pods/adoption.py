@@ -16,7 +16,7 @@ from volcano.nodes.kubelet.container_state import (
 )
 from volcano.nodes.kubelet.pods.checkpoint import Remembered
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, Containers, Record, Verdict
-from volcano.nodes.kubelet.probes.probes import ProbeKind, Standing
+from volcano.nodes.kubelet.probe_state import ProbeKind, Standing
 from volcano.nodes.shim.specs import ContainerState, SandboxState
 
 LOST = "ContainerStatusUnknown"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from volcano.clock import parse_timestamp
 from volcano.kube.manifest import Manifest, is_deleting
 from volcano.nodes.kubelet.container_state import NEVER_RUN, Container, Role, Run, Stopping, unhealthy, up
-from volcano.nodes.kubelet.probes.probes import ProbeKind, next_ask
+from volcano.nodes.kubelet.probe_state import ProbeKind, next_ask
 
 FOREVER = math.inf
 SHORTEST_GRACE = 2.0  # seconds between asking and killing, however little was granted

@@ -14,6 +14,7 @@ from volcano.kube.errors import ApiError
 from volcano.kube.manifest import Manifest, is_deleting, uid_of, version_of
 from volcano.log import Log
 from volcano.nodes.kubelet import container_state as state
+from volcano.nodes.kubelet import probe_state
 from volcano.nodes.kubelet.container_state import Container, Ended, Run, Stopping, Waiting, containers_of
 from volcano.nodes.kubelet.pods import disk_usage, lifecycle
 from volcano.nodes.kubelet.pods.adoption import LOST, LOST_MESSAGE, lose_sandbox
@@ -22,7 +23,6 @@ from volcano.nodes.kubelet.pods.lifecycle import Record
 from volcano.nodes.kubelet.pods.start import Starter
 from volcano.nodes.kubelet.pods.status_manager import Report
 from volcano.nodes.kubelet.pods.termination_message import last_words
-from volcano.nodes.kubelet.probes import probes
 from volcano.nodes.kubelet.probes.handlers import Outcome
 from volcano.nodes.kubelet.probes.hooks import run_hook
 from volcano.nodes.kubelet.probes.prober import put, within
@@ -411,34 +411,35 @@ class PodWorker:
 
     # Probes.
 
-    def _ask(self, container: Container, kind: probes.ProbeKind) -> None:
+    def _ask(self, container: Container, kind: probe_state.ProbeKind) -> None:
         run, probe = self.record.run(container.name), container.probes[kind]
-        standing = run.standings.get(kind, probes.UNASKED)
-        changed = {**run.standings, kind: probes.asking(standing, probe, self._now())}
+        standing = run.standings.get(kind, probe_state.UNASKED)
+        changed = {**run.standings, kind: probe_state.asking(standing, probe, self._now())}
         self._change(container.name, replace(run, standings=changed))
         self._spawn(self._put(container, probe, run.attempt), f"{kind.word} {container.name}")
 
-    async def _put(self, container: Container, probe: probes.Probe, attempt: int) -> None:
+    async def _put(self, container: Container, probe: probe_state.Probe, attempt: int) -> None:
         around = self._around
         outcome = await put(around.runtime, around.clock, self.uid, self.record.address, container, probe)
         run = self.record.run(container.name)
         if run.attempt != attempt or not run.running:
             return
-        standing = run.standings.get(probe.kind, probes.UNASKED)
+        standing = run.standings.get(probe.kind, probe_state.UNASKED)
         self._change(
             container.name,
             replace(
-                run, standings={**run.standings, probe.kind: probes.answered(standing, probe, outcome.well)}
+                run,
+                standings={**run.standings, probe.kind: probe_state.answered(standing, probe, outcome.well)},
             ),
         )
         self._tell_unhealthy(container, probe, outcome)
 
-    def _tell_unhealthy(self, container: Container, probe: probes.Probe, outcome: Outcome) -> None:
+    def _tell_unhealthy(self, container: Container, probe: probe_state.Probe, outcome: Outcome) -> None:
         word = probe.kind.word.capitalize()
         if outcome.well is None:
             text = f"{word} probe errored and resulted in unknown state: {outcome.text}"
         elif not outcome.well and not (
-            is_deleting(self.pod) and probe.kind is not probes.ProbeKind.READINESS
+            is_deleting(self.pod) and probe.kind is not probe_state.ProbeKind.READINESS
         ):
             text = f"{word} probe failed: {outcome.text}"
         else:

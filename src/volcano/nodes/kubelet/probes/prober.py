@@ -7,9 +7,9 @@ from typing import Any
 from volcano.clock import Clock
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.container_state import Container
+from volcano.nodes.kubelet.probe_state import Probe
 from volcano.nodes.kubelet.probes import handlers
 from volcano.nodes.kubelet.probes.handlers import Outcome
-from volcano.nodes.kubelet.probes.probes import Probe
 
 TRIES = 3  # of a probe that could not be put
 

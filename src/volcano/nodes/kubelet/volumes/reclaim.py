@@ -8,7 +8,7 @@ from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.informers import Hub
+from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import PERSISTENT_VOLUME
 from volcano.kube.manifest import Manifest, is_deleting, key_of
 from volcano.log import Log
@@ -28,10 +28,15 @@ class Reclaimer:
     """
 
     def __init__(
-        self, client: Client, hub: Hub, clock: Clock, directory: Path, pods: Callable[[], Iterable[Manifest]]
+        self,
+        client: Client,
+        informers: SharedInformerFactory,
+        clock: Clock,
+        directory: Path,
+        pods: Callable[[], Iterable[Manifest]],
     ) -> None:
         self._client = client
-        self._hub = hub
+        self._informers = informers
         self._clock = clock
         self._directory = directory
         self._pods = pods
@@ -40,9 +45,9 @@ class Reclaimer:
 
     async def run(self) -> None:
         watch = Watch(PERSISTENT_VOLUME)
-        with self._hub.subscription(watch, self.take):
+        with self._informers.subscription(watch, self.take):
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._hub.following(watch))
+                group.create_task(self._informers.following(watch))
                 group.create_task(self._work())
 
     def take(self, event: Event) -> None:

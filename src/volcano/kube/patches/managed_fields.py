@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from volcano.kube.fieldset import FieldSet, union
 from volcano.kube.manifest import Manifest
+from volcano.kube.patches.fieldset import FieldSet, union
 
 ANCIENT = "ancient-changes"
 MOST_UPDATERS = 10

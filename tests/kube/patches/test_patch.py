@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube.patch import PatchError, diff, json_patch, merge_diff, merge_patch, same
+from volcano.kube.patches.patch import PatchError, diff, json_patch, merge_diff, merge_patch, same
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube import fieldset
-from volcano.kube.fieldset import FieldSet, difference, intersection, union
+from volcano.kube.patches import fieldset
+from volcano.kube.patches.fieldset import FieldSet, difference, intersection, union
 
 PATHS = st.lists(
     st.lists(st.sampled_from(["f:a", "f:b", 'k:{"name":"x"}', 'v:"y"']), min_size=1, max_size=3), max_size=6

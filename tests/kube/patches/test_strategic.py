@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from volcano.kube import type_info
-from volcano.kube.patch import PatchError
-from volcano.kube.strategic import strategic_merge
+from volcano.kube.patches.patch import PatchError
+from volcano.kube.patches.strategic import strategic_merge
 
 
 def merged(current: Any, patch: Any) -> Any:
@@ -138,7 +138,7 @@ def test_strategic_merge(current: Any, patch: Any, expected: Any) -> None:
 
 # Patches that kubectl's own code made between two pods, applied by it to one of them or to a third.
 RECORDED = [
-    json.loads(line) for line in (Path(__file__).parent / "data/strategic.jsonl").read_text().splitlines()
+    json.loads(line) for line in (Path(__file__).parents[1] / "data/strategic.jsonl").read_text().splitlines()
 ]
 
 

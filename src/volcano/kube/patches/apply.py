@@ -6,13 +6,22 @@ from typing import Any, Protocol
 
 import orjson
 
-from volcano.kube import fieldset, merge_types, merging
 from volcano.kube.errors import BadRequest, Cause, Conflict
-from volcano.kube.fieldset import FieldSet, difference, intersection, union
-from volcano.kube.managed_fields import Holding, Holdings, Owner, Write, capped, decode, encode, sole_entry
 from volcano.kube.manifest import Manifest
-from volcano.kube.merge_types import Schema
-from volcano.kube.merging import Comparison
+from volcano.kube.patches import fieldset, merge_types, merging
+from volcano.kube.patches.fieldset import FieldSet, difference, intersection, union
+from volcano.kube.patches.managed_fields import (
+    Holding,
+    Holdings,
+    Owner,
+    Write,
+    capped,
+    decode,
+    encode,
+    sole_entry,
+)
+from volcano.kube.patches.merge_types import Schema
+from volcano.kube.patches.merging import Comparison
 
 __all__ = ["Schema", "apply_patch", "built_in", "custom", "manager_name", "track_update"]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.kube import type_info
 from volcano.kube.manifest import Manifest
-from volcano.kube.patch import PatchError
+from volcano.kube.patches.patch import PatchError
 from volcano.kube.type_info import Field, Type
 
 DIRECTIVE = "$patch"

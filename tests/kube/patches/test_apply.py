@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.kube import apply, protobuf, type_info
+from volcano.kube import protobuf, type_info
 from volcano.kube.errors import ApiError, BadRequest, Conflict
-from volcano.kube.fieldset import paths
-from volcano.kube.merge_types import Schema, built_in, custom
+from volcano.kube.patches import apply
+from volcano.kube.patches.fieldset import paths
+from volcano.kube.patches.merge_types import Schema, built_in, custom
 
 NOW = "2026-01-01T00:00:00Z"
 LATER = "2026-01-01T00:00:09Z"
@@ -84,7 +85,7 @@ def owned(manifest: dict[str, Any], manager: str, operation: str = "Apply") -> A
 
 
 RECORDED = [
-    json.loads(line) for line in (Path(__file__).parent / "data/apply.jsonl").read_text().splitlines()
+    json.loads(line) for line in (Path(__file__).parents[1] / "data/apply.jsonl").read_text().splitlines()
 ]
 
 

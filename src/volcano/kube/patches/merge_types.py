@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from volcano.kube import type_info
-from volcano.kube.fieldset import field_label, key_label, value_label
+from volcano.kube.patches.fieldset import field_label, key_label, value_label
 from volcano.kube.type_info import Field
 
 

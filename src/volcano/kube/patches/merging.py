@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube.fieldset import ITSELF, FieldSet, is_member, path_element, union
-from volcano.kube.merge_types import DEDUCED, WHOLE, Form, Member, Shape
-from volcano.kube.patch import same
+from volcano.kube.patches.fieldset import ITSELF, FieldSet, is_member, path_element, union
+from volcano.kube.patches.merge_types import DEDUCED, WHOLE, Form, Member, Shape
+from volcano.kube.patches.patch import same
 
 
 @dataclass(frozen=True, slots=True)
