@@ -69,12 +69,13 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion"},
         {"program"},
-        {"job", "queue", "podgroup", "pod", "jobflow", "top", "version"},
+        {"job", "queue", "podgroup", "jobflow", "top", "version"},
+        {"pod"},
         {"listing", "shares", "waiting"},
-        {"naming", "flags", "parsing"},
+        {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
-        {"printing"},
-        {"commands", "errors"},
+        {"captured_log", "commands", "printing"},
+        {"errors"},
     ],
 }
 MOST_MODULES = 30  # in one directory

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from volcano.cli.errors import UsageError
-from volcano.cli.naming import namespace
+from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render_all, render_one
 from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width
 from volcano.cli.session import Session

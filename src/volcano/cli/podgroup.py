@@ -4,11 +4,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import Missing, near
 from volcano.cli.listing import Listing, show, show_one
+from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
-from volcano.cli.printing.events import write_events
 from volcano.cli.printing.output import is_table, render_one
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.printing.times import age
@@ -47,7 +47,7 @@ def get_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def get(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one PodGroup."""
-    group = await find(session, naming.target(arguments, session, MANDATORY.format("get")))
+    group = await find(session, objects.target(arguments, session, MANDATORY.format("get")))
     columns = _columns(session.clock.now().wall)
     return await show_one(Listing(POD_GROUP, lambda objects: columns), group, arguments, session)
 
@@ -59,7 +59,7 @@ def describe_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def describe(arguments: argparse.Namespace, session: Session) -> int:
     """Shows all about one PodGroup: what it wants, what it has, its pods, and what was said about it."""
-    key = naming.target(arguments, session, MANDATORY.format("describe"))
+    key = objects.target(arguments, session, MANDATORY.format("describe"))
     group = await find(session, key)
     if not is_table(arguments.output):
         session.write(render_one(arguments.output, POD_GROUP, group))

@@ -5,7 +5,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
 from volcano.cli.job import manage
 from volcano.cli.job.list import keep_of
@@ -44,7 +44,7 @@ def vsub_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vsub(arguments: argparse.Namespace, session: Session) -> int:
     """Submits a job."""
-    key = naming.target(arguments, session, "job name cannot be left blank")
+    key = objects.target(arguments, session, "job name cannot be left blank")
     try:
         command = shlex.split(arguments.line)
     except ValueError as error:
@@ -68,7 +68,7 @@ def vjobs_arguments(parser: argparse.ArgumentParser) -> None:
 async def vjobs(arguments: argparse.Namespace, session: Session) -> int:
     """Lists jobs, or shows one."""
     if arguments.position or arguments.name:
-        return await view(session, naming.target(arguments, session, ""), arguments.output)
+        return await view(session, objects.target(arguments, session, ""), arguments.output)
     return await show(jobs_listing(session, keep_of(arguments)), arguments, session)
 
 
@@ -83,7 +83,7 @@ async def vqueues(arguments: argparse.Namespace, session: Session) -> int:
     listing = Listing(QUEUE, _queue_columns, also=(POD_GROUP,))
     name = arguments.position or arguments.name
     if name:
-        return await show_one(listing, await naming.find(session, QUEUE, Key("", name)), arguments, session)
+        return await show_one(listing, await objects.find(session, QUEUE, Key("", name)), arguments, session)
     return await show(listing, arguments, session)
 
 
@@ -98,8 +98,8 @@ def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job."""
-    key = naming.target(arguments, session, manage.MANDATORY.format("cancel"))
-    await naming.delete(session, JOB, key)
+    key = objects.target(arguments, session, manage.MANDATORY.format("cancel"))
+    await objects.delete(session, JOB, key)
     session.write(f"cancel job {key.name} successfully")
     return 0
 
@@ -112,7 +112,7 @@ def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
     """Suspends a job."""
     await manage.order(
-        session, naming.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
+        session, objects.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
     )
     return 0
 
@@ -125,6 +125,6 @@ def vresume_arguments(parser: argparse.ArgumentParser) -> None:
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:
     """Resumes a suspended job."""
     await manage.order(
-        session, naming.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
+        session, objects.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
     )
     return 0

@@ -9,13 +9,13 @@ from volcano.cli import flags
 from volcano.cli.errors import UsageError
 from volcano.cli.job.following import group_of
 from volcano.cli.job.summary import summarise
-from volcano.cli.naming import find, target
+from volcano.cli.objects import find, target
 from volcano.cli.printing.colours import style_of
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.printing.times import age
 from volcano.cli.session import Session
-from volcano.cli.top.shares import amounts, queue_of, short_name, shown
+from volcano.cli.shares import amounts, queue_of, short_name, shown
 from volcano.kube.client import Query
 from volcano.kube.errors import ApiError, Forbidden
 from volcano.kube.kinds import EVENT, JOB, POD, QUEUE, Kind

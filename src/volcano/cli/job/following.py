@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from volcano.apiserver.endpoints.tables.reading import at, items, number
-from volcano.cli.naming import find
+from volcano.cli.objects import find
 from volcano.cli.session import Session
-from volcano.cli.top.board import WAITING, why_waiting
+from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import ApiError, Gone, Unavailable
 from volcano.kube.kinds import JOB, POD_GROUP

@@ -6,12 +6,12 @@ from contextlib import aclosing
 from typing import Any
 
 from volcano.apiserver.endpoints.tables.reading import at
+from volcano.cli.captured_log import captured_log
 from volcano.cli.errors import CommandError
 from volcano.cli.job.following import ENDS, ended, phase_of, states, why
 from volcano.cli.job.log_lines import Seen, parse_line
 from volcano.cli.job.log_sources import Printer, Source, Wanted, has_started, sources, target_of
 from volcano.cli.session import Session
-from volcano.cli.top.feed import troubles
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
 from volcano.kube.kinds import POD
@@ -25,7 +25,7 @@ DRAIN = 10.0  # seconds in which pods may say their last after their job has end
 
 async def follow(session: Session, job: Manifest, wanted: Wanted) -> str:
     """Prints lines as they are written until the job has ended; returns the phase it ended in."""
-    with troubles():  # a connection that breaks and comes back is no news
+    with captured_log():  # interrupted connections are retried; their messages are noise
         return await Follower(session, job, wanted).run()
 
 

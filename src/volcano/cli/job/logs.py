@@ -9,7 +9,7 @@ from volcano.cli.job.following import phase_of, why
 from volcano.cli.job.log_follow import follow
 from volcano.cli.job.log_lines import Line, in_order, parse_line
 from volcano.cli.job.log_sources import Printer, Wanted, check, has_started, place_of, sources, target_of
-from volcano.cli.naming import find, target
+from volcano.cli.objects import find, target
 from volcano.cli.session import Session
 from volcano.kube import duration
 from volcano.kube.client import Query

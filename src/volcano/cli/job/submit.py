@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, NoServer, UsageError, near
-from volcano.cli.naming import namespace
+from volcano.cli.objects import namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
 from volcano.kube import quantity

@@ -7,8 +7,8 @@ from typing import Any
 from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.apiserver.endpoints.tables.reading import at, items, name_of, number
 from volcano.cli.job.following import message_of, phase_of
-from volcano.cli.top.board import WAITING, why_waiting
-from volcano.cli.top.shares import queue_of
+from volcano.cli.shares import queue_of
+from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Manifest, annotations_of, labels_of, uid_of
 from volcano.kube.names import JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC

@@ -5,10 +5,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.job.manage import MANDATORY
+from volcano.cli.object_events import write_events
 from volcano.cli.printing import output
-from volcano.cli.printing.events import write_events
 from volcano.cli.printing.times import moment_text
 from volcano.cli.session import Session
 from volcano.kube.client import Query
@@ -37,13 +37,13 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one job and its events."""
-    key = naming.target(arguments, session, MANDATORY.format("view"))
+    key = objects.target(arguments, session, MANDATORY.format("view"))
     return await view(session, key, arguments.output)
 
 
 async def view(session: Session, key: Key, format: str) -> int:
     """Shows one job and its events, or the job alone in a format for programs."""
-    job = await naming.find(session, JOB, key)
+    job = await objects.find(session, JOB, key)
     if not output.is_table(format):
         session.write(output.render_one(format, JOB, job))
         return 0

@@ -21,7 +21,7 @@ from volcano.cli.job.following import (
     ticking,
     why,
 )
-from volcano.cli.naming import target
+from volcano.cli.objects import target
 from volcano.cli.session import Session
 from volcano.kube import duration
 from volcano.kube.manifest import Key, Manifest

@@ -4,7 +4,7 @@ import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.listing import Listing, Objects, show, show_one
 from volcano.cli.printing.tables import Column, fixed, longest
 from volcano.cli.quantities import resources_text
@@ -35,7 +35,7 @@ def get_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def get(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one queue."""
-    queue = await naming.find(session, QUEUE, naming.named(arguments, MANDATORY))
+    queue = await objects.find(session, QUEUE, objects.named(arguments, MANDATORY))
     return await show_one(Listing(QUEUE, columns, also=(POD_GROUP,)), queue, arguments, session)
 
 

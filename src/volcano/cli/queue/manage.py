@@ -3,9 +3,9 @@
 import argparse
 from typing import Any
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
-from volcano.cli.job.manage import send_command
+from volcano.cli.objects import send_command
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.kinds import QUEUE
@@ -79,7 +79,7 @@ def delete_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a queue; says nothing when it worked."""
-    await naming.delete(session, QUEUE, naming.named(arguments, "queue name must be specified"))
+    await objects.delete(session, QUEUE, objects.named(arguments, "queue name must be specified"))
     return 0
 
 
@@ -92,11 +92,11 @@ def operate_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def operate(arguments: argparse.Namespace, session: Session) -> int:
     """Opens or closes a queue, or changes its weight."""
-    key = naming.named(arguments, "queue name must be specified")
+    key = objects.named(arguments, "queue name must be specified")
     if not arguments.action:
         raise UsageError("action can not be null")
     if arguments.action in ACTIONS:
-        queue = await naming.find(session, QUEUE, key)
+        queue = await objects.find(session, QUEUE, key)
         await send_command(session, queue, ACTIONS[arguments.action], COMMAND_NAMESPACE)
     elif arguments.action != "update":
         raise UsageError(f"action {arguments.action} invalid, valid actions are open, close and update")
@@ -116,7 +116,7 @@ def update_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def update(arguments: argparse.Namespace, session: Session) -> int:
     """Changes what the flags say of a queue's spec."""
-    key = naming.named(arguments, "queue name must be specified")
+    key = objects.named(arguments, "queue name must be specified")
     spec = _spec(arguments)
     if arguments.weight is not None:
         spec["weight"] = arguments.weight
@@ -131,7 +131,7 @@ async def update(arguments: argparse.Namespace, session: Session) -> int:
 
 async def _patch(session: Session, key: Key, spec: dict[str, Any]) -> None:
     """Changes fields of the spec; a map of resources is replaced, not mixed with what was there."""
-    found = await naming.find(session, QUEUE, key)
+    found = await objects.find(session, QUEUE, key)
     old = found.get("spec") or {}
     patch = {field: _replacing(old.get(field), value) for field, value in spec.items()}
     await session.client.patch(QUEUE, key, {"spec": patch})

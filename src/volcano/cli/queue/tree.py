@@ -5,15 +5,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volcano.cli.errors import UsageError
+from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.cli.top.bars import Gauge, plain
-from volcano.cli.top.once import amount_columns, queue_data
-from volcano.cli.top.shares import (
+from volcano.cli.shares import (
     Amounts,
     QueueShare,
+    amount_columns,
     cluster_total,
+    queue_data,
     queue_shares,
     short_name,
     shown,

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from volcano.apiserver.endpoints.tables.pods import pod_status
 from volcano.apiserver.endpoints.tables.reading import at, items, number, wall_time
-from volcano.cli.top.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
+from volcano.cli.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
+from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import (
     Key,
     Manifest,
     annotations_of,
-    condition_of,
     controller_of,
     key_of,
     labels_of,
@@ -20,7 +20,6 @@ from volcano.kube.manifest import (
 from volcano.kube.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 
 ENDED = ("Succeeded", "Failed")
-WAITING = ("Pending", "Inqueue", "Restarting")
 # Whose pods: a job's, a group's, or nobody's, and that one's key.
 Home = tuple[str, Key]
 OF_JOB, OF_GROUP, OF_NOBODY = "job", "group", ""
@@ -157,14 +156,6 @@ def _bare_groups(
             waits_for=why_waiting(group) if at(group, "status", "phase") in (None, *WAITING) else "",
             grouped_only=True,
         )
-
-
-def why_waiting(group: Manifest) -> str:
-    """What a PodGroup waits for, in the words of its condition; empty when it does not wait."""
-    blocked = condition_of(group, "Unschedulable")
-    if blocked is None or blocked.get("status") != "True":
-        return ""
-    return str(blocked.get("message") or blocked.get("reason") or "")
 
 
 def _pod_home(job: JobRow) -> Home:

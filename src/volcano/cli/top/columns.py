@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.cli.printing.bars import Gauge, bar
 from volcano.cli.printing.colours import style_of
-from volcano.cli.top.bars import Gauge, bar
-from volcano.cli.top.board import WAITING, Board, JobRow
-from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.top.board import Board, JobRow
 from volcano.cli.top.view import JOBS, PODS, QUEUES, Place
+from volcano.cli.waiting import WAITING
 
 # A line, or a cell of it: pieces of text, each with its style.
 Pieces = list[tuple[str, str]]

@@ -1,9 +1,8 @@
 """The cluster as `vcctl top` sees it: mirrored while it runs, or listed once."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -23,38 +22,6 @@ KEPT_METADATA = (
     "ownerReferences",
 )  # fmt: skip
 KEPT_OF_CONTAINERS = ("name", "resources", "restartPolicy")
-HEARD_FOR = 10.0  # seconds a trouble stays on the screen
-
-
-class Trouble(logging.Handler):
-    """Keeps what went wrong lately for the screen: printed, it would spoil it."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._last = ("", 0.0)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._last = (record.getMessage(), record.created)
-
-    def lately(self, now: float) -> str:
-        text, when = self._last
-        return text if now - when < HEARD_FOR else ""
-
-
-@contextmanager
-def troubles() -> Iterator[Trouble]:
-    """Our own log goes to the screen's line of troubles instead of to stderr."""
-    heard, logger = Trouble(), logging.getLogger("volcano")
-    before = logger.propagate, logger.level
-    logger.addHandler(heard)
-    logger.propagate = False
-    logger.setLevel(logging.INFO)  # a watch that breaks is told as news, not as a warning
-    try:
-        yield heard
-    finally:
-        logger.removeHandler(heard)
-        logger.propagate = before[0]
-        logger.setLevel(before[1])
 
 
 class Feed:

@@ -8,10 +8,11 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from volcano.cli.captured_log import CapturedLog, captured_log
 from volcano.cli.session import Session
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import Pieces
-from volcano.cli.top.feed import Feed, Trouble, followed, troubles
+from volcano.cli.top.feed import Feed, followed
 from volcano.cli.top.keyboard import listening
 from volcano.cli.top.screen import identities, render
 from volcano.cli.top.view import View, press
@@ -25,10 +26,10 @@ CHROME = 12  # lines that are no rows
 class Top:
     """The loop of the full screen."""
 
-    def __init__(self, session: Session, feed: Feed, trouble: Trouble, console: Console) -> None:
+    def __init__(self, session: Session, feed: Feed, captured: CapturedLog, console: Console) -> None:
         self._session = session
         self._feed = feed
-        self._trouble = trouble
+        self._captured = captured
         self._console = console
         self._view = View()
         self._board: Board = board(feed.picture())
@@ -66,9 +67,9 @@ class Top:
 
     def _screen(self) -> Group:
         width, height = self._console.size
-        trouble = self._trouble.lately(self._session.clock.now().wall) or "; ".join(self._feed.limited)
+        captured = self._captured.recent(self._session.clock.now().wall) or "; ".join(self._feed.limited)
         source = self._session.settings.server
-        lines = render(self._board, self._view, source, width, height, trouble)
+        lines = render(self._board, self._view, source, width, height, captured)
         return Group(*(styled(line) for line in lines))
 
 
@@ -86,9 +87,9 @@ async def run(session: Session, namespace: str, descriptor: int) -> int:
         for top in waker:
             top.changed()
 
-    with troubles() as trouble:
+    with captured_log() as captured:
         async with followed(session, namespace, changed) as feed:
-            top = Top(session, feed, trouble, console)
+            top = Top(session, feed, captured, console)
             waker.append(top)
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGWINCH, top.wake.set)

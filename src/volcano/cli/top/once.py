@@ -7,9 +7,10 @@ from volcano.apiserver.endpoints.tables.reading import human_duration
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.cli.top.board import WAITING, Board, board
+from volcano.cli.shares import QueueShare, amount_columns, queue_data
+from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
-from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.waiting import WAITING
 from volcano.kube.manifest import Manifest
 
 
@@ -53,21 +54,6 @@ def queue_columns(seen: Board) -> list[Column]:
     ]
 
 
-def amount_columns(total: Amounts) -> list[Column]:
-    """For every resource, what a queue holds and what it is due."""
-
-    def column(resource: str) -> Column:
-        def value(queue: QueueShare) -> str:
-            held = shown(resource, queue.allocated.get(resource, 0.0))
-            return (
-                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
-            )
-
-        return Column(f"{short_name(resource)}/deserved", value)
-
-    return [column(resource) for resource in resource_names(total)]
-
-
 def job_columns(seen: Board) -> list[Column]:
     """A job's gang, its share, and why it waits."""
     return [
@@ -103,19 +89,4 @@ def as_data(seen: Board) -> Manifest:
             }
             for job in seen.jobs
         ],
-    }
-
-
-def queue_data(queue: QueueShare, total: Amounts) -> Manifest:
-    """A queue as plain data."""
-    return {
-        "name": queue.name,
-        "parent": queue.parent,
-        "state": queue.state,
-        "weight": queue.weight,
-        "share": round(queue.share(total), 4),
-        "allocated": dict(queue.allocated),
-        "guarantee": dict(queue.guarantee),
-        "deserved": dict(queue.deserved),
-        "capability": dict(queue.capability),
     }

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcano.cli.top.bars import LEGEND, STYLES, Gauge, bar
-from volcano.cli.top.board import WAITING, Board, JobRow, PodRow
+from volcano.cli.printing.bars import LEGEND, STYLES, Gauge, bar
+from volcano.cli.shares import QueueShare, resource_names, short_name, shown
+from volcano.cli.top.board import Board, JobRow, PodRow
 from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of, waiting
-from volcano.cli.top.shares import QueueShare, resource_names, short_name, shown
 from volcano.cli.top.view import JOBS, PODS, QUEUES, Place, View, position, window
+from volcano.cli.waiting import WAITING
 from volcano.clock import timestamp
 
 KEYS = "↑↓ move  ⏎ open  ⎋ back  s sort  / filter  q quit"

@@ -2,12 +2,12 @@
 
 import argparse
 
-from volcano.cli.errors import Missing, UsageError, near
+from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.session import Session
 from volcano.kube.client import Options, Query
 from volcano.kube.errors import ApiError, NotFound
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
+from volcano.kube.kinds import COMMAND, Kind
+from volcano.kube.manifest import Key, Manifest, owner_reference
 
 
 def target(arguments: argparse.Namespace, session: Session, complaint: str) -> Key:
@@ -69,3 +69,39 @@ async def missing(session: Session, kind: Kind, key: Key, error: ApiError) -> Ex
     names = [item["metadata"]["name"] for item in listing.items]
     where = f" in namespace {key.namespace!r}" if key.namespace else ""
     return Missing(f"{kind.singular} {key.name!r} not found{where}{near(key.name, names)}")
+
+
+def read_objects(path: str, kind: Kind) -> list[Manifest]:
+    """The objects of a file, which must all be of one kind."""
+    from volcano.local.files import FileError, read_files
+
+    try:
+        documents = read_files([path])
+    except FileError as error:
+        raise CommandError(str(error)) from None
+    for document in documents:
+        said = document.manifest["apiVersion"], document.manifest["kind"]
+        if said != (kind.api_version, kind.kind):
+            raise CommandError(
+                f"{document.source}: is a {said[1]} of {said[0]}; a {kind.kind} of {kind.api_version} was expected"
+            )
+    if not documents:
+        raise CommandError(f"{path}: holds no {kind.kind}")
+    return [document.manifest for document in documents]
+
+
+async def send_command(session: Session, owner: Manifest, action: str, namespace: str) -> None:
+    """Creates the Command that asks for an action on an object, and that goes with it."""
+    reference = owner_reference(owner)
+    command = {
+        "apiVersion": COMMAND.api_version,
+        "kind": COMMAND.kind,
+        "metadata": {
+            "generateName": f"{owner['metadata']['name']}-{action.lower()}-",
+            "namespace": namespace,
+            "ownerReferences": [reference],
+        },
+        "action": action,
+        "target": reference,
+    }
+    await session.client.create(COMMAND, command)

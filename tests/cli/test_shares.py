@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.top.pictures import node, picture, queue
-from volcano.cli.top.shares import amounts, cluster_total, deserved, queue_shares, resource_names, shown
+from volcano.cli.shares import amounts, cluster_total, deserved, queue_shares, resource_names, shown
 
 # shares
 

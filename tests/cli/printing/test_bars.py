@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.cli.top.bars import Gauge, bar, fill_style, plain
+from volcano.cli.printing.bars import Gauge, bar, fill_style, plain
 
 # bars
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volcano.apiserver.endpoints.tables.reading import at, is_true, items, number
+from volcano.cli.printing.tables import Column
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
@@ -206,3 +207,33 @@ def _figures(amount: float) -> str:
 def short_name(resource: str) -> str:
     """A resource's name without its domain: `nvidia.com/gpu` is `gpu`."""
     return resource.rpartition("/")[2]
+
+
+def amount_columns(total: Amounts) -> list[Column]:
+    """For every resource, what a queue holds and what it is due."""
+
+    def column(resource: str) -> Column:
+        def value(queue: QueueShare) -> str:
+            held = shown(resource, queue.allocated.get(resource, 0.0))
+            return (
+                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
+            )
+
+        return Column(f"{short_name(resource)}/deserved", value)
+
+    return [column(resource) for resource in resource_names(total)]
+
+
+def queue_data(queue: QueueShare, total: Amounts) -> Manifest:
+    """A queue as plain data."""
+    return {
+        "name": queue.name,
+        "parent": queue.parent,
+        "state": queue.state,
+        "weight": queue.weight,
+        "share": round(queue.share(total), 4),
+        "allocated": dict(queue.allocated),
+        "guarantee": dict(queue.guarantee),
+        "deserved": dict(queue.deserved),
+        "capability": dict(queue.capability),
+    }
