@@ -71,7 +71,7 @@ def _describe_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _creator(kind: Kind) -> Run:
     async def create(arguments: argparse.Namespace, session: Session) -> int:
-        """Creates every object of a file; goes on when one is refused."""
+        """Creates every object of a file; continues after an error."""
         if not arguments.file:
             raise UsageError(f"say which file holds the {kind.plural}, with -f")
 
@@ -106,7 +106,7 @@ def _getter(kind: Kind) -> Run:
 
 def _deleter(kind: Kind) -> Run:
     async def delete(arguments: argparse.Namespace, session: Session) -> int:
-        """Deletes one object by name, or every object of a file; goes on when one is not there."""
+        """Deletes one object by name, or every object of a file; continues if one is missing."""
         if not arguments.file:
             key = objects.target(
                 arguments, session, f"{kind.singular} name or file is mandatory: give NAME or -f"
@@ -132,7 +132,7 @@ async def _each(
     words: tuple[str, str],
     act: Callable[[Key, Manifest], Awaitable[None]],
 ) -> int:
-    """Does the same with every object of a file, at home where it names no namespace; says of each how it went."""
+    """Applies an operation to every object of a file, with a default namespace; prints each result."""
     done, verb = words
     refused = 0
     for item in read_objects(path, kind):
@@ -142,13 +142,13 @@ async def _each(
             session.write(f"{done} {kind.kind}: {key}")
         except ApiError as error:
             refused += 1
-            session.complain(f"Failed to {verb} {kind.kind}: {error.message}")
+            session.warn(f"Failed to {verb} {kind.kind}: {error.message}")
     return FAILED if refused else 0
 
 
 def _describer(kind: Kind) -> Run:
     async def describe(arguments: argparse.Namespace, session: Session) -> int:
-        """Prints one object, or all of a namespace, as YAML or JSON."""
+        """Prints one object, or all objects of a namespace, as YAML or JSON."""
         if arguments.format not in FORMATS:
             raise UsageError(f"Unsupported format: {arguments.format}")
         name = arguments.position or arguments.name

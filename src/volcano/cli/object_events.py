@@ -1,4 +1,4 @@
-"""What was said about an object: events in the reference's table, or in one that fits the terminal."""
+"""Events of an object, in Volcano's table or in one that fits the terminal."""
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -8,7 +8,7 @@ from volcano.cli.printing.times import age
 from volcano.cli.session import Session
 from volcano.kube.manifest import Manifest
 
-# parity: the reference's table says "Form"; on a terminal it is spelled as it is meant.
+# parity: Volcano's table says "Form"; on a terminal it is spelled "From".
 HEADERS = ("Type", "Reason", "Age", "Form", "Message")
 HEADERS_ON_A_TERMINAL = ("Type", "Reason", "Age", "From")
 WIDTHS = (15, 40, 30, 40, 0)
@@ -26,7 +26,7 @@ def write_events(session: Session, events: Sequence[Manifest]) -> None:
         for cells in (HEADERS, ("-------",) * len(HEADERS), *rows):
             session.write(_line(cells))
         return
-    # The message is what a person wants to read: it is never cut, the terminal may wrap it.
+    # The message is never truncated; the terminal may wrap it.
     columns = [Column(header, itemgetter(place)) for place, header in enumerate(HEADERS_ON_A_TERMINAL)]
     layout = Layout(columns, rows, terminal=True, colour=session.colour, room=session.width)
     session.write(f"  {layout.header(padded=True)}{' ' * GAP}{session.paint(HEADERS[-1], 'bold')}")
@@ -35,7 +35,7 @@ def write_events(session: Session, events: Sequence[Manifest]) -> None:
 
 
 def event_age(event: Manifest, now: float) -> str:
-    """How long ago it happened, and how often."""
+    """Age and count of an event."""
     first = event.get("firstTimestamp") or event.get("eventTime")
     times = event.get("count") or 1
     if times > 1:

@@ -1,4 +1,4 @@
-"""Which object a command line means, and what to say when there is none of that name."""
+"""Objects named on a command line: name resolution, similar names, files, commands."""
 
 import argparse
 
@@ -10,40 +10,40 @@ from volcano.kube.kinds import COMMAND, Kind
 from volcano.kube.manifest import Key, Manifest, owner_reference
 
 
-def target(arguments: argparse.Namespace, session: Session, complaint: str) -> Key:
-    """The namespace and name meant. `-n X` is the namespace, unless nothing else gives the name: then it is that.
+def target(arguments: argparse.Namespace, session: Session, message: str) -> Key:
+    """Resolves namespace and name. `-n X` is the namespace, or the name if nothing else gives one.
 
-    Without any name, `complaint` is the usage error.
+    Raises UsageError with `message` if there is no name.
     """
     named = arguments.position or arguments.name
     if arguments.position and arguments.name and arguments.position != arguments.name:
         raise UsageError(f"two names are given, {arguments.position!r} and {arguments.name!r}; choose one")
     name = named or arguments.short_n
     if not name:
-        raise UsageError(complaint)
+        raise UsageError(message)
     namespace = arguments.namespace or (arguments.short_n if named else "") or session.namespace
     return Key(namespace, name)
 
 
-def named(arguments: argparse.Namespace, complaint: str) -> Key:
-    """The name meant, of an object that lives in no namespace."""
+def named(arguments: argparse.Namespace, message: str) -> Key:
+    """Resolves the name of a cluster-scoped object."""
     if arguments.position and arguments.name and arguments.position != arguments.name:
         raise UsageError(f"two names are given, {arguments.position!r} and {arguments.name!r}; choose one")
     name = arguments.position or arguments.name
     if not name:
-        raise UsageError(complaint)
+        raise UsageError(message)
     return Key("", name)
 
 
 def namespace(arguments: argparse.Namespace, session: Session) -> str:
-    """The namespace that a list is about; empty for all of them."""
+    """Namespace of a list; empty for all."""
     if getattr(arguments, "all_namespaces", False):
         return ""
     return arguments.namespace or arguments.short_n or session.namespace
 
 
 async def find(session: Session, kind: Kind, key: Key) -> Manifest:
-    """The object; raises Missing with the near name when there is none."""
+    """Gets the object; raises Missing with a similar name if it does not exist."""
     try:
         return await session.client.get(kind, key)
     except NotFound as error:
@@ -51,7 +51,7 @@ async def find(session: Session, kind: Kind, key: Key) -> Manifest:
 
 
 async def delete(session: Session, kind: Kind, key: Key) -> None:
-    """Deletes the object, and what it owns after it; raises Missing with the near name when there is none."""
+    """Deletes the object and its dependents in the background; raises Missing with a similar name."""
     try:
         await session.client.delete(kind, key, options=Options(propagation="Background"))
     except NotFound as error:
@@ -59,12 +59,12 @@ async def delete(session: Session, kind: Kind, key: Key) -> None:
 
 
 async def missing(session: Session, kind: Kind, key: Key, error: ApiError) -> Exception:
-    """The error for a name that is not there, with the name that may have been meant."""
-    if not error.name:  # not the object, but its kind is unknown to the server
+    """Error for a missing object, with a similar name if there is one."""
+    if not error.name:  # the server does not know the kind
         return error
     try:
         listing = await session.client.list(kind, Query(namespace=key.namespace))
-    except ApiError:  # whoever may not list gets no hint
+    except ApiError:  # without permission to list there is no suggestion
         return Missing(error.message)
     names = [item["metadata"]["name"] for item in listing.items]
     where = f" in namespace {key.namespace!r}" if key.namespace else ""
@@ -72,7 +72,7 @@ async def missing(session: Session, kind: Kind, key: Key, error: ApiError) -> Ex
 
 
 def read_objects(path: str, kind: Kind) -> list[Manifest]:
-    """The objects of a file, which must all be of one kind."""
+    """Reads the objects of a file, which must all be of one kind."""
     from volcano.local.files import FileError, read_files
 
     try:
@@ -91,7 +91,7 @@ def read_objects(path: str, kind: Kind) -> list[Manifest]:
 
 
 async def send_command(session: Session, owner: Manifest, action: str, namespace: str) -> None:
-    """Creates the Command that asks for an action on an object, and that goes with it."""
+    """Creates a Command for an action on an object, owned by that object."""
     reference = owner_reference(owner)
     command = {
         "apiVersion": COMMAND.api_version,

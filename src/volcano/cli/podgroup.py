@@ -1,4 +1,4 @@
-"""`vcctl podgroup`: the gangs behind jobs and pods, by their own name or by their job's."""
+"""`vcctl podgroup`: PodGroups by their own name or their job's."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,6 @@ MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl podgroup list` takes."""
     parser.add_argument("-q", "--queue", default="", help="only podgroups of this queue")
     flags.add_list(parser)
 
@@ -40,7 +39,6 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def get_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl podgroup get` takes."""
     flags.add_target(parser, "podgroup's or job")
     flags.add_output(parser)
 
@@ -53,12 +51,11 @@ async def get(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def describe_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl podgroup describe` takes."""
     get_arguments(parser)
 
 
 async def describe(arguments: argparse.Namespace, session: Session) -> int:
-    """Shows all about one PodGroup: what it wants, what it has, its pods, and what was said about it."""
+    """Shows one PodGroup with its requirements, members, pods and events."""
     key = objects.target(arguments, session, MANDATORY.format("describe"))
     group = await find(session, key)
     if not is_table(arguments.output):
@@ -75,7 +72,7 @@ async def describe(arguments: argparse.Namespace, session: Session) -> int:
 
 
 async def find(session: Session, key: Key) -> Manifest:
-    """The PodGroup of this name, else the one of the job (or other owner) of this name."""
+    """PodGroup of this name, or of the job (or other owner) of this name."""
     try:
         return await session.client.get(POD_GROUP, key)
     except NotFound as error:
@@ -95,7 +92,7 @@ async def find(session: Session, key: Key) -> Manifest:
 
 
 async def _phase_of_job(session: Session, key: Key) -> str:
-    """The phase of the job of this name, which may have given its PodGroup up; empty when there is no such job."""
+    """Phase of the job of this name, which may have deleted its PodGroup; empty without a job."""
     with suppress(NotFound):
         job = await session.client.get(JOB, key)
         return str(((job.get("status") or {}).get("state") or {}).get("phase") or "new")
@@ -163,7 +160,7 @@ async def _describe_pods(session: Session, group: Manifest) -> None:
 
 
 def _reason(group: Manifest) -> str:
-    """Why the group does not run, when it does not."""
+    """Reason for which the PodGroup does not run."""
     for condition in _status(group).get("conditions") or ():
         if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
             return str(condition.get("reason") or "")

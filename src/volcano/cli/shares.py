@@ -1,4 +1,4 @@
-"""What every queue holds beside what it is due: the hierarchy of queues with amounts, as plain values."""
+"""Queue hierarchy with allocated and deserved resources, as plain values."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,14 +14,14 @@ from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE
 Amounts = Mapping[str, float]
 
 FIRST = ("cpu", "memory")
-# Everybody has these, and nobody competes for them.
+# Present on every node and not worth a column.
 UNINTERESTING = ("pods", "ephemeral-storage", "attachable-volumes", "hugepages-1Gi", "hugepages-2Mi")
 CLOSED_TO_ALL = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
 
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """One queue in its place in the hierarchy, with what it and its descendants hold."""
+    """One queue in the hierarchy, with the resources of itself and its descendants."""
 
     name: str
     parent: str
@@ -32,17 +32,17 @@ class QueueShare:
     guarantee: Amounts
     deserved: Amounts
     capability: Amounts
-    computed: frozenset[str] = frozenset()  # the resources whose deserved amount follows from weights
+    computed: frozenset[str] = frozenset()  # resources whose deserved amount is computed from weights
     pods: int = 0
-    path: tuple[str, ...] = field(default=())  # the names from the top to this queue
+    path: tuple[str, ...] = field(default=())  # names from the root to this queue
 
     def share(self, total: Amounts) -> float:
-        """The largest part of any resource of the cluster that the queue holds: its dominant share."""
+        """Dominant share: largest fraction of any cluster resource allocated to the queue."""
         parts = [self.allocated.get(name, 0.0) / amount for name, amount in total.items() if amount > 0]
         return max(parts, default=0.0)
 
     def of_deserved(self) -> float | None:
-        """How much of what it is due the queue holds, in the resource it uses most of; None when due nothing."""
+        """Largest allocated/deserved ratio of any resource; None if nothing is deserved."""
         parts = [
             self.allocated.get(name, 0.0) / amount for name, amount in self.deserved.items() if amount > 0
         ]
@@ -50,7 +50,7 @@ class QueueShare:
 
 
 def amounts(listed: object) -> dict[str, float]:
-    """A resource list as numbers; what is no quantity is left out."""
+    """Resource list as numbers; invalid quantities are skipped."""
     found: dict[str, float] = {}
     for name, value in listed.items() if isinstance(listed, Mapping) else ():
         try:
@@ -61,7 +61,7 @@ def amounts(listed: object) -> dict[str, float]:
 
 
 def cluster_total(nodes: Iterable[Manifest]) -> dict[str, float]:
-    """What the cluster has to share: the allocatable of every node that is ready and takes ordinary pods."""
+    """Allocatable resources of all ready nodes that accept ordinary pods."""
     total: dict[str, float] = defaultdict(float)
     for node in nodes:
         if serves(node):
@@ -71,21 +71,21 @@ def cluster_total(nodes: Iterable[Manifest]) -> dict[str, float]:
 
 
 def serves(node: Manifest) -> bool:
-    """Whether a node is ready, and not one of the control plane's own."""
+    """Whether a node is ready and not part of the control plane."""
     reserved = any(taint.get("key") in CLOSED_TO_ALL for taint in items(node, "spec", "taints"))
     return is_true(node, "Ready") and not reserved
 
 
 def resource_names(total: Amounts) -> list[str]:
-    """The resources worth a column: cpu, memory, then the devices that some node has."""
+    """Resources with a column: cpu, memory, then devices of any node."""
     devices = sorted(name for name, amount in total.items() if amount > 0 and name not in FIRST)
     return [*FIRST, *devices]
 
 
 def queue_shares(queues: Sequence[Manifest], total: Amounts) -> list[QueueShare]:
-    """The queues depth first, each followed by its children in order of name.
+    """Queues depth first, siblings ordered by name.
 
-    A queue whose parent is not there, or is its own descendant, stands at the top.
+    A queue without an existing parent, or in a cycle, is at the top level.
     """
     by_name = {str(queue["metadata"]["name"]): queue for queue in queues}
     parents = {name: _parent(queue, by_name) for name, queue in by_name.items()}
@@ -106,10 +106,10 @@ def queue_shares(queues: Sequence[Manifest], total: Amounts) -> list[QueueShare]
 
 
 def deserved(siblings: Sequence[Manifest], pool: Amounts) -> dict[str, dict[str, float]]:
-    """What each of the queues under one parent is due of a pool.
+    """Deserved resources of sibling queues out of a pool.
 
-    What `spec.deserved` names is due as it stands; the rest of the pool goes to the other queues by weight, no less
-    than their guarantee and no more than their capability.
+    `spec.deserved` is taken as it is; the rest is divided by weight among the other queues, at least their
+    guarantee and at most their capability.
     """
     due: dict[str, dict[str, float]] = {queue["metadata"]["name"]: {} for queue in siblings}
     for resource, amount in pool.items():
@@ -127,7 +127,8 @@ def deserved(siblings: Sequence[Manifest], pool: Amounts) -> dict[str, dict[str,
 
 
 def _by_weight(queues: Sequence[Manifest], resource: str, amount: float) -> list[float]:
-    """Shares an amount by weight within floors and ceilings: whoever meets one is settled, the rest share again."""
+    """Divides an amount by weight within lower and upper bounds: queues at a bound are fixed, the rest is
+    divided again."""
     weights = [max(number(queue, "spec", "weight"), 1) for queue in queues]
     floors = [amounts(at(queue, "spec", "guarantee", "resource")).get(resource, 0.0) for queue in queues]
     ceilings = [amounts(at(queue, "spec", "capability")).get(resource, float("inf")) for queue in queues]
@@ -139,7 +140,8 @@ def _by_weight(queues: Sequence[Manifest], resource: str, amount: float) -> list
         wished = {i: left * weights[i] / whole for i in open_ones}
         bounded = {i: max(min(wished[i], ceilings[i]), floors[i]) for i in open_ones}
         excess = sum(bounded.values()) - left
-        # Too much was given: those lifted to their floor are settled. Too little: those held at their ceiling.
+        # If too much was assigned, queues raised to their lower bound are fixed; if too little, those at
+        # their upper bound.
         if excess > 0:
             settled |= {i: bounded[i] for i in open_ones if bounded[i] > wished[i]}
         elif excess < 0:
@@ -156,7 +158,7 @@ def _parent(queue: Manifest, known: Mapping[str, Manifest]) -> str:
 
 
 def _circular(name: str, parents: Mapping[str, str]) -> bool:
-    """Whether the way up from a queue never ends."""
+    """Whether a queue is its own ancestor."""
     seen, above = {name}, parents[name]
     while above:
         if above in seen:
@@ -186,12 +188,12 @@ def _share(queue: Manifest, parent: str, path: tuple[str, ...], due: Mapping[str
 
 
 def queue_of(manifest: Manifest) -> str:
-    """The queue of a job or PodGroup."""
+    """Queue of a job or PodGroup."""
     return str(at(manifest, "spec", "queue", default="") or DEFAULT_QUEUE)
 
 
 def shown(resource: str, amount: float) -> str:
-    """An amount for people: at most three figures and the unit that fits, such as 2.5, 80Gi or 512Mi."""
+    """Amount for people: at most three digits and a suitable unit, such as 2.5, 80Gi or 512Mi."""
     if resource == "memory" or resource.endswith("storage") or resource.startswith("hugepages"):
         for suffix, size in (("Ti", 2.0**40), ("Gi", 2.0**30), ("Mi", 2.0**20), ("Ki", 2.0**10)):
             if amount >= size:
@@ -205,12 +207,12 @@ def _figures(amount: float) -> str:
 
 
 def short_name(resource: str) -> str:
-    """A resource's name without its domain: `nvidia.com/gpu` is `gpu`."""
+    """Resource name without its domain: `nvidia.com/gpu` is `gpu`."""
     return resource.rpartition("/")[2]
 
 
 def amount_columns(total: Amounts) -> list[Column]:
-    """For every resource, what a queue holds and what it is due."""
+    """Columns with allocated and deserved amounts per resource."""
 
     def column(resource: str) -> Column:
         def value(queue: QueueShare) -> str:
@@ -225,7 +227,7 @@ def amount_columns(total: Amounts) -> list[Column]:
 
 
 def queue_data(queue: QueueShare, total: Amounts) -> Manifest:
-    """A queue as plain data."""
+    """Queue as plain data."""
     return {
         "name": queue.name,
         "parent": queue.parent,

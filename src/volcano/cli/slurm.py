@@ -1,4 +1,4 @@
-"""`vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume`: what Slurm's users type. Here `-n` is the name."""
+"""`vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume` for Slurm users. Here `-n` is the name."""
 
 import argparse
 import os
@@ -32,7 +32,7 @@ def _add_target(parser: argparse.ArgumentParser, *, namespace: str = "") -> None
 
 
 def vsub_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vsub` takes; the environment gives some of the defaults."""
+    """Adds flags; some defaults come from the environment."""
     _add_target(parser, namespace=os.environ.get(NAMESPACE, ""))
     manage.add_job(
         parser,
@@ -55,7 +55,6 @@ async def vsub(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def vjobs_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vjobs` takes."""
     _add_target(parser)
     parser.add_argument("-S", "--scheduler", default="", help="only jobs for this scheduler")
     parser.add_argument(
@@ -73,7 +72,6 @@ async def vjobs(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def vqueues_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vqueues` takes."""
     flags.add_named(parser, "queue")
     flags.add_list(parser, namespaced=False)
 
@@ -92,7 +90,6 @@ def _queue_columns(objects: Objects) -> Sequence[Column]:
 
 
 def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcancel` takes."""
     _add_target(parser)
 
 
@@ -105,26 +102,24 @@ async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vsuspend` takes."""
     _add_target(parser)
 
 
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
     """Suspends a job."""
-    await manage.order(
+    await manage.request_action(
         session, objects.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
     )
     return 0
 
 
 def vresume_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vresume` takes."""
     _add_target(parser)
 
 
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:
     """Resumes a suspended job."""
-    await manage.order(
+    await manage.request_action(
         session, objects.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
     )
     return 0

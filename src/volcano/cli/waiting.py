@@ -6,7 +6,7 @@ WAITING = ("Pending", "Inqueue", "Restarting")  # phases of jobs and PodGroups
 
 
 def why_waiting(group: Manifest) -> str:
-    """What a PodGroup waits for, in the words of its condition; empty when it does not wait."""
+    """Message of a PodGroup's Unschedulable condition; empty if it is not waiting."""
     blocked = condition_of(group, "Unschedulable")
     if blocked is None or blocked.get("status") != "True":
         return ""

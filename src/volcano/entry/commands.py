@@ -1,4 +1,4 @@
-"""What `volcano`'s commands do."""
+"""Commands of `volcano`."""
 
 import argparse
 import asyncio
@@ -46,7 +46,7 @@ WIDE = 200
 
 
 class CommandError(Exception):
-    """A command that cannot be carried out: the message says why and what would help."""
+    """The command failed; the message says why and what would help."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -54,7 +54,7 @@ class CommandError(Exception):
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """Starts a cluster and stays until it is told to stop."""
+    """Starts a cluster and runs until it is stopped."""
     settings = _settings(arguments, default_duration=float("inf"))
     running = state.find(settings.directory)
     if running is not None:
@@ -90,17 +90,17 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
     except FileError as error:
         raise CommandError(str(error)) from None
     finally:
-        # Whoever sends SIGTERM may want to start again: pods run on, and `volcano down` ends them.
+        # SIGTERM may precede a restart: pods keep running, and `volcano down` ends them.
         await cluster.stop(keep_pods=why is signal.SIGTERM)
         if not settings.durable:
             state.retract(settings.directory)
-            if why is signal.SIGINT:  # after a failure its log stays
+            if why is signal.SIGINT:  # keep the log after a failure
                 shutil.rmtree(settings.directory, ignore_errors=True)
     return 0
 
 
 def _reason(error: Exception, settings: Settings) -> str:
-    """Why a cluster did not start; that a name is unknown does not say whose."""
+    """Reason for which a cluster did not start; a bare name resolution error lacks the name."""
     if isinstance(error, socket.gaierror):
         return f"--host {settings.host}: no address of this machine: {error.strerror}"
     return str(error)
@@ -149,7 +149,7 @@ def _nodes_in_words(running: state.Running) -> str:
 
 
 def _detach(settings: Settings) -> int:
-    """Starts the same command without --detach in a session of its own, and waits until it is ready."""
+    """Starts the same command without --detach in a new session and waits until it is ready."""
     try:
         state.make_private(settings.directory)
     except state.DirectoryError as error:
@@ -180,7 +180,7 @@ def _detach(settings: Settings) -> int:
 
 
 def down(arguments: argparse.Namespace) -> int:
-    """Stops a running cluster; its pods end too unless they are to be kept, and nothing of them is left."""
+    """Stops a running cluster and its pods, unless they are kept."""
     directory = arguments.data_dir.absolute() if arguments.data_dir else None
     running = state.find(directory) if directory else state.find_any()
     if running is None:
@@ -198,7 +198,7 @@ def down(arguments: argparse.Namespace) -> int:
 
 
 def _clear_up(directory: Path | None) -> int:
-    """After a cluster that was killed: its pods may still run."""
+    """Removes the pods of a cluster that was killed."""
     removed: list[str] = []
     for place in [directory] if directory else [state.default_directory(), state.memory_directory()]:
         removed += asyncio.run(clear(place))
@@ -236,7 +236,7 @@ def _find(directory: Path | None) -> state.Running:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs files on a throw-away cluster; 0 only if every job completed."""
+    """Runs manifest files on a temporary cluster; returns 0 only if every job completed."""
     try:
         timeout = parse_duration(arguments.timeout)
     except ValueError as error:
@@ -252,9 +252,7 @@ async def _run(
 ) -> int:
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
     console = _console(stderr=output == "json")
-    if (
-        task := asyncio.current_task()
-    ) is not None:  # whoever ends us finds nothing of us left, as after Ctrl-C
+    if (task := asyncio.current_task()) is not None:  # clean up on SIGTERM as after Ctrl-C
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     cluster = LocalCluster(settings)
     try:
@@ -264,8 +262,10 @@ async def _run(
         targets = followed(applied, kinds)
         console.print(_applied_in_words(len(applied), len(targets)), highlight=False)
         tail = _tail(cluster, console)
-        see = tail.see if tail is not None else _unseen
-        follower = Follower(cluster.client, SystemClock(), targets, see=lambda pod: _hear(cluster, see, pod))
+        see = tail.see if tail is not None else _ignore_pod
+        follower = Follower(
+            cluster.client, SystemClock(), targets, see=lambda pod: _follow_local_pod(cluster, see, pod)
+        )
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
         if tail is not None:
             await tail.end()
@@ -290,18 +290,18 @@ def _tail(cluster: LocalCluster, console: Console) -> Tail | None:
     return Tail(cluster.host.pods, find, cluster.clock, console)
 
 
-def _unseen(pod: Manifest) -> None:
-    """Simulated pods have nothing to say."""
+def _ignore_pod(pod: Manifest) -> None:
+    """Does nothing: simulated pods have no logs."""
 
 
-def _hear(cluster: LocalCluster, see: Callable[[Manifest], None], pod: Manifest) -> None:
-    """Pods that really run have something to say."""
+def _follow_local_pod(cluster: LocalCluster, see: Callable[[Manifest], None], pod: Manifest) -> None:
+    """Follows the log of a pod that runs on this host."""
     if cluster.host is not None and cluster.host.is_real(pod):
         see(pod)
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """A console as wide as its terminal; in a file or a pipe, wide enough for a whole row."""
+    """Console as wide as the terminal; in a file or pipe, wide enough for a whole row."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=WIDE)
 
@@ -326,7 +326,7 @@ def _conclude(rows: list[Row], output: str, console: Console, timeout: float) ->
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """A gang that trains on this host, one that waits for its turn, and one on simulated GPU nodes."""
+    """Runs a gang on this host, one that waits for resources, and one on simulated GPU nodes."""
     from volcano.entry.demo import INTRODUCTION, manifests, settings
 
     print(INTRODUCTION)
@@ -335,7 +335,7 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def nodes(arguments: argparse.Namespace) -> int:
-    """Simulates nodes on another API server until it is told to stop."""
+    """Simulates nodes on another API server until it is stopped."""
     from volcano.entry.simulation import simulate
 
     pools = _pools(arguments)
@@ -346,7 +346,7 @@ def nodes(arguments: argparse.Namespace) -> int:
 
 
 def config(arguments: argparse.Namespace) -> int:
-    """Checks a scheduler configuration file."""
+    """Validates a scheduler configuration file."""
     from volcano.entry.configuration import validate
 
     return validate(Path(arguments.file))
@@ -365,7 +365,7 @@ def _read(files: list[str]) -> list[Document]:
 def _settings(
     arguments: argparse.Namespace, *, default_duration: float, once_in: Path | None = None
 ) -> Settings:
-    """The cluster that was asked for; `once_in` is where one lives that is thrown away."""
+    """Cluster options from the flags; `once_in` is the directory of a temporary cluster."""
     pools = _pools(arguments)
     usual = state.memory_directory() if arguments.in_memory else state.default_directory()
     directory = once_in or arguments.data_dir or usual
@@ -385,7 +385,7 @@ def _settings(
 
 
 def _local(arguments: argparse.Namespace) -> HostSettings:
-    """The nodes of this host: one, unless another number or none at all is asked for."""
+    """Nodes of this host: one, unless another number or none is requested."""
     if arguments.local_nodes < 1:
         raise CommandError("--local-nodes: at least 1; --no-local-node does without", code=2)
     if arguments.fake_gpus < 0:

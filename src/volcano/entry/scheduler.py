@@ -1,4 +1,4 @@
-"""`vc-scheduler`: our scheduler against a Kubernetes API server, or a saved snapshot replayed."""
+"""`vc-scheduler`: the scheduler for a Kubernetes API server, or the replay of a saved snapshot."""
 
 import argparse
 import asyncio
@@ -24,8 +24,8 @@ from volcano.scheduler.snapshot_file import SnapshotError, load, save
 log = Log("vc-scheduler")
 
 NAME = "vc-scheduler"
-IDLE_COLLECTION = 30.0  # seconds between full garbage collections, made between cycles
-# Flags of Volcano's that have nothing to switch here: work is not done in worker threads, all nodes are looked at.
+IDLE_COLLECTION = 30.0  # seconds between full garbage collections, which run between cycles
+# Volcano flags without an equivalent here: there are no worker threads, and all nodes are evaluated.
 ACCEPTED = {
     "--resync-period": "0",
     "--minimum-feasible-nodes": "100",
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{flag}={value} is not available yet; leave it out")
     if parsed.replay:
         return _replay(parsed.replay, parsed.scheduler_conf)
-    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -119,7 +119,7 @@ async def _run(arguments: argparse.Namespace) -> None:
             between_cycles=_Collector(clock),
             on_ready=_freeze,
         )
-        leading = asyncio.Event()  # who stands by has listed nothing, and is ready to
+        leading = asyncio.Event()  # a standby replica has listed nothing and is ready
 
         async def work() -> None:
             leading.set()
@@ -143,7 +143,7 @@ async def _run(arguments: argparse.Namespace) -> None:
 
 
 def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """`label:value` pairs; what has no value is left out, as Volcano does."""
+    """`label:value` pairs; pairs without a value are dropped, as in Volcano."""
     pairs = (text.strip().partition(":") for text in given)
     return tuple(
         (label.strip(), value.strip()) for label, _, value in pairs if label.strip() and value.strip()
@@ -151,20 +151,20 @@ def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def features(given: str) -> frozenset[str]:
-    """The feature gates that are on in `A=true,B=false`."""
+    """Feature gates enabled in `A=true,B=false`."""
     pairs = (gate.partition("=") for gate in given.split(","))
     return frozenset(name.strip() for name, _, value in pairs if value.strip().lower() == "true")
 
 
 def _freeze() -> None:
-    """What was listed at the start stays: the garbage collector need not look at it again and again."""
+    """Excludes the objects of the first list from garbage collection: they are long-lived."""
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 class _Collector:
-    """Collects garbage now and then, between cycles only."""
+    """Runs garbage collection between cycles only."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._clock = clock
@@ -180,7 +180,7 @@ class _Collector:
 def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
     snapshot, config = scheduler.last_snapshot, scheduler.source.current
     if snapshot is None or config is None:
-        log.info("nothing to save yet")
+        log.info("no snapshot to save yet")
         return
     path = directory / f"snapshot-{int(clock.now().wall)}.json.gz"
     path.write_bytes(save(snapshot, config.text))
@@ -188,7 +188,7 @@ def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
 
 
 def _replay(path: Path, conf: str) -> int:
-    """Schedules a saved snapshot and prints what comes of it."""
+    """Schedules a saved snapshot and prints the decisions."""
     try:
         snapshot, text = load(path.read_bytes())
         config = parse(Path(conf).read_text() if conf else text, conf or str(path))

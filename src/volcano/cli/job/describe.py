@@ -1,4 +1,4 @@
-"""`vcctl job describe`: everything about a job on one screen, or as data."""
+"""`vcctl job describe`: a job with its gang, pods, policies, conditions and events on one screen, or as data."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -53,11 +53,11 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 async def _listed(session: Session, kind: Kind, query: Query) -> list[Manifest]:
-    """What may be seen: a job can be described without the right to see its events."""
+    """Lists objects; empty without permission, because a job can be described without reading its events."""
     try:
         return (await session.client.list(kind, query)).items
     except Forbidden as error:
-        session.complain(error.message)
+        session.warn(error.message)
         return []
 
 
@@ -69,14 +69,14 @@ async def _queue(session: Session, name: str) -> Manifest | None:
 
 
 class Screen:
-    """A summary as text: a heading and a table for each part that has something to say."""
+    """Summary as text: a heading and a table for each part that is not empty."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._now = session.clock.now().wall
 
     def show(self, told: Manifest) -> None:
-        """Prints the whole summary."""
+        """Prints the summary."""
         self._head(told)
         self._gang(told["gang"])
         self._tasks(told["tasks"])
@@ -151,7 +151,7 @@ class Screen:
             self._facts(facts)
             self._rows(task["pods"], _pod_columns(self._now))
 
-    # how parts look
+    # layout of parts
 
     def _heading(self, text: str) -> None:
         self._session.write()

@@ -1,4 +1,4 @@
-"""`vcctl job run`, `suspend`, `resume` and `delete`: what changes jobs."""
+"""`vcctl job run`, `suspend`, `resume` and `delete`."""
 
 import argparse
 from collections.abc import Sequence
@@ -16,14 +16,13 @@ IMAGE, SCHEDULER = "busybox", "volcano"
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job run` takes."""
     flags.add_target(parser, "job")
     add_job(parser, image=IMAGE, scheduler=SCHEDULER)
     parser.add_argument("-f", "--filename", default="", metavar="FILE", help="a YAML file with the job")
 
 
 def add_job(parser: argparse.ArgumentParser, *, image: str, scheduler: str) -> None:
-    """What describes a job of one task."""
+    """Adds the flags that describe a job of one task."""
     add = parser.add_argument
     add("-i", "--image", default=image, help=f"the container image (default {image})")
     add("-m", "--min", type=int, default=1, help="pods that must run together (default 1)")
@@ -47,7 +46,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def new_job(key: Key, arguments: argparse.Namespace, command: Sequence[str] = ()) -> Manifest:
-    """A job of one task with one container, named after the job."""
+    """Job of one task with one container, named after the job."""
     container = {
         "name": key.name,
         "image": arguments.image,
@@ -76,7 +75,7 @@ def new_job(key: Key, arguments: argparse.Namespace, command: Sequence[str] = ()
 
 
 def _from_file(arguments: argparse.Namespace, session: Session) -> list[Manifest]:
-    """The jobs of a file, in the namespace asked for, else in their own, else in the context's."""
+    """Jobs of a file; namespace from the flag, the manifest or the context, in this order."""
     path = arguments.filename
     if path != "-" and ".yaml" not in path and ".yml" not in path:
         raise UsageError(f"only support yaml file: {path!r} ends in neither .yaml nor .yml")
@@ -93,35 +92,32 @@ def _from_file(arguments: argparse.Namespace, session: Session) -> list[Manifest
 
 
 def suspend_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job suspend` takes."""
     flags.add_target(parser, "job")
 
 
 async def suspend(arguments: argparse.Namespace, session: Session) -> int:
-    """Aborts a job: its pods go, and it can be resumed."""
-    await order(session, objects.target(arguments, session, MANDATORY.format("suspend")), "AbortJob")
+    """Aborts a job: its pods are deleted, and it can be resumed."""
+    await request_action(session, objects.target(arguments, session, MANDATORY.format("suspend")), "AbortJob")
     return 0
 
 
 def resume_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job resume` takes."""
     flags.add_target(parser, "job")
 
 
 async def resume(arguments: argparse.Namespace, session: Session) -> int:
-    """Lets a suspended job run again."""
-    await order(session, objects.target(arguments, session, MANDATORY.format("resume")), "ResumeJob")
+    """Resumes a suspended job."""
+    await request_action(session, objects.target(arguments, session, MANDATORY.format("resume")), "ResumeJob")
     return 0
 
 
-async def order(session: Session, key: Key, action: str) -> None:
-    """Asks the job controller for an action on a job."""
+async def request_action(session: Session, key: Key, action: str) -> None:
+    """Requests an action on a job from the job controller."""
     job = await objects.find(session, JOB, key)
     await objects.send_command(session, job, action, key.namespace)
 
 
 def delete_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job delete` takes."""
     flags.add_target(parser, "job")
 
 

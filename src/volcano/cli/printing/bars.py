@@ -1,10 +1,10 @@
-"""A share as a bar: filled as far as it is used, with marks where the guarantee, the due and the limit are."""
+"""Bar of a share: filled by use, with marks for guarantee, deserved and capability."""
 
 from dataclasses import dataclass
 
 FULL, EMPTY = "█", "·"
 EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-# They tell themselves apart without colours: a floor opens, a ceiling closes, the due stands between.
+# Distinguishable without colours: [ opens at the guarantee, ] closes at the capability, | is deserved.
 GUARANTEE, DESERVED, CAPABILITY = "[", "|", "]"
 STYLES = {GUARANTEE: "bold cyan", DESERVED: "bold yellow", CAPABILITY: "bold red"}
 LEGEND = f"{GUARANTEE} guarantee  {DESERVED} deserved  {CAPABILITY} capability"
@@ -12,7 +12,7 @@ LEGEND = f"{GUARANTEE} guarantee  {DESERVED} deserved  {CAPABILITY} capability"
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """What one bar shows, all in the same unit."""
+    """Values of one bar, in one unit."""
 
     used: float
     total: float
@@ -22,11 +22,11 @@ class Gauge:
 
 
 def bar(gauge: Gauge, width: int) -> list[tuple[str, str]]:
-    """The bar as pieces of text with their styles; `width` characters in all."""
+    """Bar as pieces of text with styles, `width` characters in total."""
     if width <= 0:
         return []
     cells = _cells(gauge, width)
-    # Where marks meet, the floor moves one to the left and the ceiling one to the right of what is due.
+    # Where marks collide, the guarantee moves one cell left and the capability one cell right.
     for mark, amount, aside in (
         (DESERVED, gauge.deserved, 0),
         (GUARANTEE, gauge.guarantee, -1),
@@ -41,7 +41,7 @@ def bar(gauge: Gauge, width: int) -> list[tuple[str, str]]:
 
 
 def plain(gauge: Gauge, width: int) -> str:
-    """The bar as text only."""
+    """Bar as plain text."""
     return "".join(text for text, _ in bar(gauge, width))
 
 
@@ -58,7 +58,7 @@ def _cells(gauge: Gauge, width: int) -> list[tuple[str, str]]:
 
 
 def fill_style(gauge: Gauge) -> str:
-    """Green while within what is due, yellow beyond it, red at the limit."""
+    """Green up to deserved, yellow above it, red at the capability."""
     limit = gauge.total if gauge.capability is None else gauge.capability
     if limit > 0 and gauge.used >= limit * 0.999:
         return "red"
@@ -68,7 +68,7 @@ def fill_style(gauge: Gauge) -> str:
 
 
 def _joined(cells: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Neighbours of one style as one piece."""
+    """Joins neighbouring cells of one style."""
     pieces: list[tuple[str, str]] = []
     for text, style in cells:
         if pieces and pieces[-1][1] == style:

@@ -1,4 +1,4 @@
-"""`vcctl top` for pipes and files: the same rows, once, as tables or as data."""
+"""`vcctl top` for pipes and files: the rows as tables or as data."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ async def run(session: Session, namespace: str, output: str) -> int:
         session.write(render(output, as_data(seen)))
         return 0
     for line in limited:
-        session.complain(line)
+        session.warn(line)
     _print(session, queue_columns(seen), seen.queues)
     if seen.jobs:
         session.write()
@@ -38,7 +38,7 @@ def _print(session: Session, columns: Sequence[Column], found: Sequence[Any]) ->
 
 
 def queue_columns(seen: Board) -> list[Column]:
-    """A queue's state and, for every resource, what it holds of what it is due."""
+    """Columns of queues: state, and allocated and deserved per resource."""
 
     def phase(queue: QueueShare, *phases: str) -> str:
         return str(sum(seen.counts[queue.name][word] for word in phases) if queue.name in seen.counts else 0)
@@ -55,7 +55,7 @@ def queue_columns(seen: Board) -> list[Column]:
 
 
 def job_columns(seen: Board) -> list[Column]:
-    """A job's gang, its share, and why it waits."""
+    """Columns of jobs: gang, share and reason for waiting."""
     return [
         Column("Job", lambda job: job.key.name),
         Column("Namespace", lambda job: job.key.namespace),
@@ -70,7 +70,7 @@ def job_columns(seen: Board) -> list[Column]:
 
 
 def as_data(seen: Board) -> Manifest:
-    """The same as plain data; amounts in cores, bytes and devices."""
+    """Rows as plain data; amounts in cores, bytes and devices."""
     return {
         "cluster": {"nodes": seen.nodes, "total": dict(seen.total), "used": dict(seen.used)},
         "queues": [queue_data(queue, seen.total) for queue in seen.queues],

@@ -1,4 +1,4 @@
-"""As much of a PodGroup as admission looks at: on a busy cluster there are thousands of them."""
+"""Fields of a PodGroup that admission needs: a busy cluster has thousands of PodGroups."""
 
 from typing import Any
 
@@ -32,6 +32,6 @@ _GROUP = msgspec.json.Decoder(_Group)
 
 
 def slim_group(data: bytes) -> Manifest:
-    """The PodGroup's name, version, queue and phase."""
+    """Reduces a PodGroup to name, version, queue and phase."""
     manifest: Manifest = msgspec.to_builtins(_GROUP.decode(data))
     return manifest
