@@ -1,7 +1,8 @@
-"""The load of `bench kubernetes`, a process of its own: jobs written by a bare client, or submitted to who serves them.
+"""Load process of `bench kubernetes`: jobs written by a bare client, or submitted to our controllers.
 
-`python -m bench._kubernetes_load KUBECONFIG ROLE SHAPE`: prints `ready`, starts when it is sent a line, and prints one
-JSON object once a watch has shown every pod bound. `bare` writes all that is necessary itself; `submit` only the jobs.
+`python -m bench._kubernetes_load KUBECONFIG ROLE SHAPE`: prints `ready`, starts when it receives a line,
+and prints one JSON object once a watch has shown every pod bound. `bare` writes everything itself;
+`submit` only the jobs.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ _DECODER = msgspec.json.Decoder(_Named)
 
 
 class Observer:
-    """Watches pods being bound; knows when each was."""
+    """Watches pods and records when each is bound."""
 
     def __init__(self, client: HttpClient, wanted: int) -> None:
         self._client = client
@@ -66,7 +67,7 @@ class Observer:
         self.bound: dict[str, float] = {}
 
     async def run(self, watching: asyncio.Event) -> None:
-        """Watches until all are bound; a server under load ends watches that it finds too slow."""
+        """Watches until all pods are bound; a server under load may end slow watches."""
         version = (await self._client.list(POD, Query(namespace=NAMESPACE, limit=1))).resource_version
         watching.set()
         while len(self.bound) < self._wanted:
@@ -86,7 +87,7 @@ class Observer:
 
 
 class Load:
-    """Writes jobs, each numbered; notes when each was begun."""
+    """Writes numbered jobs; records when each was started."""
 
     def __init__(self, client: HttpClient, shape: Shape) -> None:
         self._client = client
@@ -96,7 +97,7 @@ class Load:
         self.begun: dict[int, float] = {}
 
     async def submit(self) -> None:
-        """The jobs and nothing else."""
+        """Creates the jobs only."""
         bodies = [orjson.dumps(job_manifest(self._shape, number)) for number in range(self._shape.jobs)]
 
         async def create(number: int) -> None:
@@ -106,7 +107,7 @@ class Load:
         await _abreast(range(self._shape.jobs), create)
 
     async def bare(self) -> None:
-        """All that has to be written for a job's pods to be bound, and one status of the job and its PodGroup."""
+        """Writes everything a job's pods need to be bound, and one status of the job and its PodGroup."""
         await _abreast(range(self._shape.jobs), self._open)
         await _abreast(range(2 * self._shape.pods), lambda step: self._step(*_in_turn(self._shape, step)))
 
@@ -128,7 +129,7 @@ class Load:
         self._makers[number] = pod_maker(job, job.tasks[0], status, blueprint.plugins)
 
     async def _step(self, number: int, index: int, bound: bool) -> None:
-        """Makes a pod, or binds one that was made."""
+        """Creates a pod, or binds a created one."""
         if bound:
             await self._bind(number, index)
         else:
@@ -150,7 +151,7 @@ class Load:
 
 
 def _in_turn(shape: Shape, step: int) -> tuple[int, int, bool]:
-    """Gang by gang, as a scheduler of gangs has to: all pods of one are made, then they are bound."""
+    """Gang by gang, as a gang scheduler has to: create all pods of one, then bind them."""
     turn, index = divmod(step, 2 * shape.members)
     return turn, index % shape.members, index >= shape.members
 
@@ -209,7 +210,7 @@ async def main(kubeconfig: str, role: str, shape: Shape) -> None:
 
 
 def _job_of(pod: str) -> int:
-    """The number of the job that a pod such as `job-7-work-0` belongs to."""
+    """Number of the job that a pod such as `job-7-work-0` belongs to."""
     return int(pod.split("-")[1])
 
 
