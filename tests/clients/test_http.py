@@ -13,8 +13,8 @@ from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
 from volcano.kube import errors
 from volcano.kube.client import Client, Event, EventType, Options, PatchType, Query
+from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import JOB, NODE, POD
-from volcano.kube.limits import Limiter
 from volcano.kube.manifest import Key
 from volcano.net.messages import Request, Response, Stream
 from volcano.net.pool import Pool
@@ -451,7 +451,7 @@ async def test_a_server_that_comes_back_is_found_again(script: Script, clock: Pa
 
 async def test_a_rate_limit_is_kept_on_this_side(server: Server, script: Script, clock: PatientClock) -> None:
     script.answers = [json({})]
-    client = HttpClient(Pool(server.url), clock, chance=lambda: 0, limiter=Limiter(10, 2, clock))
+    client = HttpClient(Pool(server.url), clock, chance=lambda: 0, limiter=RateLimiter(10, 2, clock))
     for _ in range(4):
         await client.get(POD, WEB)
     assert clock.slept == pytest.approx([0.1, 0.1])

@@ -19,7 +19,7 @@ from volcano.clients.credentials import (
 from volcano.clients.http import HttpClient, Retries
 from volcano.clients.kubeconfig import ConfigError, Settings
 from volcano.clock import Clock
-from volcano.kube.limits import Limiter
+from volcano.kube.flowcontrol import RateLimiter
 from volcano.net.pool import Pool
 from volcano.net.proxy import ProxyError, choose_proxy, parse_proxy
 from volcano.net.tls import client_context
@@ -56,7 +56,7 @@ def connect(
         clock,
         chance=chance,
         credentials=_credentials(settings, tls, environment),
-        limiter=Limiter(qps, burst, clock) if qps > 0 else None,
+        limiter=RateLimiter(qps, burst, clock) if qps > 0 else None,
         retries=retries,
         user_agent=user_agent,
         page=page,

@@ -23,10 +23,10 @@ from volcano.clients.requests import (
 from volcano.clock import Clock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, PatchType, Query
 from volcano.kube.errors import Gone, Unauthorized, Unavailable
+from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import Kind
-from volcano.kube.limits import Limiter
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.watch_batches import members
+from volcano.kube.watch_batches import flatten
 from volcano.net.link import Broken, Reply
 from volcano.net.pool import Pool
 
@@ -63,7 +63,7 @@ class HttpClient:
         *,
         chance: Callable[[], float],
         credentials: Credentials = ANONYMOUS,
-        limiter: Limiter | None = None,
+        limiter: RateLimiter | None = None,
         retries: Retries = Retries(),
         user_agent: str = "volcano",
         page: int = 0,
@@ -130,7 +130,7 @@ class HttpClient:
     def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        return members(self.watch_batches(kind, query, decode=decode))
+        return flatten(self.watch_batches(kind, query, decode=decode))
 
     async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
