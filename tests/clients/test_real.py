@@ -10,7 +10,7 @@ import pytest
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import Event, Query
 from volcano.kube.controller import Watch
@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 async def client(real_apiserver: RealCluster) -> AsyncIterator[HttpClient]:
-    settings = load_settings({}, kubeconfig=str(real_apiserver.kubeconfig))
+    settings = load_client_config({}, kubeconfig=str(real_apiserver.kubeconfig))
     made = connect(settings, SystemClock(), environment={}, page=2)
     yield made
     await made.close()

@@ -58,7 +58,9 @@ class JobFlowController(Reconciler):
         if event.kind == JOB_FLOW:
             return (key_of(event.object),)
         if event.kind == JOB_TEMPLATE:
-            return [key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "template", key_of(event.object))]
+            return [
+                key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "template", key_of(event.object))
+            ]
         owner, key = controller_of(event.object), key_of(event.object)
         waiting = [key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "job", key)]
         if owner is None or owner["kind"] != JOB_FLOW.kind:

@@ -18,7 +18,7 @@ from typing import Any
 from volcano import __version__, log, metrics
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.duration import parse as parse_duration
@@ -120,7 +120,7 @@ def client_of(
     """A client as the flags say, rate limits included if `limited`. Exits with a message when they make no sense."""
     try:
         overrides = Overrides(server=arguments.master)
-        settings = load_settings(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
+        settings = load_client_config(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
         qps = arguments.kube_api_qps if limited else 0.0
         burst = arguments.kube_api_burst
         return connect(settings, clock, qps=qps, burst=burst, connections=CONNECTIONS, user_agent=user_agent)

@@ -96,7 +96,9 @@ class JobController(Reconciler):
         self._uids: dict[Key, str] = {}  # of jobs that were looked at
         self._beginning: set[Hashable] = set()  # jobs whose first status is being written
         self.indexer.add_index(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
-        self.indexer.add_index(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
+        self.indexer.add_index(
+            JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,)
+        )
         self.indexer.add_index(JOB, "claim", _claims)
 
     # --- what changes concern

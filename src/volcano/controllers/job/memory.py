@@ -87,7 +87,9 @@ class Memory:
         self.count_due = None
         return None
 
-    def unsaid(self, operations: Iterable[Operation | Concurrent], now: Instant) -> list[Operation | Concurrent]:
+    def unsaid(
+        self, operations: Iterable[Operation | Concurrent], now: Instant
+    ) -> list[Operation | Concurrent]:
         """Leaves out events that were recorded before, and warnings that follow one of their kind too soon."""
         return [
             operation

@@ -54,7 +54,9 @@ class VolumeController(Reconciler):
         if event.kind == PERSISTENT_VOLUME_CLAIM:
             volume = manifest["spec"].get("volumeName")
             pods = (
-                self.indexer.by_index(POD, "claim", key_of(manifest)) if event.type is EventType.DELETED else ()
+                self.indexer.by_index(POD, "claim", key_of(manifest))
+                if event.type is EventType.DELETED
+                else ()
             )
             return [
                 ("claim", key_of(manifest)),
