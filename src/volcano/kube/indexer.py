@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, controller_of, uid_of, version_of
+from volcano.kube.mutation_detector import MutationDetector, process_detector
 from volcano.log import Log
 
 log = Log("indexer")
@@ -23,7 +24,8 @@ class Indexer:
     its last write. Objects are shared and must not be modified.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, detector: MutationDetector | None = None) -> None:
+        self._detector = detector or process_detector()
         self._objects: dict[Kind, dict[Key, Manifest]] = defaultdict(dict)
         self._indexes: dict[Kind, dict[str, _SecondaryIndex]] = {}
         self._deferred: dict[Kind, dict[Key, Event]] = defaultdict(dict)
@@ -125,6 +127,8 @@ class Indexer:
     def _put(self, kind: Kind, key: Key, known: Manifest | None, manifest: Manifest | None) -> None:
         if manifest is not None:
             self._objects[kind][key] = manifest
+            if self._detector is not None:
+                self._detector.add(manifest)
         elif known is not None:
             del self._objects[kind][key]
         indexes = self._indexes.get(kind)

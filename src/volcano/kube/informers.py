@@ -12,6 +12,7 @@ from volcano.kube.client import Client, Decode, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, controller_of
+from volcano.kube.mutation_detector import MutationDetector, process_detector
 from volcano.kube.reflector import BatchHandler, Reflector, each_event
 
 # Watches of one process receive a change within a few turns of the event loop; older entries are not needed.
@@ -26,11 +27,12 @@ class SharedInformerFactory:
     update leaves them out. An in-process client that decodes answers with `decode` shares those manifests too.
     """
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, *, detector: MutationDetector | None = None) -> None:
         self._client = client
         self._clock = clock
+        self._detector = detector or process_detector()
         self._informers: dict[Watch, _SharedInformer] = {}
-        self.decode = SharedDecodeCache()
+        self.decode = SharedDecodeCache(detector=self._detector)
 
     @contextmanager
     def add_event_handler(self, watch: Watch, handler: Callable[[Event], None]) -> Iterator[Reflector]:
@@ -49,7 +51,8 @@ class SharedInformerFactory:
         controller is of one of these kinds (None: that have no controller)."""
         informer = self._informers.get(watch)
         if informer is None or informer.task.done():
-            informer = self._informers[watch] = _SharedInformer(self._client, watch, self._clock, self.decode)
+            informer = _SharedInformer(self._client, watch, self._clock, self.decode, self._detector)
+            self._informers[watch] = informer
         event_handler = EventHandler(handler, owner_kinds)
         informer.add(event_handler)
         try:
@@ -60,6 +63,8 @@ class SharedInformerFactory:
                 informer.task.cancel()
                 if self._informers.get(watch) is informer:
                     del self._informers[watch]
+                if self._detector is not None:
+                    self._detector.check()
 
     async def wait_stopped(self, watch: Watch) -> None:
         """Waits until the informer of `watch` stops; cancelling the wait does not stop the informer."""
@@ -106,9 +111,12 @@ def _owner_kind(manifest: Manifest) -> tuple[str, str] | None:
 class _SharedInformer:
     """A running reflector and its event handlers."""
 
-    def __init__(self, client: Client, watch: Watch, clock: Clock, decode: Decode) -> None:
+    def __init__(
+        self, client: Client, watch: Watch, clock: Clock, decode: Decode, detector: MutationDetector | None
+    ) -> None:
         self.handlers: list[EventHandler] = []
         self._watch = watch
+        self._detector = detector
         self.reflector = Reflector(client, watch, self._dispatch, clock, decode=decode)
         self.task = asyncio.create_task(self.reflector.run(), name=f"informer of {watch.kind}")
 
@@ -118,6 +126,9 @@ class _SharedInformer:
         self.handlers.append(handler)
 
     def _dispatch(self, batch: Sequence[Event]) -> None:
+        if self._detector is not None:
+            for event in batch:
+                self._detector.add(event.object)
         owners = _OwnerKinds()
         for handler in list(self.handlers):
             handler.dispatch(batch, owners)
@@ -130,8 +141,9 @@ class SharedDecodeCache:
     up costs next to nothing.
     """
 
-    def __init__(self, size: int = DECODE_CACHE_SIZE) -> None:
+    def __init__(self, size: int = DECODE_CACHE_SIZE, *, detector: MutationDetector | None = None) -> None:
         self._size = size
+        self._detector = detector or process_detector()
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
 
     def __call__(self, data: bytes) -> Manifest:
@@ -149,5 +161,7 @@ class SharedDecodeCache:
 
     def _store(self, data: bytes, manifest: Manifest) -> None:
         self._manifests[data] = manifest
+        if self._detector is not None:
+            self._detector.add(manifest)
         if len(self._manifests) > self._size:
             self._manifests.popitem(last=False)

@@ -11,9 +11,9 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.patches import fieldset, merge_types, merging
 from volcano.kube.patches.fieldset import FieldSet, difference, intersection, union
 from volcano.kube.patches.managed_fields import (
-    VersionedSet,
-    ManagedFields,
     FieldManager,
+    ManagedFields,
+    VersionedSet,
     Write,
     cap_update_managers,
     decode,

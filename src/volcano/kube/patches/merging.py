@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube.patches.fieldset import ITSELF, FieldSet, is_member, format_path_element, union
-from volcano.kube.patches.merge_types import DEDUCED, ATOMIC, MergeKind, StructField, MergeType
+from volcano.kube.patches.fieldset import ITSELF, FieldSet, format_path_element, is_member, union
+from volcano.kube.patches.merge_types import ATOMIC, DEDUCED, MergeKind, MergeType, StructField
 from volcano.kube.patches.patch import same
 
 
