@@ -24,7 +24,7 @@ import orjson
 from bench._kubernetes_shape import NAMESPACE, Shape, job_manifest, queue_manifests
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clients.requests import path_of
 from volcano.clock import SystemClock
 from volcano.controllers.job.observe import draw
@@ -175,7 +175,7 @@ async def _prepare(client: HttpClient, shape: Shape) -> None:
 
 
 async def main(kubeconfig: str, role: str, shape: Shape) -> None:
-    settings = load_settings(os.environ, kubeconfig=kubeconfig)
+    settings = load_client_config(os.environ, kubeconfig=kubeconfig)
     client = connect(settings, SystemClock(), chance=random.random, connections=CONNECTIONS)
     await _prepare(client, shape)
     observer, load, watching = Observer(client, shape.pods), Load(client, shape), asyncio.Event()

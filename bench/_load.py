@@ -19,7 +19,7 @@ import orjson
 
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import AlreadyExists
@@ -193,7 +193,7 @@ VERBS: dict[str, Callable[[HttpClient, int, int, str], Awaitable[dict[str, float
 
 
 async def main(kubeconfig: str, verb: str, count: int, connections: int, name: str) -> None:
-    settings = load_settings(os.environ, kubeconfig=kubeconfig)
+    settings = load_client_config(os.environ, kubeconfig=kubeconfig)
     client = connect(settings, SystemClock(), chance=random.random, connections=connections)
     if verb == "create":
         await prepare(client)

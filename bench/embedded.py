@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.case import Case
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import Client, EventType, Query
 from volcano.kube.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
@@ -184,7 +184,7 @@ def _rates(pods: int, started: float, used: float) -> Metrics:
 @asynccontextmanager
 async def _probed(cluster: LocalCluster) -> AsyncIterator[list[float]]:
     """Sends reads over HTTPS at a low rate; returns the latencies."""
-    client = connect(load_settings({}, kubeconfig=str(cluster.kubeconfig)), SystemClock(), connections=1)
+    client = connect(load_client_config({}, kubeconfig=str(cluster.kubeconfig)), SystemClock(), connections=1)
     latencies: list[float] = []
 
     async def ask() -> None:

@@ -23,7 +23,7 @@ from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import DEFAULTS, Event, Options
 from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.controller_runner import ABREAST, ControllerRunner
+from volcano.kube.controller_runner import MAX_CONCURRENT_WRITES, ControllerRunner
 from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
@@ -125,7 +125,7 @@ async def _measure(jobs: int, pods: int) -> Measured:
 
     with _no_collection():
         started, bare_cpu = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(create() for _ in range(ABREAST)))
+        await asyncio.gather(*(create() for _ in range(MAX_CONCURRENT_WRITES)))
         bare_seconds, bare_cpu = time.perf_counter() - started, time.process_time() - bare_cpu
     return Measured(seconds, cpu, bare_seconds, bare_cpu)
 

@@ -1,4 +1,4 @@
-"""Regenerates src/volcano/kube/data/facts.json from Kubernetes' published Go modules and OpenAPI documents.
+"""Regenerates src/volcano/kube/data/type_info.json from Kubernetes' published Go modules and OpenAPI documents.
 
     python tools/generate_facts.py [--version 1.36.1] [--openapi DIR | --kubeconfig FILE]
 

@@ -10,7 +10,7 @@ import pytest
 from volcano.clients.http import HttpClient
 from volcano.clock import Instant
 from volcano.net.messages import Answer, Request, Response, Stream
-from volcano.net.pool import Pool
+from volcano.net.pool import ConnectionPool
 from volcano.net.server import Server
 
 
@@ -87,6 +87,6 @@ async def server(script: Script) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def client(server: Server, clock: PatientClock) -> AsyncIterator[HttpClient]:
-    made = HttpClient(Pool(server.url), clock, chance=lambda: 0.5)
+    made = HttpClient(ConnectionPool(server.url), clock, chance=lambda: 0.5)
     yield made
     await made.close()

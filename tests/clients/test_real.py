@@ -10,16 +10,16 @@ import pytest
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import Event, Query
 from volcano.kube.controller import Watch
-from volcano.kube.election import Candidate, Terms, lead
+from volcano.kube.election import Candidate, LeaderElectionConfig, run_leader_election
 from volcano.kube.events import WARNING
 from volcano.kube.kinds import CONFIG_MAP, EVENT, LEASE, NAMESPACE
 from volcano.kube.manifest import Key
 from volcano.kube.operations import perform
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.kube.reflector import Reflector, each_event
 
 pytestmark = pytest.mark.k8s
@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 async def client(real_apiserver: RealCluster) -> AsyncIterator[HttpClient]:
-    settings = load_settings({}, kubeconfig=str(real_apiserver.kubeconfig))
+    settings = load_client_config({}, kubeconfig=str(real_apiserver.kubeconfig))
     made = connect(settings, SystemClock(), environment={}, page=2)
     yield made
     await made.close()
@@ -78,7 +78,7 @@ async def test_a_mirror_of_a_real_server_tells_every_change_once(
 
 async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room: str) -> None:
     key = Key(room, "leader")
-    terms = Terms(lease=5, renew=3, retry=0.3)
+    terms = LeaderElectionConfig(lease=5, renew=3, retry=0.3)
     begun, end = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -87,7 +87,7 @@ async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room:
 
     async with asyncio.timeout(20):
         first = asyncio.create_task(
-            lead(client, Candidate(key, "one", terms), SystemClock(), work, chance=lambda: 0)
+            run_leader_election(client, Candidate(key, "one", terms), SystemClock(), work, chance=lambda: 0)
         )
         await begun.wait()
         held = (await client.get(LEASE, key))["spec"]
@@ -100,13 +100,13 @@ async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room:
         released = (await client.get(LEASE, key))["spec"]
         assert (released.get("holderIdentity", ""), released["leaseDurationSeconds"]) == ("", 1)
         begun.clear()
-        await lead(client, Candidate(key, "two", terms), SystemClock(), work, chance=lambda: 0)
+        await run_leader_election(client, Candidate(key, "two", terms), SystemClock(), work, chance=lambda: 0)
         assert (await client.get(LEASE, key))["spec"]["leaseTransitions"] == 1
 
 
 async def test_a_real_server_takes_our_events(client: HttpClient, room: str) -> None:
     about = await client.create(CONFIG_MAP, config_map(room, "a", "1"))
-    recorder, clock = Recorder("tester"), SystemClock()
+    recorder, clock = EventRecorder("tester"), SystemClock()
     for _ in range(3):
         operation = recorder.record(about, WARNING, "Tested", "it was tested", clock.now())
         assert operation is not None

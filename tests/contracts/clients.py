@@ -19,7 +19,7 @@ from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
 from volcano.clock import SystemClock
 from volcano.kube.client import Client
-from volcano.net.pool import Pool
+from volcano.net.pool import ConnectionPool
 from volcano.net.server import Server
 from volcano.net.tls import client_context
 
@@ -70,7 +70,7 @@ async def http(directory: Path) -> AsyncIterator[Client]:
     server = Server(api)
     await server.start()
     client = HttpClient(
-        Pool(server.url), SystemClock(), chance=Random(1).random, credentials=bearer(ADMIN_TOKEN)
+        ConnectionPool(server.url), SystemClock(), chance=Random(1).random, credentials=bearer(ADMIN_TOKEN)
     )
     yield client
     await client.close()
@@ -81,7 +81,7 @@ async def http(directory: Path) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def real(cluster: RealCluster) -> AsyncIterator[Client]:
     """Over HTTPS, to a real kube-apiserver."""
-    pool = Pool(cluster.url, tls=client_context(insecure=True))
+    pool = ConnectionPool(cluster.url, tls=client_context(insecure=True))
     client = HttpClient(pool, SystemClock(), chance=Random(1).random, credentials=bearer(cluster.token))
     yield client
     await client.close()

@@ -166,7 +166,7 @@ class FakeCluster:
     def _do(self, work: WorkItem) -> WorkResult:
         results: list[Manifest] = []
         first: ApiError | None = None
-        grouped = {i: stop for start, stop in work.groups for i in range(start, stop)}
+        grouped = {i: stop for start, stop in work.concurrent for i in range(start, stop)}
         for position, operation in enumerate(work.operations):
             if first is not None and grouped.get(position) != grouped.get(position - 1, -1):
                 break

@@ -118,7 +118,7 @@ class Refusing:
         return getattr(self._client, name)
 
 
-async def test_a_refused_write_is_tried_again_after_a_while(world: World) -> None:
+async def test_a_refused_write_is_tried_requeue_after_a_while(world: World) -> None:
     await world.put("a", n="1")
     client = Refusing(world.client, 2)
     async with world.running(Doubler(), client):
@@ -172,8 +172,8 @@ async def test_a_brains_bug_is_logged_and_the_rest_goes_on(
         assert (await world.data("c"))["twice"] == "6"
         assert (await world.data("b"))["twice"] == "2"
     messages = [record.message for record in caplog.records]
-    assert any(message.startswith("event not taken controller=doubler") for message in messages)
-    assert any(message.startswith("outcome not taken controller=doubler") for message in messages)
+    assert any(message.startswith("event handler failed controller=doubler") for message in messages)
+    assert any(message.startswith("result handler failed controller=doubler") for message in messages)
 
 
 class Broken:
@@ -245,7 +245,7 @@ async def test_a_reconciler_is_not_woken_by_what_does_not_concern_it(world: Worl
     class Counting(Doubler):
         steps = 0
 
-        def wants(self, event: Event) -> bool:
+        def accepts(self, event: Event) -> bool:
             return not event.object["metadata"]["name"].startswith("foreign")
 
         def step(self, now: Instant) -> list[WorkItem]:

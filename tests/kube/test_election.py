@@ -9,7 +9,7 @@ from tests.apiserver.registries import namespace, registry
 from volcano.apiserver.direct import DirectClient
 from volcano.clock import Instant, VirtualClock, parse_timestamp
 from volcano.kube.client import Client
-from volcano.kube.election import Candidate, LeadershipLost, Terms, lead
+from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.errors import ApiError, Forbidden, Unavailable
 from volcano.kube.kinds import LEASE, NAMESPACE
 from volcano.kube.manifest import Key, Manifest
@@ -115,7 +115,7 @@ def test_releasing_empties_the_holder_and_shortens_the_lease() -> None:
 @pytest.mark.parametrize(("lease", "renew", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 0)])
 def test_terms_that_could_give_two_leaders_are_refused(lease: float, renew: float, retry: float) -> None:
     with pytest.raises(ValueError, match="must exceed the renew deadline"):
-        Terms(lease, renew, retry)
+        LeaderElectionConfig(lease, renew, retry)
 
 
 class Flaky:
@@ -148,7 +148,9 @@ class Office:
         self.at_work: list[str] = []
         self.clients: dict[str, Flaky] = {}
 
-    async def stand(self, name: str, *, terms: Terms = Terms(), blind: bool = False) -> asyncio.Task[None]:
+    async def stand(
+        self, name: str, *, terms: LeaderElectionConfig = LeaderElectionConfig(), blind: bool = False
+    ) -> asyncio.Task[None]:
         async def work() -> None:
             self.at_work.append(name)
             try:
@@ -158,7 +160,9 @@ class Office:
 
         self.clients[name] = Flaky(self.direct)
         self.clients[name].blind = blind
-        running = lead(self.clients[name], Candidate(KEY, name, terms), self.clock, work, chance=lambda: 0.5)
+        running = run_leader_election(
+            self.clients[name], Candidate(KEY, name, terms), self.clock, work, chance=lambda: 0.5
+        )
         task = asyncio.create_task(running)
         await self.passing(0)
         return task
@@ -244,7 +248,7 @@ async def test_who_may_not_watch_leases_takes_over_all_the_same(office: Office) 
 
 
 async def test_an_attempt_to_renew_ends_in_time_however_long_the_server_takes(office: Office) -> None:
-    terms = Terms(
+    terms = LeaderElectionConfig(
         lease=10, renew=9, retry=6
     )  # an attempt begins late, and the time until others start is short
     first = await office.stand("a", terms=terms)
@@ -275,5 +279,5 @@ async def test_the_works_own_failure_is_passed_on_and_the_lease_handed_back(offi
         raise ApiError("broken")
 
     with pytest.raises(ApiError, match="broken"):
-        await lead(office.direct, Candidate(KEY, "a"), office.clock, work, chance=lambda: 0)
+        await run_leader_election(office.direct, Candidate(KEY, "a"), office.clock, work, chance=lambda: 0)
     assert (await office.lease())["holderIdentity"] == ""

@@ -18,7 +18,7 @@ def pod(name: str, node: str, version: int, uid: str = "u") -> Manifest:
 
 def by_node() -> Indexer:
     index = Indexer()
-    index.facet(POD, "node", lambda each: (each["spec"]["nodeName"],))
+    index.add_index(POD, "node", lambda each: (each["spec"]["nodeName"],))
     return index
 
 
@@ -27,7 +27,7 @@ def put(index: Indexer, manifest: Manifest, type_: EventType = EventType.MODIFIE
 
 
 def names(index: Indexer, node: str) -> list[str]:
-    return [each["metadata"]["name"] for each in index.find(POD, "node", node)]
+    return [each["metadata"]["name"] for each in index.by_index(POD, "node", node)]
 
 
 def test_an_object_that_moves_is_found_at_its_new_place_only() -> None:
@@ -71,7 +71,7 @@ def test_a_namesake_takes_the_place_of_its_predecessor() -> None:
 def by_digits() -> Indexer:
     """Objects under each digit of their node's name, however often it is in there."""
     index = Indexer()
-    index.facet(POD, "node", lambda each: each["spec"]["nodeName"])
+    index.add_index(POD, "node", lambda each: each["spec"]["nodeName"])
     return index
 
 
@@ -129,7 +129,7 @@ def test_whatever_is_put_aside_looking_shows_the_same_as_if_it_had_been_taken_in
         event = Event(type_, POD, pod(name, node, version, uid))
         eager.apply(event)
         if how == "aside" and type_ is not EventType.DELETED:
-            lazy.put_aside(event, Key("default", name))
+            lazy.defer(event, Key("default", name))
         else:
             lazy.apply(event)
     for look in LOOKS.values():

@@ -31,7 +31,7 @@ class Reader(Reconciler):
         super().__init__()
         self.looked_at: list[list[str]] = []
 
-    def indifferent(self, event: Event) -> bool:
+    def is_irrelevant(self, event: Event) -> bool:
         return event.kind is SECRET and not self.indexer.count(CONFIG_MAP)
 
     def keys(self, event: Event) -> Iterable[Hashable]:

@@ -50,8 +50,8 @@ async def test_everybody_is_told_the_same_object_and_the_server_is_asked_once(cl
     one: list[Event] = []
     two: list[Event] = []
     with (
-        informers.subscription(WATCH, one.append) as mirror,
-        informers.subscription(WATCH, two.append) as same,
+        informers.add_event_handler(WATCH, one.append) as mirror,
+        informers.add_event_handler(WATCH, two.append) as same,
     ):
         assert mirror is same
         await settle()
@@ -66,9 +66,9 @@ async def test_who_comes_late_is_told_first_what_there_is(client: Counting) -> N
     informers = SharedInformerFactory(client, VirtualClock())
     early: list[Event] = []
     late: list[Event] = []
-    with informers.subscription(WATCH, early.append):
+    with informers.add_event_handler(WATCH, early.append):
         await settle()
-        with informers.subscription(WATCH, late.append) as mirror:
+        with informers.add_event_handler(WATCH, late.append) as mirror:
             assert mirror.synced.is_set()
             assert said(late) == ["ADDED before"]
         await client.create(CONFIG_MAP, config_map("after"))
@@ -81,7 +81,7 @@ async def test_a_mirror_nobody_needs_ends_and_the_next_starts_afresh(client: Cou
     informers = SharedInformerFactory(client, VirtualClock())
     for lists in (1, 2):
         told: list[Event] = []
-        with informers.subscription(WATCH, told.append):
+        with informers.add_event_handler(WATCH, told.append):
             await settle()
         assert said(told) == ["ADDED before"]
         assert client.lists == lists
@@ -94,8 +94,8 @@ async def test_other_watches_have_mirrors_of_their_own(client: Counting) -> None
     everything: list[Event] = []
     elsewhere: list[Event] = []
     with (
-        informers.subscription(WATCH, everything.append),
-        informers.subscription(Watch(CONFIG_MAP, namespace="other"), elsewhere.append),
+        informers.add_event_handler(WATCH, everything.append),
+        informers.add_event_handler(Watch(CONFIG_MAP, namespace="other"), elsewhere.append),
     ):
         await settle()
         assert said(everything) == ["ADDED before"]
@@ -107,8 +107,8 @@ async def test_an_object_seen_through_several_watches_is_still_one(client: Count
     everything: list[Event] = []
     here: list[Event] = []
     with (
-        informers.subscription(WATCH, everything.append),
-        informers.subscription(Watch(CONFIG_MAP, namespace="default"), here.append),
+        informers.add_event_handler(WATCH, everything.append),
+        informers.add_event_handler(Watch(CONFIG_MAP, namespace="default"), here.append),
     ):
         await settle()
         await client.create(CONFIG_MAP, config_map("after"))
@@ -122,7 +122,7 @@ async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> 
     informers = SharedInformerFactory(client, VirtualClock())
     told: list[Event] = []
     await client.create(CONFIG_MAP, config_map("owned", a="1"), options=Options(field_manager="a"))
-    with informers.subscription(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
+    with informers.add_event_handler(Watch(CONFIG_MAP, fields="metadata.name=owned"), told.append):
         await settle()
     changed = {**told[0].object, "data": {"a": "1", "b": "1"}}
     after = await client.update(CONFIG_MAP, changed, options=Options(field_manager="b"))
@@ -133,7 +133,7 @@ async def test_an_update_without_managed_fields_keeps_them(client: Counting) -> 
 
 
 def test_only_so_many_manifests_are_remembered() -> None:
-    decode = SharedDecodeCache(remembered=2)
+    decode = SharedDecodeCache(size=2)
     data = [orjson.dumps({"metadata": {"name": str(n)}}) for n in range(3)]
     first = decode(data[0])
     decode(data[1])
@@ -149,11 +149,11 @@ async def test_what_ends_the_mirror_reaches_those_who_follow(client: Counting) -
     def broken(event: Event) -> None:
         raise RuntimeError("cannot take it")
 
-    with informers.subscription(WATCH, broken):
+    with informers.add_event_handler(WATCH, broken):
         with pytest.raises(RuntimeError, match="cannot take it"):
-            await informers.following(WATCH)
+            await informers.wait_stopped(WATCH)
         told: list[Event] = []
-        with informers.subscription(WATCH, told.append):  # a new one in its place
+        with informers.add_event_handler(WATCH, told.append):  # a new one in its place
             await settle()
             assert said(told) == ["ADDED before"]
 
@@ -183,7 +183,7 @@ async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
     informers = SharedInformerFactory(client, VirtualClock())
     early: list[Event] = []
     late: list[Event] = []
-    with informers.subscribe_batches(WATCH, early.extend, managers):
+    with informers.add_batch_handler(WATCH, early.extend, managers):
         await settle()
         for manifest in (
             owned("job", "batch/v1", "Job"),
@@ -192,7 +192,7 @@ async def test_who_asks_for_what_some_manage_is_told_of_nothing_else(
         ):
             await client.create(CONFIG_MAP, manifest)
         await settle()
-        with informers.subscribe_batches(WATCH, late.extend, managers):
+        with informers.add_batch_handler(WATCH, late.extend, managers):
             pass
     assert [event.object["metadata"]["name"] for event in early] == expected
     assert [event.object["metadata"]["name"] for event in late] == expected

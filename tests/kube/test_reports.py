@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant
 from volcano.kube.client import Event
-from volcano.kube.controller import REPORTS_AT_ONCE, Plan, Reconciler, WorkItem, WorkResult
+from volcano.kube.controller import MAX_LOW_PRIORITY, Plan, Reconciler, WorkItem, WorkResult
 from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import Key
 from volcano.kube.operations import Patch
@@ -31,7 +31,7 @@ class Reporter(Reconciler):
         if text is None:
             return Plan()
         patch = Patch(CONFIG_MAP, Key("ns", name), {"data": {"text": text}})
-        return Plan([patch], report=name not in self.urgent)
+        return Plan([patch], low_priority=name not in self.urgent)
 
     def say(self, name: str, text: str) -> None:
         self.texts[name] = text
@@ -54,28 +54,28 @@ def texts(works: list[WorkItem]) -> list[str]:
 
 def crowded() -> tuple[Reporter, list[WorkItem]]:
     controller = Reporter()
-    for number in range(REPORTS_AT_ONCE + 3):
+    for number in range(MAX_LOW_PRIORITY + 3):
         controller.say(f"n{number}", "first")
     return controller, controller.steps()
 
 
 def test_only_some_reports_are_under_way_at_a_time() -> None:
     _, works = crowded()
-    assert len(works) == REPORTS_AT_ONCE
+    assert len(works) == MAX_LOW_PRIORITY
 
 
 def test_a_report_that_waited_says_what_is_true_by_then() -> None:
     controller, works = crowded()
-    controller.texts[f"n{REPORTS_AT_ONCE}"] = "second"
+    controller.texts[f"n{MAX_LOW_PRIORITY}"] = "second"
     controller.done(works[0])
     assert texts(controller.steps()) == ["second"]
 
 
 def test_a_report_that_is_no_longer_needed_keeps_nobody_waiting() -> None:
     controller, works = crowded()
-    del controller.texts[f"n{REPORTS_AT_ONCE}"]
+    del controller.texts[f"n{MAX_LOW_PRIORITY}"]
     controller.done(works[0])
-    assert [work.key for work in controller.steps()] == [f"n{REPORTS_AT_ONCE + 1}"]
+    assert [work.key for work in controller.steps()] == [f"n{MAX_LOW_PRIORITY + 1}"]
 
 
 def test_work_does_not_wait_for_reports() -> None:
@@ -93,4 +93,4 @@ def test_all_is_reported_in_the_end() -> None:
         reported.append(work.key)
         controller.done(work)
         works += controller.steps()
-    assert sorted(map(str, reported)) == [f"n{number}" for number in range(REPORTS_AT_ONCE + 3)]
+    assert sorted(map(str, reported)) == [f"n{number}" for number in range(MAX_LOW_PRIORITY + 3)]

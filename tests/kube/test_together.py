@@ -10,11 +10,11 @@ import pytest
 from volcano.clock import Instant, SystemClock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, EventType, Listing, Options, Query
 from volcano.kube.controller import Plan, Reconciler, Watch, WorkResult
-from volcano.kube.controller_runner import ControllerRunner, Line
+from volcano.kube.controller_runner import ControllerRunner, PrioritySemaphore
 from volcano.kube.errors import AlreadyExists, Forbidden, NotFound
 from volcano.kube.kinds import CONFIG_MAP, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.operations import Create, Delete, Patch, Together, perform, refused
+from volcano.kube.operations import Concurrent, Create, Delete, Patch, is_rejected, perform
 
 
 def config_map(name: str) -> Manifest:
@@ -98,7 +98,7 @@ class Wanting(Reconciler):
             return Plan()
         return Plan(
             [
-                Together(tuple(Create(CONFIG_MAP, config_map(name)) for name in missing)),
+                Concurrent(tuple(Create(CONFIG_MAP, config_map(name)) for name in missing)),
                 Create(CONFIG_MAP, config_map("last")),
             ]
         )
@@ -129,7 +129,7 @@ async def test_a_refusal_in_a_group_spares_its_neighbours_and_ends_the_work() ->
     client, controller = Shelf("b"), Wanting("a", "b", "c")
     done = await run_once(controller, client)
     assert isinstance(done.error, Forbidden)
-    assert [refused(result) for result in done.results] == [False, True, False]
+    assert [is_rejected(result) for result in done.results] == [False, True, False]
     assert Key("ns", "last") not in client.objects
     assert controller.indexer.get(CONFIG_MAP, Key("ns", "c")) is not None
     assert controller.indexer.get(CONFIG_MAP, Key("ns", "b")) is None
@@ -144,7 +144,7 @@ async def test_creating_what_may_be_there_answers_with_what_is_there() -> None:
 
 async def test_an_optional_write_that_is_refused_answers_with_the_refusal() -> None:
     answer = await perform(Shelf("a"), Create(CONFIG_MAP, config_map("a"), optional=True))
-    assert refused(answer)
+    assert is_rejected(answer)
     assert answer["reason"] == "Forbidden"
 
 
@@ -175,28 +175,28 @@ def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothi
 
 
 async def test_who_belongs_to_earlier_work_goes_first() -> None:
-    line, order = Line(1), list[str]()
-    await line.enter(0)
+    line, order = PrioritySemaphore(1), list[str]()
+    await line.acquire(0)
 
     async def go(name: str, place: int) -> None:
-        await line.enter(place)
+        await line.acquire(place)
         order.append(name)
-        line.leave()
+        line.release()
 
     waiting = [asyncio.create_task(go(*who)) for who in (("late", 3), ("first", 1), ("second", 2))]
     await asyncio.sleep(0)
-    line.leave()
+    line.release()
     await asyncio.gather(*waiting)
     assert order == ["first", "second", "late"]
 
 
 async def test_who_gives_up_waiting_leaves_room_for_the_others() -> None:
-    line = Line(1)
-    await line.enter(0)
-    waiting = [asyncio.create_task(line.enter(place)) for place in (1, 2)]
+    line = PrioritySemaphore(1)
+    await line.acquire(0)
+    waiting = [asyncio.create_task(line.acquire(place)) for place in (1, 2)]
     await asyncio.sleep(0)
     waiting[0].cancel()
-    line.leave()
+    line.release()
     await asyncio.wait_for(waiting[1], 1.0)
-    line.leave()
-    await asyncio.wait_for(line.enter(3), 1.0)
+    line.release()
+    await asyncio.wait_for(line.acquire(3), 1.0)

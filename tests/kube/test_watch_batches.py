@@ -17,7 +17,7 @@ from volcano.kube.controller import Watch
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, Kind
 from volcano.kube.manifest import Key
 from volcano.kube.reflector import INITIAL_EVENTS_END, Reflector
-from volcano.kube.watch_batches import groups
+from volcano.kube.watch_batches import watch_batches
 
 
 async def settle() -> None:
@@ -33,7 +33,9 @@ class Listening:
         self._task = asyncio.create_task(self._run(client))
 
     async def _run(self, client: Any) -> None:
-        async for group in groups(client, CONFIG_MAP, Query(resource_version="1"), decode=orjson.loads):
+        async for group in watch_batches(
+            client, CONFIG_MAP, Query(resource_version="1"), decode=orjson.loads
+        ):
             self.heard.append([event.object["metadata"]["name"] for event in group])
 
     async def end(self) -> None:

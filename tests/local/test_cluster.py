@@ -12,7 +12,7 @@ import yaml
 
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import Client, Query
 from volcano.kube.errors import ApiError, Unauthorized
@@ -94,7 +94,7 @@ async def everything(client: Client, kind: Kind, **query: Any) -> list[Manifest]
 
 async def test_a_gang_runs_to_completion_over_https(tmp_path: Path) -> None:
     async with cluster(tmp_path) as running:
-        client = connect(load_settings({}, kubeconfig=str(running.kubeconfig)), SystemClock())
+        client = connect(load_client_config({}, kubeconfig=str(running.kubeconfig)), SystemClock())
         await client.create(JOB, gang("train", 4))
 
         async def done() -> bool:
@@ -235,7 +235,7 @@ async def test_without_the_right_token_nobody_gets_in(tmp_path: Path) -> None:
         config["users"][0]["user"]["token"] = "guess"
         wrong = tmp_path / "wrong"
         wrong.write_text(yaml.safe_dump(config))
-        client = connect(load_settings({}, kubeconfig=str(wrong)), SystemClock())
+        client = connect(load_client_config({}, kubeconfig=str(wrong)), SystemClock())
         with pytest.raises(Unauthorized):
             await client.list(NODE)
         await client.close()

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.net.conftest import GET, Serve, echo, within
-from volcano.net.incoming import Limits
 from volcano.net.messages import Request, Response
+from volcano.net.request_parser import Limits
 from volcano.net.server import Server
 
 PIECES = [

@@ -19,7 +19,7 @@ from volcano.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from volcano.clients.http import HttpClient
-    from volcano.clients.kubeconfig import Overrides, Settings
+    from volcano.clients.kubeconfig import ClientConfig, Overrides
 
 USER_AGENT = "vcctl"
 # A user is waiting: connection errors are reported, not retried.
@@ -51,7 +51,7 @@ class Session:
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "Session":
         """Session described by the common flags."""
-        from volcano.clients.credentials import NOBODY_ELSE, Impersonation
+        from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
         from volcano.clients.kubeconfig import Overrides
 
         for stream in (sys.stdout, sys.stderr):
@@ -59,7 +59,9 @@ class Session:
                 stream.reconfigure(errors="replace")  # replaces characters that the terminal cannot encode
         groups = tuple(arguments.as_group or ())
         acting = (
-            Impersonation(arguments.impersonate, "", groups, {}) if arguments.impersonate else NOBODY_ELSE
+            Impersonation(arguments.impersonate, "", groups, {})
+            if arguments.impersonate
+            else NO_IMPERSONATION
         )
         overrides = Overrides(
             context=arguments.context,
@@ -92,16 +94,16 @@ class Session:
     # cluster
 
     @cached_property
-    def settings(self) -> "Settings":
+    def settings(self) -> "ClientConfig":
         """Connection settings: as kubectl finds them, else a running `volcano up`."""
-        from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+        from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 
         overrides = self._overrides or Overrides()
         kubeconfig = self._kubeconfig
         if not kubeconfig and not overrides.server and not self._configured():
             kubeconfig = self._running()
         try:
-            return load_settings(self.environment, kubeconfig=kubeconfig, overrides=overrides)
+            return load_client_config(self.environment, kubeconfig=kubeconfig, overrides=overrides)
         except ConfigError as error:
             raise NoServer(str(error)) from None
 

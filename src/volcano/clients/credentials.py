@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Protocol
 
 from volcano.clock import Instant
+from volcano.net.http1 import RequestHeaders
 from volcano.net.tls import Credential, load_credential
-from volcano.net.wire import RequestHeaders
 
 # Token files are read again this often, as their writers (the kubelet) replace them in time.
 TOKEN_FILE_SECONDS = 60.0
@@ -31,7 +31,7 @@ class Credentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
+class StaticCredentials:
     """Headers that never change: a token, basic authentication, or none at all."""
 
     fixed: RequestHeaders = field(default_factory=dict)
@@ -43,21 +43,21 @@ class Fixed:
         """There is nothing to forget."""
 
 
-ANONYMOUS = Fixed()
+ANONYMOUS = StaticCredentials()
 
 
-def bearer(token: str) -> Fixed:
+def bearer(token: str) -> StaticCredentials:
     """A token that never changes."""
-    return Fixed({"Authorization": f"Bearer {token}"})
+    return StaticCredentials({"Authorization": f"Bearer {token}"})
 
 
-def basic(username: str, password: str) -> Fixed:
+def basic(username: str, password: str) -> StaticCredentials:
     """A name and a password."""
     pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-    return Fixed({"Authorization": f"Basic {pair}"})
+    return StaticCredentials({"Authorization": f"Basic {pair}"})
 
 
-class TokenFile:
+class TokenFileCredentials:
     """A token in a file that somebody else keeps fresh."""
 
     def __init__(self, path: Path, fallback: str = "") -> None:
@@ -99,10 +99,10 @@ class Impersonation:
         return headers | {f"Impersonate-Extra-{name}": values for name, values in self.extra.items()}
 
 
-NOBODY_ELSE = Impersonation()
+NO_IMPERSONATION = Impersonation()
 
 
-class Impersonating:
+class ImpersonatingCredentials:
     """Credentials that also say whom to act as."""
 
     def __init__(self, credentials: Credentials, impersonation: Impersonation) -> None:
@@ -117,7 +117,7 @@ class Impersonating:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class ExecCredential:
     """What a credential plugin answered: a token, a client certificate or both, and until when."""
 
     token: str = ""
@@ -125,16 +125,16 @@ class Issued:
     expires_at: float | None = None  # wall time
 
 
-class Plugin:
+class ExecCredentials:
     """Credentials made by a program that `run` starts; kept until they expire.
 
     Certificates are loaded into the connection's TLS context, so that new connections show the newest.
     """
 
-    def __init__(self, run: Callable[[], Issued], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, run: Callable[[], ExecCredential], tls: ssl.SSLContext | None) -> None:
         self._run = run
         self._tls = tls
-        self._issued: Issued | None = None
+        self._issued: ExecCredential | None = None
         self._turn = asyncio.Lock()
 
     async def headers(self, now: Instant) -> RequestHeaders:
@@ -143,7 +143,7 @@ class Plugin:
             issued = await self._renew(issued)
         return {"Authorization": f"Bearer {issued.token}"} if issued.token else {}
 
-    async def _renew(self, stale: Issued | None) -> Issued:
+    async def _renew(self, stale: ExecCredential | None) -> ExecCredential:
         async with self._turn:
             if self._issued is None or self._issued is stale:
                 self._issued = await asyncio.to_thread(self._run)
@@ -155,7 +155,7 @@ class Plugin:
         self._issued = None
 
 
-class CertificateFiles:
+class CertificateFileCredentials:
     """A client certificate in files that somebody may replace: loaded again when they change."""
 
     def __init__(self, credentials: Credentials, cert: Path, key: Path, tls: ssl.SSLContext) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from volcano.clients.credentials import CredentialError, Issued
+from volcano.clients.credentials import CredentialError, ExecCredential
 from volcano.clock import parse_timestamp
 from volcano.kube.manifest import Manifest
 from volcano.net.tls import Credential
@@ -39,7 +39,7 @@ class ExecPlugin:
     install_hint: str
     cluster: Manifest | None  # what the plugin is told, if it wants to know
 
-    def run(self, environment: Mapping[str, str]) -> Issued:
+    def run(self, environment: Mapping[str, str]) -> ExecCredential:
         """Runs the plugin and reads what it prints. Raises `CredentialError`."""
         info: Manifest = {"interactive": False}
         if self.cluster is not None:
@@ -67,7 +67,7 @@ class ExecPlugin:
         if done.returncode != 0:
             said = done.stderr.decode("utf-8", "replace").strip()
             raise CredentialError(f"plugin {self.command!r} failed with exit code {done.returncode}: {said}")
-        return parse_issued(done.stdout, self)
+        return parse_exec_credential(done.stdout, self)
 
 
 def parse_plugin(values: Any, directory: Path, cluster: Manifest) -> ExecPlugin:
@@ -97,7 +97,7 @@ def parse_plugin(values: Any, directory: Path, cluster: Manifest) -> ExecPlugin:
     )
 
 
-def parse_issued(output: bytes, plugin: ExecPlugin) -> Issued:
+def parse_exec_credential(output: bytes, plugin: ExecPlugin) -> ExecCredential:
     """What a plugin printed. Raises `CredentialError` saying what is wrong."""
     who = f"plugin {plugin.command!r}"
     try:
@@ -123,4 +123,4 @@ def parse_issued(output: bytes, plugin: ExecPlugin) -> Issued:
         until = parse_timestamp(expires) if expires else None
     except ValueError as error:
         raise CredentialError(f"{who}: expirationTimestamp {expires!r} is no timestamp") from error
-    return Issued(token, Credential(cert.encode(), key.encode()) if cert else None, until)
+    return ExecCredential(token, Credential(cert.encode(), key.encode()) if cert else None, until)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from volcano.clients.credentials import ANONYMOUS, CredentialError, Credentials
-from volcano.clients.replies import LineCutter, decode_list, lines_to_group, refusal, retry_after
+from volcano.clients.replies import LineSplitter, decode_batch, decode_list, error_of_reply, retry_after
 from volcano.clients.requests import (
     delete_body,
     list_parameters,
@@ -23,12 +23,12 @@ from volcano.clients.requests import (
 from volcano.clock import Clock
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, PatchType, Query
 from volcano.kube.errors import Gone, Unauthorized, Unavailable
+from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import Kind
-from volcano.kube.limits import Limiter
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.watch_batches import members
-from volcano.net.link import Broken, Reply
-from volcano.net.pool import Pool
+from volcano.kube.watch_batches import flatten
+from volcano.net.client_connection import Reply, RequestFailed
+from volcano.net.pool import ConnectionPool
 
 # Watches end after between one and two times this long, so that they spread over servers and do not end together.
 WATCH_SECONDS = 300
@@ -58,12 +58,12 @@ class HttpClient:
 
     def __init__(
         self,
-        pool: Pool,
+        pool: ConnectionPool,
         clock: Clock,
         *,
         chance: Callable[[], float],
         credentials: Credentials = ANONYMOUS,
-        limiter: Limiter | None = None,
+        limiter: RateLimiter | None = None,
         retries: Retries = Retries(),
         user_agent: str = "volcano",
         page: int = 0,
@@ -130,7 +130,7 @@ class HttpClient:
     def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        return members(self.watch_batches(kind, query, decode=decode))
+        return flatten(self.watch_batches(kind, query, decode=decode))
 
     async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
@@ -141,7 +141,7 @@ class HttpClient:
         silence = self._silence if query.bookmarks else None
         async with aclosing(self.lines(target, silence=silence)) as blocks:
             async for lines in blocks:
-                group, error = lines_to_group(lines, kind, decode)
+                group, error = decode_batch(lines, kind, decode)
                 if group:
                     yield group
                 if error is not None:
@@ -160,24 +160,24 @@ class HttpClient:
         if self._limiter is not None:
             await self._limiter.acquire()
         headers = await self._headers("")
-        cutter = LineCutter()
+        cutter = LineSplitter()
         try:
-            async with self._pool.stream("GET", target, headers, timeout=self._timeout) as flow:
-                if flow.status != 200:
+            async with self._pool.stream("GET", target, headers, timeout=self._timeout) as reply:
+                if reply.status != 200:
                     body = b""
-                    while part := await flow.body.read():
+                    while part := await reply.body.read():
                         body += part
-                    if flow.status == 401:
+                    if reply.status == 401:
                         self._credentials.invalidate()
-                    raise refusal(flow.status, flow.headers, body)
+                    raise error_of_reply(reply.status, reply.headers, body)
                 while True:
                     async with asyncio.timeout(silence):
-                        data = await flow.body.read()
+                        data = await reply.body.read()
                     if not data:
                         return
                     if lines := cutter.feed(data):
                         yield lines
-        except Broken as error:
+        except RequestFailed as error:
             raise Unavailable(str(error)) from error
         except TimeoutError:
             raise Unavailable(f"{target}: the server was silent for {silence:g} seconds") from None
@@ -218,7 +218,7 @@ class HttpClient:
             last = attempt + 1 >= self._retries.attempts
             try:
                 reply = await self._once(method, target, body, content_type)
-            except Broken as error:
+            except RequestFailed as error:
                 # What may have been done is not done again, unless doing it again changes nothing.
                 if last or (error.sent and method != "GET"):
                     raise Unavailable(f"{method} {target}: {error}") from error
@@ -231,7 +231,7 @@ class HttpClient:
                     continue
                 asked = retry_after(reply.headers)
                 if last or not _worth_another_try(method, reply.status, asked):
-                    raise refusal(reply.status, reply.headers, reply.body)
+                    raise error_of_reply(reply.status, reply.headers, reply.body)
             await self._clock.sleep(self._retries.pause(attempt, asked, self._chance()))
             attempt += 1
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from volcano.clients.credentials import NOBODY_ELSE, Impersonation
+from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
 from volcano.clients.execplugin import ExecPlugin, parse_plugin
 from volcano.net.tls import Credential
 
@@ -33,11 +33,11 @@ class Overrides:
     namespace: str = ""
     token: str = ""
     insecure: bool = False
-    impersonate: Impersonation = NOBODY_ELSE
+    impersonate: Impersonation = NO_IMPERSONATION
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ClientConfig:
     """Where the server is, whom to trust, what to show and whom to act as."""
 
     server: str
@@ -54,7 +54,7 @@ class Settings:
     certificate: Credential | None = None
     certificate_files: tuple[Path, Path] | None = None
     plugin: ExecPlugin | None = None
-    impersonation: Impersonation = NOBODY_ELSE
+    impersonation: Impersonation = NO_IMPERSONATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ class _Merged:
         return entry
 
 
-def load_settings(
+def load_client_config(
     environment: Mapping[str, str],
     *,
     kubeconfig: str = "",
     overrides: Overrides = Overrides(),
     service_account: Path = SERVICE_ACCOUNT,
-) -> Settings:
+) -> ClientConfig:
     """The settings to connect with: those of `kubeconfig`, else of KUBECONFIG, else of ~/.kube/config, else of the
     cluster we run in. Raises `ConfigError`.
     """
@@ -120,7 +120,7 @@ def load_settings(
     if merged.entries or merged.current or overrides.server:
         return _settings(merged, overrides)
     if "KUBERNETES_SERVICE_HOST" in environment:
-        return in_cluster_settings(environment, service_account)
+        return in_cluster_config(environment, service_account)
     looked = ", ".join(str(path) for path in kubeconfig_files(environment, kubeconfig))
     raise ConfigError(
         f"no cluster is configured: looked for {looked} and for the service account of a pod; "
@@ -137,7 +137,9 @@ def kubeconfig_files(environment: Mapping[str, str], kubeconfig: str = "") -> li
     return [Path(environment.get("HOME") or Path.home()) / ".kube" / "config"]
 
 
-def in_cluster_settings(environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Settings:
+def in_cluster_config(
+    environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+) -> ClientConfig:
     """The settings of a pod: the API server of its cluster and its service account's token, which rotates."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
@@ -147,7 +149,7 @@ def in_cluster_settings(environment: Mapping[str, str], service_account: Path = 
     token_file, namespace_file = service_account / "token", service_account / "namespace"
     _read(token_file, "in-cluster service account token")
     namespace = namespace_file.read_text().strip() if namespace_file.exists() else "default"
-    return Settings(
+    return ClientConfig(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         origin="in-cluster service account",
         namespace=namespace,
@@ -192,7 +194,7 @@ def _entries(path: Path, document: Mapping[str, Any]) -> Iterator[_Entry]:
             yield _Entry(str(item["name"]), path, inner, values)
 
 
-def _settings(merged: _Merged, overrides: Overrides) -> Settings:
+def _settings(merged: _Merged, overrides: Overrides) -> ClientConfig:
     files = ", ".join(map(str, merged.files)) or "command line"
     name = overrides.context or merged.current
     context = _Entry("", Path(), "context", {})
@@ -217,7 +219,7 @@ def _settings(merged: _Merged, overrides: Overrides) -> Settings:
     authority = cluster.content("certificate-authority")
     if authority is not None and cluster.values.get("insecure-skip-tls-verify"):
         raise ConfigError(f"{cluster}: certificate-authority and insecure-skip-tls-verify exclude each other")
-    return Settings(
+    return ClientConfig(
         server=server.rstrip("/"),
         origin=f"{files}, context {name!r}" if name else files,
         namespace=overrides.namespace or context.text("namespace") or "default",
@@ -260,7 +262,7 @@ def _identity(user: _Entry, cluster: _Entry, overrides: Overrides) -> dict[str, 
 
 
 def _impersonation(user: _Entry, overrides: Overrides) -> Impersonation:
-    if overrides.impersonate != NOBODY_ELSE:
+    if overrides.impersonate != NO_IMPERSONATION:
         return overrides.impersonate
     extra = user.values.get("as-user-extra") or {}
     return Impersonation(

@@ -60,7 +60,7 @@ def _introduced(item: bytes, introduce: bytes) -> bytes:
     return introduce + item[1:] if len(item) > 2 else introduce[:-1] + b"}"
 
 
-class LineCutter:
+class LineSplitter:
     """Cuts a stream of bytes into lines."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def _split_line(line: bytes) -> tuple[str, bytes]:
     return event.type, bytes(event.object)
 
 
-def refusal(status: int, headers: Headers, body: bytes) -> ApiError:
+def error_of_reply(status: int, headers: Headers, body: bytes) -> ApiError:
     """The error that an unsuccessful reply stands for."""
     manifest = _manifest(body)
     if manifest.get("kind") != "Status":
@@ -133,7 +133,7 @@ def _manifest(body: bytes) -> Manifest:
     return value if isinstance(value, dict) else {}
 
 
-def lines_to_group(lines: Iterable[bytes], kind: Kind, decode: Decode) -> tuple[list[Event], ApiError | None]:
+def decode_batch(lines: Iterable[bytes], kind: Kind, decode: Decode) -> tuple[list[Event], ApiError | None]:
     """The events of some lines of a watch, up to the refusal among them, if there is one."""
     group: list[Event] = []
     try:

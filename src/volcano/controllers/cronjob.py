@@ -40,7 +40,7 @@ class CronJobController(Reconciler):
         super().__init__()
         self._notes = Notebook(SOURCE)
         self._refusals: dict[Key, str] = {}
-        self.indexer.by_controller(JOB)
+        self.indexer.add_controller_index(JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == CRON_JOB:

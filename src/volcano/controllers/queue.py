@@ -44,8 +44,8 @@ class QueueController(Reconciler):
         self._metrics = QueueMetrics(registry or CollectorRegistry())
         self._counts: dict[str, Counter[str]] = {}  # PodGroups by phase, for each queue
         self._count_due: dict[str, float] = {}  # when counters that changed have to be written
-        self.indexer.facet(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
-        self.indexer.facet(COMMAND, "queue", _commanded)
+        self.indexer.add_index(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
+        self.indexer.add_index(COMMAND, "queue", _commanded)
         for name in WELL_KNOWN:
             self.enqueue(name)
 
@@ -67,12 +67,12 @@ class QueueController(Reconciler):
         if event.kind == COMMAND:
             return _commanded(manifest)
         name = key_of(manifest).name
-        return (name, *(key_of(child).name for child in self.indexer.find(QUEUE, "parent", name)))
+        return (name, *(key_of(child).name for child in self.indexer.by_index(QUEUE, "parent", name)))
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         name = str(key)
         queue = self.indexer.get(QUEUE, Key("", name))
-        commands = self.indexer.find(COMMAND, "queue", name)
+        commands = self.indexer.by_index(COMMAND, "queue", name)
         if queue is None:
             self._metrics.forget(name)
             return Plan([_well_known(name)] if name in WELL_KNOWN else _consumed(commands))

@@ -18,11 +18,11 @@ from typing import Any
 from volcano import __version__, log, metrics
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.duration import parse as parse_duration
-from volcano.kube.election import Candidate, LeadershipLost, Terms, lead
+from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.manifest import Key
 from volcano.local.tidying import Tidying
 from volcano.net.messages import Answer, Handler, Request, Response
@@ -120,7 +120,7 @@ def client_of(
     """Client from the flags, with rate limits if `limited`. Exits with a message if the flags are invalid."""
     try:
         overrides = Overrides(server=arguments.master)
-        settings = load_settings(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
+        settings = load_client_config(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
         qps = arguments.kube_api_qps if limited else 0.0
         burst = arguments.kube_api_burst
         return connect(settings, clock, qps=qps, burst=burst, connections=CONNECTIONS, user_agent=user_agent)
@@ -210,7 +210,7 @@ async def lead_or_run(
     namespace = arguments.lock_object_namespace or arguments.leader_elect_resource_namespace
     key = Key(namespace, arguments.leader_elect_resource_name)
     try:
-        terms = Terms(
+        terms = LeaderElectionConfig(
             arguments.leader_elect_lease_duration,
             arguments.leader_elect_renew_deadline,
             arguments.leader_elect_retry_period,
@@ -218,7 +218,7 @@ async def lead_or_run(
     except ValueError as error:
         raise SystemExit(f"--leader-elect-lease-duration and its like: {error}") from None
     candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", terms)
-    await lead(client, candidate, clock, work, chance=random.random)
+    await run_leader_election(client, candidate, clock, work, chance=random.random)
 
 
 def run_until_signal(main: Coroutine[Any, Any, None], *, name: str, verbosity: int) -> int:

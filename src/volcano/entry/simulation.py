@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.clock import SteadyClock, SystemClock
 from volcano.entry.process import run_until_signal
 from volcano.kube.controller_runner import ControllerRunner
@@ -30,7 +30,7 @@ def simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: s
 async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str) -> None:
     clock = SteadyClock(SystemClock())  # pods end after a duration, not at a time of day
     try:
-        settings = load_settings(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
+        settings = load_client_config(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
         client = connect(settings, clock, connections=CONNECTIONS, user_agent="volcano-nodes")
     except ConfigError as error:
         raise SystemExit(f"volcano: {error}") from None

@@ -46,7 +46,7 @@ class Event(
     object: Any
     key: Key | None = None
 
-    def place(self) -> Key:
+    def object_key(self) -> Key:
         """Where the object lives, looked up in its manifest only when nobody said."""
         return self.key or key_of(self.object)
 

@@ -21,7 +21,7 @@ JITTER = 1.2
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LeaderElectionConfig:
     """How long a lease lasts, how long its holder may fail to renew it, and how often anybody tries, in seconds."""
 
     lease: float = 15.0
@@ -43,7 +43,7 @@ class Candidate:
     measured here.
     """
 
-    def __init__(self, key: Key, identity: str, terms: Terms = Terms()) -> None:
+    def __init__(self, key: Key, identity: str, terms: LeaderElectionConfig = LeaderElectionConfig()) -> None:
         self.key = key
         self.identity = identity
         self.terms = terms
@@ -154,7 +154,7 @@ class LeadershipLost(Exception):
     """The lease could not be renewed in time: somebody else may be leading now."""
 
 
-async def lead(
+async def run_leader_election(
     client: Client,
     candidate: Candidate,
     clock: Clock,

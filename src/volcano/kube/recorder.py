@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from volcano.clock import Instant
 from volcano.kube.events import event, reference_to, shortened
+from volcano.kube.flowcontrol import TokenBucket
 from volcano.kube.kinds import EVENT
-from volcano.kube.limits import TokenBucket
 from volcano.kube.manifest import Manifest, key_of
 from volcano.kube.operations import Create, Operation, Patch
 
@@ -60,7 +60,7 @@ class _Written:
     count: int = 1
 
 
-class Recorder:
+class EventRecorder:
     """Turns what happened into writes of core Events; keeps what it needs to count and to hold back."""
 
     def __init__(self, component: str, instance: str = "", *, remembered: int = REMEMBERED) -> None:

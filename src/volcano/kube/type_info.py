@@ -14,7 +14,7 @@ from volcano.kube import duration, quantity
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-DATA = Path(__file__).parent / "data" / "facts.json"
+DATA = Path(__file__).parent / "data" / "type_info.json"
 # How the data file packs a field's yes-or-no facts into one number.
 FLAGS = {"pointer": 1, "omit_empty": 2, "omit_zero": 4, "inline": 8, "required": 16, "atomic": 32}
 SCALARS = frozenset({"string", "int32", "int64", "bool", "double", "bytes"})

@@ -54,7 +54,7 @@ class Stream:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     # Somebody may look at it page by page: a client that takes nothing for a while is not hung up on.
-    patient: bool = False
+    allow_stall: bool = False
 
 
 class Connection(Protocol):

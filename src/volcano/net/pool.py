@@ -7,10 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-from volcano.net.link import Broken, Flow, Link, Reply, TimedOut
+from volcano.net.client_connection import (
+    ClientConnection,
+    Reply,
+    RequestFailed,
+    RequestTimedOut,
+    StreamedReply,
+)
+from volcano.net.http1 import RequestHeaders, request_head
 from volcano.net.proxy import Proxy, Tunnel
 from volcano.net.tls import client_context
-from volcano.net.wire import RequestHeaders, request_head
 
 NO_HEADERS: RequestHeaders = {}
 CONNECTIONS = 64
@@ -21,7 +27,7 @@ SHUTDOWN_TIMEOUT = 2.0
 MAX_IDLE = 50.0
 
 
-class Pool:
+class ConnectionPool:
     """Connections to the server at `url`. At most `connections` requests run at a time; streams come on top."""
 
     def __init__(
@@ -44,8 +50,8 @@ class Pool:
         self._proxy = proxy
         self._slots = asyncio.Semaphore(connections)
         self._connect_timeout = connect_timeout
-        self._idle: list[Link] = []
-        self._streams: set[Link] = set()
+        self._idle: list[ClientConnection] = []
+        self._streams: set[ClientConnection] = set()
         default = 443 if self.secure else 80
         name = f"[{self.host}]" if ":" in self.host else self.host
         self._authority = name if self.port == default else f"{name}:{self.port}"
@@ -65,10 +71,10 @@ class Pool:
         """One exchange. Raises `Broken` when the reply does not arrive whole."""
         data = self._encode(method, target, headers, body)
         async with self._slots:
-            link = self._kept() or await self._connect()
-            reply = await link.exchange(data, timeout=timeout, head_only=method == "HEAD")
-            if link.reusable:
-                self._idle.append(link)
+            connection = self._kept() or await self._connect()
+            reply = await connection.request(data, timeout=timeout, head_only=method == "HEAD")
+            if connection.reusable:
+                self._idle.append(connection)
         return reply
 
     @asynccontextmanager
@@ -80,28 +86,28 @@ class Pool:
         body: bytes = b"",
         *,
         timeout: float = TIMEOUT,
-    ) -> AsyncIterator[Flow]:
+    ) -> AsyncIterator[StreamedReply]:
         """An exchange whose reply is read as it comes; also for upgrades (status 101). Leaving ends it."""
-        link = self._kept() or await self._connect()
-        self._streams.add(link)
+        connection = self._kept() or await self._connect()
+        self._streams.add(connection)
         try:
-            yield await link.open(self._encode(method, target, headers, body), timeout=timeout)
+            yield await connection.stream(self._encode(method, target, headers, body), timeout=timeout)
         finally:
-            self._streams.discard(link)
-            if link.reusable:
-                self._idle.append(link)
-            elif link.upgraded:
-                link.close()
+            self._streams.discard(connection)
+            if connection.reusable:
+                self._idle.append(connection)
+            elif connection.upgraded:
+                connection.close()
             else:
-                link.abort()
+                connection.abort()
 
     async def close(self) -> None:
         """Closes idle connections and breaks off streams; returns when they are gone."""
-        ending = [link.closed for link in (*self._idle, *self._streams)]
-        for link in self._idle:
-            link.close()
-        for link in self._streams:
-            link.abort()
+        ending = [connection.closed for connection in (*self._idle, *self._streams)]
+        for connection in self._idle:
+            connection.close()
+        for connection in self._streams:
+            connection.abort()
         self._idle.clear()
         if ending:
             await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
@@ -112,48 +118,48 @@ class Pool:
             lines["Content-Length"] = str(len(body))
         return request_head(method, self._prefix + target, lines) + body
 
-    def _kept(self) -> Link | None:
+    def _kept(self) -> ClientConnection | None:
         """The idle connection used last, if any is still good."""
         while self._idle:
-            link = self._idle.pop()
-            if link.reusable and asyncio.get_running_loop().time() - link.idle_since < MAX_IDLE:
-                return link
-            link.abort()
+            connection = self._idle.pop()
+            if connection.reusable and asyncio.get_running_loop().time() - connection.idle_since < MAX_IDLE:
+                return connection
+            connection.abort()
         return None
 
-    async def _connect(self) -> Link:
+    async def _connect(self) -> ClientConnection:
         where = f"{self.host}:{self.port}"
         try:
             async with asyncio.timeout(self._connect_timeout):
-                link = await (self._through(self._proxy) if self._proxy else self._directly())
+                connection = await (self._through(self._proxy) if self._proxy else self._directly())
         except TimeoutError:
-            raise TimedOut(
+            raise RequestTimedOut(
                 f"cannot connect to {where} in {self._connect_timeout:g} seconds", sent=False
             ) from None
         except ssl.SSLCertVerificationError as error:
-            raise Broken(f"{where} is not trusted: {error.verify_message}", sent=False) from error
+            raise RequestFailed(f"{where} is not trusted: {error.verify_message}", sent=False) from error
         except (OSError, ssl.SSLError) as error:
-            raise Broken(f"cannot connect to {where}: {error}", sent=False) from error
-        link.server = where
-        return link
+            raise RequestFailed(f"cannot connect to {where}: {error}", sent=False) from error
+        connection.server = where
+        return connection
 
-    async def _directly(self) -> Link:
-        _, link = await asyncio.get_running_loop().create_connection(
-            Link,
+    async def _directly(self) -> ClientConnection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            ClientConnection,
             self.host,
             self.port,
             ssl=self._tls,
             server_hostname=self._server_name if self._tls else None,
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
         )
-        return link
+        return connection
 
-    async def _through(self, proxy: Proxy) -> Link:
+    async def _through(self, proxy: Proxy) -> ClientConnection:
         loop = asyncio.get_running_loop()
         outer = ssl.create_default_context() if proxy.secure else None
         if self._tls is None:
-            _, link = await loop.create_connection(Link, proxy.host, proxy.port, ssl=outer)
-            return link
+            _, connection = await loop.create_connection(ClientConnection, proxy.host, proxy.port, ssl=outer)
+            return connection
         name = f"[{self.host}]" if ":" in self.host else self.host
         authority = f"{name}:{self.port}"
         transport, tunnel = await loop.create_connection(
@@ -161,12 +167,14 @@ class Pool:
         )
         try:
             await tunnel.opened
-            link = Link()
-            secured = await loop.start_tls(transport, link, self._tls, server_hostname=self._server_name)
+            connection = ClientConnection()
+            secured = await loop.start_tls(
+                transport, connection, self._tls, server_hostname=self._server_name
+            )
         except BaseException:
             with contextlib.suppress(Exception):
                 transport.abort()
             raise
         assert secured is not None
-        link.connection_made(secured)
-        return link
+        connection.connection_made(secured)
+        return connection

@@ -8,10 +8,10 @@ from dataclasses import replace
 from email.utils import formatdate
 
 from volcano.log import Log
-from volcano.net.exchange import ErrorAnswer, Exchange
-from volcano.net.incoming import Limits
 from volcano.net.messages import Handler, Request, Response
-from volcano.net.secure import ROOM, Secure
+from volcano.net.request_parser import Limits
+from volcano.net.server_connection import ErrorHandler, ServerConnection
+from volcano.net.tls_protocol import READ_BUFFER_BYTES, TlsProtocol
 
 log = Log("server")
 
@@ -37,18 +37,18 @@ class Server:
         tls: ssl.SSLContext | None = None,
         max_body: int | None = None,
         limits: Limits | None = None,
-        on_error: ErrorAnswer = plain_error,
+        on_error: ErrorHandler = plain_error,
     ) -> None:
         self.handler = handler
         self.limits = limits or Limits()
         if max_body is not None:
             self.limits = replace(self.limits, body=max_body)
         self.on_error = on_error
-        self.exchanges: set[Exchange] = set()
+        self.connections: set[ServerConnection] = set()
         self.stopping = False
         self.date = formatdate(usegmt=True)
         self._tls = tls
-        self._room = bytearray(ROOM if tls is not None else 0)
+        self._read_buffer = bytearray(READ_BUFFER_BYTES if tls is not None else 0)
         self._listener: asyncio.Server | None = None
         self._further: list[asyncio.Server] = []
         self._ticker: asyncio.TimerHandle | None = None
@@ -91,13 +91,13 @@ class Server:
         if self._ticker is not None:
             self._ticker.cancel()
         deadline = asyncio.get_running_loop().time() + grace
-        for exchange in list(self.exchanges):
-            exchange.finish()
-        while self.exchanges and asyncio.get_running_loop().time() < deadline:
+        for connection in list(self.connections):
+            connection.finish()
+        while self.connections and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(0.01)
-        for exchange in list(self.exchanges):
-            exchange.abort()
-        while self.exchanges:
+        for connection in list(self.connections):
+            connection.abort()
+        while self.connections:
             await asyncio.sleep(0)
         if self._listener is not None:
             await self._listener.wait_closed()
@@ -112,14 +112,14 @@ class Server:
     def _met(self) -> asyncio.BaseProtocol:
         """What speaks with a client that has just connected."""
         if self._tls is None:
-            return Exchange(self)
-        return Secure(self._tls, lambda: Exchange(self), self._room)
+            return ServerConnection(self)
+        return TlsProtocol(self._tls, lambda: ServerConnection(self), self._read_buffer)
 
     def _tick(self) -> None:
         """Once a second: the Date header, and clients that take too long."""
         loop = asyncio.get_running_loop()
         self.date = formatdate(usegmt=True)
         now = loop.time()
-        for exchange in list(self.exchanges):
-            exchange.tick(now)
+        for connection in list(self.connections):
+            connection.tick(now)
         self._ticker = loop.call_later(TICK, self._tick)

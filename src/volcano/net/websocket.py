@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from volcano.net.client_connection import RequestFailed
 from volcano.net.frames import (
     ABNORMAL,
     BAD_TEXT,
@@ -20,10 +21,9 @@ from volcano.net.frames import (
     Opcode,
     encode_frame,
 )
-from volcano.net.link import Broken
+from volcano.net.http1 import RequestHeaders
 from volcano.net.messages import Answer, Connection, Request, Response, Upgrade
-from volcano.net.pool import Pool
-from volcano.net.wire import RequestHeaders
+from volcano.net.pool import ConnectionPool
 
 MAX_MESSAGE = 4 << 20
 _SALT = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # fixed by RFC 6455
@@ -114,7 +114,7 @@ class WebSocket:
         while not self._frames:
             try:
                 data = await self._connection.read()
-            except Broken:
+            except RequestFailed:
                 return None
             if not data:
                 return None
@@ -204,7 +204,7 @@ def accept(
 
 @asynccontextmanager
 async def connect(
-    pool: Pool,
+    pool: ConnectionPool,
     target: str,
     headers: RequestHeaders,
     *,
@@ -221,14 +221,16 @@ async def connect(
     }
     if protocols:
         wanted["Sec-WebSocket-Protocol"] = ", ".join(protocols)
-    async with pool.stream("GET", target, {**headers, **wanted}) as flow:
-        if flow.status != 101:
-            reason = (await flow.body.read()).decode("utf-8", "replace").strip()
-            raise Broken(f"{target}: the server answered {flow.status} to a websocket handshake: {reason}")
-        if flow.headers.get("sec-websocket-accept") != _proof(key):
-            raise Broken(f"{target}: the server did not complete the websocket handshake")
-        chosen = flow.headers.get("sec-websocket-protocol", "")
-        socket = WebSocket(flow.body, client=True, subprotocol=chosen, max_size=max_size)
+    async with pool.stream("GET", target, {**headers, **wanted}) as reply:
+        if reply.status != 101:
+            reason = (await reply.body.read()).decode("utf-8", "replace").strip()
+            raise RequestFailed(
+                f"{target}: the server answered {reply.status} to a websocket handshake: {reason}"
+            )
+        if reply.headers.get("sec-websocket-accept") != _proof(key):
+            raise RequestFailed(f"{target}: the server did not complete the websocket handshake")
+        chosen = reply.headers.get("sec-websocket-protocol", "")
+        socket = WebSocket(reply.body, client=True, subprotocol=chosen, max_size=max_size)
         try:
             yield socket
         finally:

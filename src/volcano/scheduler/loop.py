@@ -9,7 +9,7 @@ from volcano.kube import names
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.kube.reflector import Reflector
 from volcano.log import Log
 from volcano.model.cluster import WATCHED, Cluster
@@ -70,7 +70,7 @@ class Scheduler:
         self.troubles: tuple[str, ...] = ()  # what the last cycle did without, and why
         self.cycles = 0
         component = scheduler_names[0] if len(scheduler_names) == 1 else names.SCHEDULER_NAME
-        lowering = Lowering(Recorder(component), component)
+        lowering = Lowering(EventRecorder(component), component)
         self.write_back = WriteBack(
             client, lowering, clock, refused=self._refused, make_sure=self._make_sure, bound=self.gauges.bound
         )

@@ -10,7 +10,7 @@ from volcano.kube.client import DEFAULTS, Client, Options
 from volcano.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue, Tell
 from volcano.scheduler.writeback.operations import Lowering, binding, pod_group_patch
 from volcano.scheduler.writeback.writeback import WriteBack
@@ -50,7 +50,7 @@ class Desk:
     def __init__(self) -> None:
         self.server, self.clock = Server(), VirtualClock()
         self.refused: list[Decision] = []
-        lowering = Lowering(Recorder("volcano"), "volcano")
+        lowering = Lowering(EventRecorder("volcano"), "volcano")
         client = cast(Client, self.server)  # the three verbs that write-back uses
         self.write_back = WriteBack(client, lowering, self.clock, refused=self.refused.append, hands=1)
 

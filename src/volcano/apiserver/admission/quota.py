@@ -213,14 +213,14 @@ class QuotaStatus(Reconciler):
     def __init__(self) -> None:
         super().__init__()
         for kind in COUNTED:
-            self.indexer.facet(kind, "namespace", _namespace)
+            self.indexer.add_index(kind, "namespace", _namespace)
 
-    def indifferent(self, event: Event) -> bool:
+    def is_irrelevant(self, event: Event) -> bool:
         return event.kind is not kinds.RESOURCE_QUOTA and not self._quotas_of(event)
 
     def _quotas_of(self, event: Event) -> list[Manifest]:
         """The quotas of an object's namespace."""
-        return self.indexer.find(kinds.RESOURCE_QUOTA, "namespace", event.place().namespace)
+        return self.indexer.by_index(kinds.RESOURCE_QUOTA, "namespace", event.object_key().namespace)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         quotas = self._quotas_of(event)
@@ -238,7 +238,7 @@ class QuotaStatus(Reconciler):
         present = [
             (kind, item)
             for kind in limited(quota)
-            for item in self.indexer.find(kind, "namespace", key.namespace)
+            for item in self.indexer.by_index(kind, "namespace", key.namespace)
         ]
         used = {name: _shown(value, hard[name]) for name, value in used_by(quota, present).items()}
         wanted = {"hard": dict(hard), "used": used}

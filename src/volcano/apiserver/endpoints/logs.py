@@ -62,7 +62,7 @@ async def log_answer(source: LogSource | None, pod: Manifest, request: Request, 
         raise no_process("log", pod)
     chunks = await source.open_log(pod, options)
     limited = chunks if options.limit_bytes is None else _limited(chunks, options.limit_bytes)
-    return Stream(limited, 200, headers, patient=True)
+    return Stream(limited, 200, headers, allow_stall=True)
 
 
 async def connect_answer(

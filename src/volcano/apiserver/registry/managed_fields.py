@@ -20,7 +20,7 @@ class Ownership:
 
     def __init__(self) -> None:
         self._schemas: dict[Address, tuple[Served, apply.Schema]] = {}
-        self._pod_specs: Shared[apply.Written] = Shared()
+        self._pod_specs: Shared[apply.FieldSetsByOutline] = Shared()
 
     def track(
         self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant

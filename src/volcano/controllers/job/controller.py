@@ -42,7 +42,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of, labels_of, uid_of
 from volcano.kube.names import DEFAULT_QUEUE, JOB_NAME, SCHEDULER_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch, refused
+from volcano.kube.operations import Create, Delete, Operation, Patch, is_rejected
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 
@@ -95,9 +95,11 @@ class JobController(Reconciler):
         self._memories: dict[str, Memory] = {}  # by the job's uid
         self._uids: dict[Key, str] = {}  # of jobs that were looked at
         self._beginning: set[Hashable] = set()  # jobs whose first status is being written
-        self.indexer.facet(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
-        self.indexer.facet(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
-        self.indexer.facet(JOB, "claim", _claims)
+        self.indexer.add_index(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
+        self.indexer.add_index(
+            JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,)
+        )
+        self.indexer.add_index(JOB, "claim", _claims)
 
     # --- what changes concern
 
@@ -110,10 +112,10 @@ class JobController(Reconciler):
             target = target_of(manifest)
             return (target,) if target else ()
         if event.kind is QUEUE:
-            return [key_of(job) for job in self.indexer.find(JOB, "queue", key.name)]
+            return [key_of(job) for job in self.indexer.by_index(JOB, "queue", key.name)]
         owner = owning_job(manifest)
         names = {owner[0]} if owner else {labels_of(manifest).get(JOB_NAME, "")} - {""}
-        waiting = self.indexer.find(JOB, "claim", key) if event.kind is PERSISTENT_VOLUME_CLAIM else ()
+        waiting = self.indexer.by_index(JOB, "claim", key) if event.kind is PERSISTENT_VOLUME_CLAIM else ()
         return [*(Key(key.namespace, name) for name in names), *(key_of(job) for job in waiting)]
 
     def on_event(self, event: Event) -> None:
@@ -122,9 +124,9 @@ class JobController(Reconciler):
         if event.kind is not POD and not self._is_noise(event):
             super().on_event(event)
             return
-        place = event.place()
+        place = event.object_key()
         before = self.indexer.get(event.kind, place)
-        if self.indexer.take(event, place, before) and event.kind is POD:
+        if self.indexer.update(event, place, before) and event.kind is POD:
             after = None if event.type is EventType.DELETED else event.object
             if self._count_pod(before, after):
                 for manifest in filter(None, (before, after)):
@@ -175,7 +177,7 @@ class JobController(Reconciler):
         assert isinstance(key, Key)
         manifest = self.indexer.get(JOB, key)
         self._forget_others(key, "" if manifest is None else uid_of(manifest))
-        commands = in_order(self.indexer.find(COMMAND, "target", key))
+        commands = in_order(self.indexer.by_index(COMMAND, "target", key))
         if manifest is None:
             return _wait_for_job(commands, now)
         if is_deleting(manifest):
@@ -198,8 +200,8 @@ class JobController(Reconciler):
         operations = memory.unsaid(plan.operations, now)
         wait = memory.may_wait(operations, seen.status.phase, now)
         if wait is not None:
-            return Plan((), wait if plan.again_after is None else min(wait, plan.again_after))
-        return Plan(operations, plan.again_after, is_report(operations, first=seen.is_new))
+            return Plan((), wait if plan.requeue_after is None else min(wait, plan.requeue_after))
+        return Plan(operations, plan.requeue_after, is_report(operations, first=seen.is_new))
 
     def _decide(self, seen: Observed, memory: Memory, commands: Sequence[Manifest], now: Instant) -> Plan:
         left = seconds_left(seen.job, seen.status, now) if self._delete_finished else None
@@ -303,7 +305,7 @@ class JobController(Reconciler):
                 memory.refusal = _refusal(done)
         super().on_result(done, now)
 
-    def written(self, operation: Operation, result: Manifest) -> None:
+    def on_written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind is POD and isinstance(operation, Create):
             owner = owning_job(result)
             job = self.indexer.get(JOB, Key(operation.key.namespace, owner[0])) if owner else None
@@ -357,7 +359,7 @@ def _refusal(done: WorkResult) -> tuple[str, str] | None:
     """The event that tells of a refused write, if users should hear of it."""
     assert done.error is not None
     answers = list(done.results)
-    position = next((i for i, answer in enumerate(answers) if refused(answer)), len(answers))
+    position = next((i for i, answer in enumerate(answers) if is_rejected(answer)), len(answers))
     operation = done.work.operations[min(position, len(done.work.operations) - 1)]
     if operation.kind is POD_GROUP and isinstance(operation, Create | Patch):
         return "PodGroupError", f"PodGroup {operation.key}: {done.error.message}"

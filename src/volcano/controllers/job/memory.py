@@ -10,7 +10,7 @@ from volcano.controllers.job.status import Status
 from volcano.controllers.job.terms import Phase
 from volcano.controllers.job.timers import Timers
 from volcano.kube.kinds import EVENT, JOB
-from volcano.kube.operations import Create, Operation, Patch, Together
+from volcano.kube.operations import Concurrent, Create, Operation, Patch
 
 Round = tuple[int, int]
 
@@ -22,14 +22,14 @@ CALM, CALM_BEFORE_RUNNING = 1.0, 5.0
 QUIET = 10.0
 
 
-def _is_count(operation: Operation | Together) -> bool:
+def _is_count(operation: Operation | Concurrent) -> bool:
     """Whether a write changes counters of a job's status and nothing else."""
     if not isinstance(operation, Patch) or operation.kind is not JOB or operation.subresource != "status":
         return False
     return "state" not in operation.patch["status"] and "controlledResources" not in operation.patch["status"]
 
 
-def is_report(operations: Sequence[Operation | Together], *, first: bool = False) -> bool:
+def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = False) -> bool:
     """Whether all that is written is how far a job has come: its counters, and that it runs or is completed.
 
     The first word about a job may also be that it is pending.
@@ -70,7 +70,7 @@ class Memory:
         return at is not None and at != round_of(status)
 
     def may_wait(
-        self, operations: Sequence[Operation | Together], phase: Phase, now: Instant
+        self, operations: Sequence[Operation | Concurrent], phase: Phase, now: Instant
     ) -> float | None:
         """How long a write of nothing but a job's counters can wait for more of its kind; None when it cannot.
 
@@ -87,7 +87,9 @@ class Memory:
         self.count_due = None
         return None
 
-    def unsaid(self, operations: Iterable[Operation | Together], now: Instant) -> list[Operation | Together]:
+    def unsaid(
+        self, operations: Iterable[Operation | Concurrent], now: Instant
+    ) -> list[Operation | Concurrent]:
         """Leaves out events that were recorded before, and warnings that follow one of their kind too soon."""
         return [
             operation

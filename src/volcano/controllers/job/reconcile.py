@@ -32,9 +32,9 @@ from volcano.kube.client import Options
 from volcano.kube.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, POD_GROUP
 from volcano.kube.manifest import Key, Manifest, annotations_of, is_deleting
 from volcano.kube.names import OUT_OF_SYNC
-from volcano.kube.operations import Create, Delete, Operation, Patch, Together
+from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
 
-Operations = list[Operation | Together]
+Operations = list[Operation | Concurrent]
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _carry_through(seen: Observed) -> Operations:
             # Marked, so that its going is not taken for an eviction, even by a controller that starts meanwhile.
             unmarked = [member for member in victims if not member.marked]
             if unmarked:
-                operations.append(Together(tuple(_mark(seen, member) for member in unmarked)))
+                operations.append(Concurrent(tuple(_mark(seen, member) for member in unmarked)))
         operations.append(_delete_all(seen, victims))
     if seen.group is not None and is_stale(seen.group, seen.status) and not is_deleting(seen.group):
         operations.append(delete(POD_GROUP, seen.group))
@@ -299,7 +299,7 @@ def _news(seen: Observed, now: Instant) -> Iterator[Operation]:
         yield events.say(seen.manifest, "PodGroupPending", text, now, warning=True)
 
 
-def _pods(seen: Observed) -> Iterator[Operation | Together]:
+def _pods(seen: Observed) -> Iterator[Operation | Concurrent]:
     """Pods to be made, pods too many, and those of a job before this one that are in the way."""
     creates: list[Operation] = []
     for task in seen.job.tasks:
@@ -307,7 +307,7 @@ def _pods(seen: Observed) -> Iterator[Operation | Together]:
             make = pod_maker(seen.job, task, seen.status, seen.plugins, forwarded=_is_forwarded(seen))
             creates += (Create(POD, make(index)) for index in missing)
     if creates:
-        yield Together(tuple(creates))
+        yield Concurrent(tuple(creates))
     if seen.pods.surplus:
         yield _delete_all(seen, seen.pods.surplus)
     for holder in seen.pods.blockers:
@@ -350,9 +350,9 @@ def _mark(seen: Observed, member: Member) -> Patch:
     return Patch(POD, Key(seen.job.namespace, member.name), patch, if_present=True)
 
 
-def _delete_all(seen: Observed, members: Iterable[Member]) -> Together:
+def _delete_all(seen: Observed, members: Iterable[Member]) -> Concurrent:
     namespace = seen.job.namespace
-    return Together(
+    return Concurrent(
         tuple(
             Delete(POD, Key(namespace, member.name), Options(uid=member.uid), if_present=True)
             for member in members

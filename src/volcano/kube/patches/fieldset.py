@@ -14,17 +14,17 @@ FieldSet = dict[str, Any]
 ITSELF = "."
 
 
-def field_label(name: str) -> str:
+def field_element(name: str) -> str:
     """The label of a field or map key."""
     return f"f:{name}"
 
 
-def key_label(keys: dict[str, Any]) -> str:
+def key_element(keys: dict[str, Any]) -> str:
     """The label of an element of a keyed list."""
     return "k:" + orjson.dumps(keys, option=orjson.OPT_SORT_KEYS).decode()
 
 
-def value_label(value: Any) -> str:
+def value_element(value: Any) -> str:
     """The label of an element of a list that is a set."""
     return "v:" + orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
@@ -41,9 +41,9 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
     if not left:
         return right
     result = dict(left)
-    for label, node in right.items():
-        present = result.get(label)
-        result[label] = node if present is None else _node_union(present, node)
+    for path_element, node in right.items():
+        present = result.get(path_element)
+        result[path_element] = node if present is None else _node_union(present, node)
     return result
 
 
@@ -52,38 +52,38 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     if not right or left.keys().isdisjoint(right):
         return left
     result = {}
-    for label, node in left.items():
-        taken = right.get(label)
+    for path_element, node in left.items():
+        taken = right.get(path_element)
         rest = node if taken is None else _node_difference(node, taken)
         if rest is not None:
-            result[label] = rest
+            result[path_element] = rest
     return result
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     """What is in both sets."""
     result = {}
-    for label in left.keys() & right.keys():
-        node, other = left[label], right[label]
+    for path_element in left.keys() & right.keys():
+        node, other = left[path_element], right[path_element]
         shared = _node(intersection(_inner(node), _inner(other)), member=is_member(node) and is_member(other))
         if shared is not None:
-            result[label] = shared
+            result[path_element] = shared
     return result
 
 
 def paths(fields: FieldSet, prefix: str = "") -> Iterator[str]:
     """The fields as messages name them: `.spec.containers[name="c"].image`; parents before children, in order."""
-    ordered = sorted((label, node) for label, node in fields.items() if label != ITSELF)
-    for label, node in ordered:
+    ordered = sorted((path_element, node) for path_element, node in fields.items() if path_element != ITSELF)
+    for path_element, node in ordered:
         if is_member(node):
-            yield prefix + path_element(label)
-    for label, node in ordered:
-        yield from paths(node, prefix + path_element(label))
+            yield prefix + format_path_element(path_element)
+    for path_element, node in ordered:
+        yield from paths(node, prefix + format_path_element(path_element))
 
 
-def path_element(label: str) -> str:
+def format_path_element(path_element: str) -> str:
     """One label as messages write it."""
-    kind, _, rest = label.partition(":")
+    kind, _, rest = path_element.partition(":")
     match kind:
         case "f":
             return f".{rest}"
@@ -99,12 +99,14 @@ def check(fields: Any) -> None:
     """Raises ValueError unless this is a set of fields as Kubernetes writes them."""
     if not isinstance(fields, dict):
         raise ValueError(f"a set of fields must be an object, not {type(fields).__name__}")
-    for label, node in fields.items():
-        kind, colon, rest = label.partition(":")
-        if label != ITSELF and (kind not in "fkvi" or not colon):
-            raise ValueError(f"{label!r} is not the label of a field; it must start with f:, k:, v: or i:")
+    for path_element, node in fields.items():
+        kind, colon, rest = path_element.partition(":")
+        if path_element != ITSELF and (kind not in "fkvi" or not colon):
+            raise ValueError(
+                f"{path_element!r} is not the label of a field; it must start with f:, k:, v: or i:"
+            )
         if kind == "k" and not isinstance(orjson.loads(rest), dict):
-            raise ValueError(f"{label!r} does not hold the keys of a list element")
+            raise ValueError(f"{path_element!r} does not hold the keys of a list element")
         check(node)
 
 
@@ -112,7 +114,7 @@ def _inner(node: FieldSet) -> FieldSet:
     """The set of what lies below a node."""
     if ITSELF not in node:
         return node
-    return {label: child for label, child in node.items() if label != ITSELF}
+    return {path_element: child for path_element, child in node.items() if path_element != ITSELF}
 
 
 def _node(inner: FieldSet, *, member: bool) -> FieldSet | None:

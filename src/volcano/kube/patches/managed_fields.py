@@ -10,10 +10,10 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.patches.fieldset import FieldSet, union
 
 ANCIENT = "ancient-changes"
-MOST_UPDATERS = 10
+MAX_UPDATE_MANAGERS = 10
 
 
-class Owner(NamedTuple):
+class FieldManager(NamedTuple):
     """Whom fields belong to. An applier is the same whatever version it applies, so it has none here."""
 
     manager: str
@@ -29,7 +29,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class VersionedSet:
     """What an owner holds, in which version it was written, and when."""
 
     fields: FieldSet
@@ -37,7 +37,7 @@ class Holding:
     time: str = ""
 
 
-Holdings = dict[Owner, Holding]
+ManagedFields = dict[FieldManager, VersionedSet]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,46 +49,53 @@ class Write:
     subresource: str
     version: str
 
-    def owner(self, operation: str) -> Owner:
+    def owner(self, operation: str) -> FieldManager:
         """Who this write makes the owner of what it writes."""
-        return Owner(self.manager, operation, "" if operation == "Apply" else self.version, self.subresource)
+        return FieldManager(
+            self.manager, operation, "" if operation == "Apply" else self.version, self.subresource
+        )
 
 
-def decode(entries: Iterable[Any]) -> Holdings:
+def decode(entries: Iterable[Any]) -> ManagedFields:
     """Entries by owner; nothing at all if one of them is malformed, as then none can be trusted."""
-    holdings: Holdings = {}
+    managed: ManagedFields = {}
     for entry in entries:
         fields: Any = entry.get("fieldsV1") if isinstance(entry, Mapping) else None
         well_formed = fields is not None and entry.get("fieldsType") == "FieldsV1" and entry.get("apiVersion")
         if not well_formed or entry.get("operation") not in ("Apply", "Update"):
             return {}
         version = entry["apiVersion"]
-        owner = Owner(
+        owner = FieldManager(
             entry.get("manager", ""),
             entry["operation"],
             "" if entry["operation"] == "Apply" else version,
             entry.get("subresource", ""),
         )
-        holdings[owner] = Holding(fields, version, entry.get("time") or "")
-    return holdings
+        managed[owner] = VersionedSet(fields, version, entry.get("time") or "")
+    return managed
 
 
-def sole_entry(write: Write, fields: FieldSet) -> Manifest:
+def single_entry(write: Write, fields: FieldSet) -> Manifest:
     """The one entry of an object whose fields are all the writer's."""
     return _entry(write.manager, "Update", write.version, write.time, fields, write.subresource)
 
 
-def encode(holdings: Holdings) -> list[Manifest]:
+def encode(managed: ManagedFields) -> list[Manifest]:
     """The managedFields list, in the order a real server keeps."""
     ordered = sorted(
-        holdings.items(),
+        managed.items(),
         key=lambda item: (item[0].operation, item[1].time, item[0].manager, item[1].version, item[0]),
     )
     return [
         _entry(
-            owner.manager, owner.operation, holding.version, holding.time, holding.fields, owner.subresource
+            owner.manager,
+            owner.operation,
+            versioned.version,
+            versioned.time,
+            versioned.fields,
+            owner.subresource,
         )
-        for owner, holding in ordered
+        for owner, versioned in ordered
     ]
 
 
@@ -105,24 +112,24 @@ def _entry(
     return entry
 
 
-def capped(holdings: Holdings) -> Holdings:
+def cap_update_managers(managed: ManagedFields) -> ManagedFields:
     """Merges the oldest updaters, version by version, when there are too many."""
     updaters = sorted(
-        (owner for owner in holdings if owner.operation == "Update"),
-        key=lambda owner: (holdings[owner].time, owner),
+        (owner for owner in managed if owner.operation == "Update"),
+        key=lambda owner: (managed[owner].time, owner),
     )
-    surplus = len(updaters) - MOST_UPDATERS
-    firsts: dict[str, Owner] = {}
+    surplus = len(updaters) - MAX_UPDATE_MANAGERS
+    firsts: dict[str, FieldManager] = {}
     for owner in updaters:
         if surplus <= 0:
             break
-        bucket = Owner(ANCIENT, "Update", owner.version, "")
+        bucket = FieldManager(ANCIENT, "Update", owner.version, "")
         first = firsts.setdefault(owner.version, owner)
         if first is owner:
             continue
-        if bucket not in holdings:
-            holdings[bucket] = holdings.pop(first)
-        holding = holdings.pop(owner)
-        holdings[bucket] = replace(holding, fields=union(holding.fields, holdings[bucket].fields))
+        if bucket not in managed:
+            managed[bucket] = managed.pop(first)
+        versioned = managed.pop(owner)
+        managed[bucket] = replace(versioned, fields=union(versioned.fields, managed[bucket].fields))
         surplus -= 1
-    return holdings
+    return managed

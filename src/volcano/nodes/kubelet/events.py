@@ -10,7 +10,7 @@ from volcano.kube.errors import ApiError, NotFound
 from volcano.kube.events import NORMAL, WARNING, reference_to
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, Patch, perform
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.log import Log
 from volcano.nodes.kubelet.container_state import Container, Role
 
@@ -32,8 +32,8 @@ class Events:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._recorders: dict[str, Recorder] = {}
-        self._waiting: deque[tuple[Recorder, Operation]] = deque()
+        self._recorders: dict[str, EventRecorder] = {}
+        self._waiting: deque[tuple[EventRecorder, Operation]] = deque()
         self._writer: asyncio.Task[None] | None = None
 
     def normal(self, node: str, about: Mapping[str, object], reason: str, message: str) -> None:
@@ -54,7 +54,7 @@ class Events:
             await asyncio.gather(self._writer, return_exceptions=True)
 
     def _say(self, node: str, about: Mapping[str, object], kind: str, reason: str, message: str) -> None:
-        recorder = self._recorders.setdefault(node, Recorder(COMPONENT, node))
+        recorder = self._recorders.setdefault(node, EventRecorder(COMPONENT, node))
         operation = recorder.record(about, kind, reason, message, self._clock.now())
         if operation is None or len(self._waiting) >= MOST_WAITING:
             return

@@ -127,9 +127,9 @@ class NodeAgent:
         await heart.register()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._let_go)
-            mirror = stack.enter_context(self._informers.subscription(WATCH, self._handle))
+            mirror = stack.enter_context(self._informers.add_event_handler(WATCH, self._handle))
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._informers.following(WATCH))
+                group.create_task(self._informers.wait_stopped(WATCH))
                 group.create_task(heart.beat(), name="heartbeats")
                 await mirror.synced.wait()
                 self._sweep()

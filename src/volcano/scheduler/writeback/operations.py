@@ -11,7 +11,7 @@ from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, 
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import QUEUE_GATE
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.model.decisions import (
     Bind,
     ClaimVolume,
@@ -34,7 +34,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 class Lowering:
     """Turns decisions into writes, in order; the first refusal ends them."""
 
-    recorder: Recorder
+    recorder: EventRecorder
     scheduler: str  # as which scheduler evictions are explained
 
     def operations(self, decision: Decision, now: Instant) -> Iterator[Operation]:

@@ -9,7 +9,7 @@ import pytest
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.environment.pods import ACCESS, FACTS
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import Overrides, load_settings
+from volcano.clients.kubeconfig import Overrides, load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.kinds import (
     CONFIG_MAP,
@@ -45,7 +45,7 @@ async def test_a_pod_gets_token_certificate_and_claim_from_a_real_server(
     real_apiserver: RealCluster, tmp_path: Path, stack: AsyncExitStack
 ) -> None:
     clock = SystemClock()
-    settings = load_settings({}, kubeconfig=str(real_apiserver.kubeconfig))
+    settings = load_client_config({}, kubeconfig=str(real_apiserver.kubeconfig))
     client = connect(settings, clock, environment={})
     stack.push_async_callback(client.close)
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
@@ -90,7 +90,7 @@ async def test_a_pod_gets_token_certificate_and_claim_from_a_real_server(
     assert (folder / "ca.crt").read_text() == "PEM"
     assert (folder / "namespace").read_text() == SPACE
     token = Overrides(token=(folder / "token").read_text(), server=settings.server)
-    own = load_settings({}, kubeconfig=str(real_apiserver.kubeconfig), overrides=token)
+    own = load_client_config({}, kubeconfig=str(real_apiserver.kubeconfig), overrides=token)
     as_pod = connect(own, clock, environment={})
     stack.push_async_callback(as_pod.close)
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}

@@ -17,7 +17,7 @@ from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.pods.bench import container, spec
 from tests.nodes.kubelet.pods.fake import FakeRuntime
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock, VirtualClock
 from volcano.kube.client import Client, Query
 from volcano.kube.errors import NotFound
@@ -72,7 +72,7 @@ class Real:
 @asynccontextmanager
 async def node(cluster: RealCluster) -> AsyncIterator[Real]:
     clock = SystemClock()
-    client = connect(load_settings({}, kubeconfig=str(cluster.kubeconfig)), clock, environment={})
+    client = connect(load_client_config({}, kubeconfig=str(cluster.kubeconfig)), clock, environment={})
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     account = {"name": "default", "namespace": SPACE}
     await client.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})

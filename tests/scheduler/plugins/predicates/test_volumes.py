@@ -8,7 +8,7 @@ from tests.builders import START, metadata, node, pod, podgroup
 from tests.scenario import Result, schedule
 from volcano.clock import Instant
 from volcano.kube.manifest import Manifest
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.model.decisions import Bind, ClaimVolume
 from volcano.scheduler.writeback.operations import Lowering, settlement
 
@@ -270,7 +270,7 @@ def test_a_volume_that_several_pods_share_is_attached_once() -> None:
 
 
 def test_binding_settles_the_claims_first() -> None:
-    writes = Lowering(Recorder("volcano"), "volcano").operations(
+    writes = Lowering(EventRecorder("volcano"), "volcano").operations(
         Bind("u", "default", "p", "default/g", "a", {}, (ClaimVolume("default", "c", "v"),)),
         Instant(START, 0.0),
     )

@@ -43,12 +43,12 @@ class Names:
         self._api = api
         self._told: dict[str, str] = {}
         self._index = Indexer()
-        self._index.facet(POD, "hostname", _by_hostname)
-        self._index.facet(POD, "job", _by_pod_name)
-        self._index.facet(POD, "task", _by_task)
-        self._index.facet(POD, "address", _by_address)
-        self._index.facet(ENDPOINT_SLICE, "service", _by_service)
-        self._index.facet(ENDPOINT_SLICE, "address", _by_endpoint)
+        self._index.add_index(POD, "hostname", _by_hostname)
+        self._index.add_index(POD, "job", _by_pod_name)
+        self._index.add_index(POD, "task", _by_task)
+        self._index.add_index(POD, "address", _by_address)
+        self._index.add_index(ENDPOINT_SLICE, "service", _by_service)
+        self._index.add_index(ENDPOINT_SLICE, "address", _by_endpoint)
 
     def on_event(self, event: Event) -> None:
         self._index.apply(event)
@@ -116,7 +116,7 @@ class Names:
         service = self._index.get(SERVICE, key)
         if service is None:
             return []
-        slices = self._index.find(ENDPOINT_SLICE, "service", key)
+        slices = self._index.by_index(ENDPOINT_SLICE, "service", key)
         if slices:
             found = [endpoint for piece in slices for endpoint in _of_slice(piece)]
         else:
@@ -128,7 +128,7 @@ class Names:
     def _hosts(self, service: Key, host: str) -> list[str]:
         """One pod among many: by its hostname and subdomain, by pod and job, by task and index, by endpoint."""
         for facet in ("hostname", "job", "task"):
-            pods = self._index.find(POD, facet, (*service, host))
+            pods = self._index.by_index(POD, facet, (*service, host))
             found = [self._address(pod) for pod in pods if facet != "hostname" or self._belongs(pod, service)]
             if any(found):
                 return sorted({address for address in found if address})
@@ -172,7 +172,7 @@ class Names:
         return Answer(True, tuple(records), tuple(additional))
 
     def _pod_at(self, namespace: str, address: str) -> list[str]:
-        pods = self._index.find(POD, "address", address)
+        pods = self._index.by_index(POD, "address", address)
         found = any(key_of(pod).namespace == namespace and self._address(pod) == address for pod in pods)
         return [address] if found else []
 
@@ -191,13 +191,13 @@ class Names:
         """The names of whatever is at an address."""
         if address == self._api[0]:
             yield f"{API_SERVICE.name}.{API_SERVICE.namespace}.svc.{self.domain}"
-        pods = [pod for pod in self._index.find(POD, "address", address) if self._address(pod) == address]
+        pods = [pod for pod in self._index.by_index(POD, "address", address) if self._address(pod) == address]
         named = False
         for key, host in {each for pod in pods for each in _own_names(pod)}:
             if address in self._hosts(key, host):
                 named = True
                 yield f"{host}.{key.name}.{key.namespace}.svc.{self.domain}"
-        for piece in self._index.find(ENDPOINT_SLICE, "address", address):
+        for piece in self._index.by_index(ENDPOINT_SLICE, "address", address):
             service = labels_of(piece).get(SERVICE_NAME)
             for endpoint in _of_slice(piece):
                 if endpoint.address == address and service:

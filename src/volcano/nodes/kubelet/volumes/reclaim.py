@@ -45,9 +45,9 @@ class Reclaimer:
 
     async def run(self) -> None:
         watch = Watch(PERSISTENT_VOLUME)
-        with self._informers.subscription(watch, self.take):
+        with self._informers.add_event_handler(watch, self.take):
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._informers.following(watch))
+                group.create_task(self._informers.wait_stopped(watch))
                 group.create_task(self._work())
 
     def take(self, event: Event) -> None:

@@ -5,9 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.net.incoming import Incoming, Limits, RequestParser, known_head, read_head
+from volcano.net.http1 import MalformedRequest
 from volcano.net.messages import Peer
-from volcano.net.wire import Malformed
+from volcano.net.request_parser import Limits, ParsedRequest, RequestParser, cached_head, read_head
 
 LINES = [
     b"Host: h", b"host: other", b"Accept: a", b"accept: b", b"Cookie: c=1", b"COOKIE: d=2", b"X: ",
@@ -18,7 +18,7 @@ LINES = [
 
 def parsed(data: bytes, cuts: list[int]) -> tuple[list[object], str, int]:
     """The requests in some bytes, what is wrong with them, and how often a go-ahead was wanted."""
-    seen: list[Incoming] = []
+    seen: list[ParsedRequest] = []
     wanted: list[None] = []
     limits = Limits(body=1000, head=4000, headers=4)
     parser = RequestParser(limits, Peer(), seen.append, lambda: wanted.append(None))
@@ -28,7 +28,7 @@ def parsed(data: bytes, cuts: list[int]) -> tuple[list[object], str, int]:
         for start, end in pairwise(places):
             if start < end:
                 parser.feed(data[start:end])
-    except Malformed as error:
+    except MalformedRequest as error:
         trouble = f"{error.status} {error}"
     found = [
         (i.request.method, i.request.path, dict(i.request.headers), i.request.body, i.keep_alive)
@@ -40,7 +40,7 @@ def parsed(data: bytes, cuts: list[int]) -> tuple[list[object], str, int]:
 @given(st.lists(st.sampled_from(LINES), max_size=7), st.lists(st.integers(0, 500), max_size=3))
 def test_a_head_that_was_read_before_is_read_as_if_it_were_new(lines: list[bytes], cuts: list[int]) -> None:
     data = b"\r\n".join([b"POST /a HTTP/1.1", *lines, b"", b"abc"])
-    known_head.cache_clear()
+    cached_head.cache_clear()
     afresh = parsed(data, cuts)
     assert parsed(data, cuts) == afresh
 

@@ -39,7 +39,7 @@ class TokenBucket:
         self._seen = now
 
 
-class Limiter:
+class RateLimiter:
     """A token bucket that makes its callers wait, first come first served."""
 
     def __init__(self, rate: float, burst: int, clock: Clock) -> None:

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import httptools
 
+from volcano.net.http1 import MalformedRequest, split_target
 from volcano.net.messages import Peer, Request
-from volcano.net.wire import Malformed, split_target
 
 _LENGTH = b"content-length"
-FAMILIAR = 2048  # bytes of the longest head that is remembered
+CACHED_HEAD_BYTES = 2048  # bytes of the longest head that is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(slots=True)
-class Incoming:
+class ParsedRequest:
     """A request and what its framing says about the connection."""
 
     request: Request
@@ -59,7 +59,7 @@ def read_head(lines: tuple[bytes, ...]) -> Head:
         if known is None:
             headers[key] = text
         elif key == "host":
-            raise Malformed(f"more than one {key} header")
+            raise MalformedRequest(f"more than one {key} header")
         else:
             headers[key] = f"{known}{'; ' if key == 'cookie' else ', '}{text}"
     expects = headers.get("expect", "").lower() == "100-continue"
@@ -67,7 +67,7 @@ def read_head(lines: tuple[bytes, ...]) -> Head:
 
 
 # A client sends the same lines with every request.
-known_head = lru_cache(maxsize=1024)(read_head)
+cached_head = lru_cache(maxsize=1024)(read_head)
 
 
 class RequestParser:
@@ -80,7 +80,7 @@ class RequestParser:
         self,
         limits: Limits,
         peer: Peer,
-        deliver: Callable[[Incoming], None],
+        deliver: Callable[[ParsedRequest], None],
         expects_continue: Callable[[], None],
     ) -> None:
         self._limits = limits
@@ -113,9 +113,9 @@ class RequestParser:
             return data[upgrade.args[0] :]
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
-            raise cause if isinstance(cause, Malformed) else Malformed(str(error)) from error
+            raise cause if isinstance(cause, MalformedRequest) else MalformedRequest(str(error)) from error
         except httptools.HttpParserError as error:
-            raise Malformed(str(error)) from error
+            raise MalformedRequest(str(error)) from error
         if already and self.receiving:
             self._count(len(data))
         return None
@@ -123,9 +123,9 @@ class RequestParser:
     def _count(self, size: int) -> None:
         self._wire_size += size
         if self._in_head and self._wire_size > self._limits.head:
-            raise Malformed(f"the request head is longer than {self._limits.head} bytes", 431)
+            raise MalformedRequest(f"the request head is longer than {self._limits.head} bytes", 431)
         if self._wire_size > self._limits.message:
-            raise Malformed(f"the request is longer than {self._limits.body} bytes", 413)
+            raise MalformedRequest(f"the request is longer than {self._limits.body} bytes", 413)
 
     # httptools' callbacks, in the order they come
 
@@ -136,7 +136,7 @@ class RequestParser:
     def on_url(self, part: bytes) -> None:
         self._target += part
         if len(self._target) > self._limits.head:
-            raise Malformed(f"the request target is longer than {self._limits.head} bytes", 414)
+            raise MalformedRequest(f"the request target is longer than {self._limits.head} bytes", 414)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head_size += len(name) + len(value) + 4
@@ -146,7 +146,7 @@ class RequestParser:
             return  # a trailer
         if len(name) == len(_LENGTH) and name.lower() == _LENGTH:
             if self._length is not None:
-                raise Malformed("more than one content-length header")
+                raise MalformedRequest("more than one content-length header")
             self._length = value.decode("latin-1")
         else:
             self._lines += (name, value)
@@ -155,31 +155,31 @@ class RequestParser:
         self._in_head = False
         version, length = self._parser.get_http_version(), self._length
         if version not in ("1.1", "1.0"):
-            raise Malformed(f"HTTP/{version} is not spoken here; use HTTP/1.1", 505)
-        head = (known_head if self._head_size <= FAMILIAR else read_head)(tuple(self._lines))
+            raise MalformedRequest(f"HTTP/{version} is not spoken here; use HTTP/1.1", 505)
+        head = (cached_head if self._head_size <= CACHED_HEAD_BYTES else read_head)(tuple(self._lines))
         headers = head.headers if length is None else {**head.headers, "content-length": length}
         if len(headers) > self._limits.headers:
             raise self._head_too_long()
         if version == "1.1" and "host" not in headers:
-            raise Malformed("an HTTP/1.1 request must have a host header")
+            raise MalformedRequest("an HTTP/1.1 request must have a host header")
         has_body = head.in_chunks or length not in (None, "0")
         if length is not None and length.isdigit() and int(length) > self._limits.body:
-            raise Malformed(f"the request body is longer than {self._limits.body} bytes", 413)
+            raise MalformedRequest(f"the request body is longer than {self._limits.body} bytes", 413)
         if has_body and self._parser.should_upgrade():
-            raise Malformed("a request to upgrade the connection must not have a body")
+            raise MalformedRequest("a request to upgrade the connection must not have a body")
         self._headers, self._version = headers, version
         if head.expects_continue and has_body:
             self._expects_continue()
 
-    def _head_too_long(self) -> Malformed:
-        return Malformed(
+    def _head_too_long(self) -> MalformedRequest:
+        return MalformedRequest(
             f"the request head is longer than {self._limits.head} bytes or has too many lines", 431
         )
 
     def on_body(self, part: bytes) -> None:
         self._body_size += len(part)
         if self._body_size > self._limits.body:
-            raise Malformed(f"the request body is longer than {self._limits.body} bytes", 413)
+            raise MalformedRequest(f"the request body is longer than {self._limits.body} bytes", 413)
         self._body.append(part)
 
     def on_message_complete(self) -> None:
@@ -197,7 +197,7 @@ class RequestParser:
             self._target.decode("latin-1"),
         )
         self._deliver(
-            Incoming(
+            ParsedRequest(
                 request,
                 parser.should_keep_alive(),
                 self._version == "1.1",

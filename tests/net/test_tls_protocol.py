@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.net.conftest import Bench, Serve, Wire, echo, within
-from volcano.net import secure, tls
+from volcano.net import tls, tls_protocol
 from volcano.net.messages import Answer, Request, Response, Stream
 
 GET = b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n"
@@ -34,7 +34,7 @@ async def connected(bench: Bench, contexts: Contexts) -> Wire:
 
 async def gone(bench: Bench) -> None:
     async with within(LONG):
-        while bench.server.exchanges:
+        while bench.server.connections:
             await asyncio.sleep(0.01)
 
 
@@ -148,7 +148,7 @@ async def test_a_record_that_was_tampered_with_ends_the_connection(serve: Serve,
 async def test_a_handshake_that_takes_too_long_is_broken_off(
     serve: Serve, contexts: Contexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secure, "HANDSHAKE", 0.05)
+    monkeypatch.setattr(tls_protocol, "HANDSHAKE_TIMEOUT", 0.05)
     stranger = await (await serve(echo, tls=contexts[0])).connect()
     async with within(LONG):
         with contextlib.suppress(ConnectionError):

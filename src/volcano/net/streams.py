@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 # A stream's chunks are collected until the loop turns or they are this many bytes, then written at once.
-COLLECT = 64 << 10
+WRITE_BUFFER_BYTES = 64 << 10
 # What may wait to be read before the sender is stopped.
-HOLD = 256 << 10
+READ_BUFFER_BYTES = 256 << 10
 
 
-class Pump:
+class ChunkWriter:
     """Writes a stream's chunks, collecting what comes within one turn of the loop, no faster than they are read."""
 
     def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, *, chunked: bool) -> None:
@@ -29,7 +29,7 @@ class Pump:
                     self._loop.call_soon(self._flush)
                 self._collected.append(chunk)
                 self._size += len(chunk)
-                if self._size >= COLLECT:
+                if self._size >= WRITE_BUFFER_BYTES:
                     self._flush()
                     await asyncio.sleep(0)  # an iterator that is always ready must not starve the others
                 if not self._writable.is_set():
@@ -47,7 +47,7 @@ class Pump:
         self._transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
 
-class Raw:
+class ByteStream:
     """What arrives on a connection, read as it comes; stops the sender when nobody takes it."""
 
     def __init__(self, transport: asyncio.Transport, writable: asyncio.Event, rest: bytes = b"") -> None:
@@ -68,7 +68,7 @@ class Raw:
         self._buffer.append(data)
         self._size += len(data)
         self._arrived.set()
-        if self._size > HOLD and not self._paused:
+        if self._size > READ_BUFFER_BYTES and not self._paused:
             self._paused = True
             self._transport.pause_reading()
 

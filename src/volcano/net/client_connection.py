@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import httptools
 
-from volcano.net.flow import Raw
 from volcano.net.messages import Headers
+from volcano.net.streams import ByteStream
 
 
-class Broken(Exception):
+class RequestFailed(Exception):
     """The exchange did not come to its end. `sent` says whether the server may have acted on the request."""
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
@@ -18,7 +18,7 @@ class Broken(Exception):
         self.sent = sent
 
 
-class TimedOut(Broken):
+class RequestTimedOut(RequestFailed):
     """The server took too long."""
 
 
@@ -32,22 +32,22 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class StreamedReply:
     """The head of a reply whose body (or upgraded connection) is read as it comes."""
 
     status: int
     headers: Headers
-    body: Raw
+    body: ByteStream
 
 
-class Link(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Carries one exchange at a time; `reusable` after a reply that leaves the connection open."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
-        self._result: asyncio.Future[Reply | Flow] | None = None
-        self._raw: Raw | None = None
+        self._result: asyncio.Future[Reply | StreamedReply] | None = None
+        self._byte_stream: ByteStream | None = None
         self.upgraded = False
         self._writable = asyncio.Event()
         self._writable.set()
@@ -70,12 +70,14 @@ class Link(asyncio.Protocol):
         self.reusable = False
         self.closed.set_result(None)
         self._writable.set()
-        if self.upgraded and self._raw is not None:
-            self._raw.feed_eof()
+        if self.upgraded and self._byte_stream is not None:
+            self._byte_stream.feed_eof()
         elif self._pending() and self._closes_with_body():
             self._complete()
         else:
-            self._fail(Broken(f"{self.server} closed the connection" + (f": {error}" if error else "")))
+            self._fail(
+                RequestFailed(f"{self.server} closed the connection" + (f": {error}" if error else ""))
+            )
 
     def pause_writing(self) -> None:
         self._writable.clear()
@@ -84,8 +86,8 @@ class Link(asyncio.Protocol):
         self._writable.set()
 
     def data_received(self, data: bytes) -> None:
-        if self.upgraded and self._raw is not None:
-            self._raw.feed(data)
+        if self.upgraded and self._byte_stream is not None:
+            self._byte_stream.feed(data)
             return
         if not self._pending():
             self.abort()  # nobody asked
@@ -93,29 +95,31 @@ class Link(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
-            if self._raw is not None:
-                self._raw.feed(data[upgrade.args[0] :])
+            if self._byte_stream is not None:
+                self._byte_stream.feed(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._fail(Broken(f"{self.server} does not answer in HTTP: {error}"))
+            self._fail(RequestFailed(f"{self.server} does not answer in HTTP: {error}"))
             self.abort()
 
     # the exchange
 
-    async def exchange(self, data: bytes, *, timeout: float, head_only: bool = False) -> Reply:
+    async def request(self, data: bytes, *, timeout: float, head_only: bool = False) -> Reply:
         """Sends a request and returns the whole reply."""
         reply = await self._ask(data, timeout, stream=False, head_only=head_only)
         assert isinstance(reply, Reply)
         return reply
 
-    async def open(self, data: bytes, *, timeout: float) -> Flow:
+    async def stream(self, data: bytes, *, timeout: float) -> StreamedReply:
         """Sends a request and returns its reply's head; `timeout` is for the head alone."""
-        flow = await self._ask(data, timeout, stream=True, head_only=False)
-        assert isinstance(flow, Flow)
-        return flow
+        reply = await self._ask(data, timeout, stream=True, head_only=False)
+        assert isinstance(reply, StreamedReply)
+        return reply
 
-    async def _ask(self, data: bytes, timeout: float, *, stream: bool, head_only: bool) -> Reply | Flow:
+    async def _ask(
+        self, data: bytes, timeout: float, *, stream: bool, head_only: bool
+    ) -> Reply | StreamedReply:
         if self._lost is not None or self._transport.is_closing():
-            raise Broken(f"{self.server} closed the connection", sent=False)
+            raise RequestFailed(f"{self.server} closed the connection", sent=False)
         self.reusable = False
         self._result = self._loop.create_future()
         self._stream, self._head_only = stream, head_only
@@ -154,13 +158,13 @@ class Link(asyncio.Protocol):
         if self._head_only and self._status >= 200:
             self._finish(reusable=False)  # the parser would wait for the body that the length speaks of
         elif self._stream and (self._status >= 200 or self._status == 101):
-            self._raw = Raw(self._transport, self._writable)
+            self._byte_stream = ByteStream(self._transport, self._writable)
             self.upgraded = self._status == 101
-            self._settle(Flow(self._status, self._headers, self._raw))
+            self._set_result(StreamedReply(self._status, self._headers, self._byte_stream))
 
     def on_body(self, part: bytes) -> None:
-        if self._raw is not None:
-            self._raw.feed(part)
+        if self._byte_stream is not None:
+            self._byte_stream.feed(part)
         else:
             self._body.append(part)
 
@@ -182,32 +186,32 @@ class Link(asyncio.Protocol):
             self._transport.close()
 
     def _complete(self) -> None:
-        if self._raw is not None:
-            self._raw.feed_eof()
-            self._raw = None
+        if self._byte_stream is not None:
+            self._byte_stream.feed_eof()
+            self._byte_stream = None
             self._result = None
         else:
             body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-            self._settle(Reply(self._status, self._headers, body))
+            self._set_result(Reply(self._status, self._headers, body))
 
-    def _settle(self, reply: Reply | Flow) -> None:
+    def _set_result(self, reply: Reply | StreamedReply) -> None:
         if self._result is not None and not self._result.done():
             self._result.set_result(reply)
 
-    def _fail(self, error: Broken) -> None:
+    def _fail(self, error: RequestFailed) -> None:
         self._lost = error
-        if self._raw is not None:
-            self._raw.feed_eof(error)
+        if self._byte_stream is not None:
+            self._byte_stream.feed_eof(error)
         elif self._result is not None and not self._result.done():
             self._result.set_exception(error)
 
     def _time_out(self, seconds: float) -> None:
-        self._fail(TimedOut(f"{self.server} did not answer within {seconds:g} seconds"))
+        self._fail(RequestTimedOut(f"{self.server} did not answer within {seconds:g} seconds"))
         self._transport.abort()
 
     def _pending(self) -> bool:
         """Whether a reply, or the rest of one, is awaited."""
-        return self._raw is not None or (self._result is not None and not self._result.done())
+        return self._byte_stream is not None or (self._result is not None and not self._result.done())
 
     def _closes_with_body(self) -> bool:
         """Whether the end of the connection is the proper end of the reply."""

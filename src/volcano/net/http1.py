@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, unquote
 RequestHeaders = Mapping[str, str | tuple[str, ...]]
 
 # What a message may not carry a body for.
-BODILESS = frozenset({204, 304})
+STATUSES_WITHOUT_BODY = frozenset({204, 304})
 LAST_CHUNK = b"0\r\n\r\n"
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -20,7 +20,7 @@ _STATUS_LINES = {
 }
 
 
-class Malformed(Exception):
+class MalformedRequest(Exception):
     """What arrived is not an HTTP request we can answer; `status` says how to refuse it."""
 
     def __init__(self, message: str, status: int = 400) -> None:
@@ -70,7 +70,7 @@ def split_target(target: bytes) -> tuple[str, dict[str, list[str]]]:
         path = raw_path.decode("ascii") if b"%" not in raw_path else unquote(raw_path, errors="strict")
         query = parse_qs(raw_query.decode("ascii"), keep_blank_values=True) if raw_query else {}
     except UnicodeDecodeError:
-        raise Malformed("the request target is not valid UTF-8, percent-encoded") from None
+        raise MalformedRequest("the request target is not valid UTF-8, percent-encoded") from None
     return path, query
 
 

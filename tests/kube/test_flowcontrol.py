@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volcano.clock import VirtualClock
-from volcano.kube.limits import Limiter, TokenBucket
+from volcano.kube.flowcontrol import RateLimiter, TokenBucket
 
 
 def test_a_burst_goes_at_once_and_the_rest_in_turn() -> None:
@@ -39,7 +39,7 @@ def test_no_second_lets_more_through_than_rate_and_burst(gaps: list[float], rate
 
 async def test_a_limiter_makes_its_callers_wait_for_their_turn() -> None:
     clock = VirtualClock()
-    limiter = Limiter(1, 1, clock)
+    limiter = RateLimiter(1, 1, clock)
     done: list[int] = []
 
     async def caller(number: int) -> None:

@@ -10,26 +10,26 @@ from volcano.log import Log
 
 log = Log("server")
 
-HANDSHAKE = 10.0  # seconds a client may take until it can ask something
-ROOM = 256 << 10  # bytes taken from a socket at a time
+HANDSHAKE_TIMEOUT = 10.0  # seconds a client may take until it can ask something
+READ_BUFFER_BYTES = 256 << 10  # bytes taken from a socket at a time
 # What one read gives at most: all of a record.
-RECORD = 16 << 10
+MAX_RECORD_BYTES = 16 << 10
 
 
-class Secure(asyncio.BufferedProtocol):
+class TlsProtocol(asyncio.BufferedProtocol):
     """Between a socket and the protocol inside, which is made when the handshake is done.
 
     `room` is where bytes arrive. They are gone from there before the loop turns: all connections can share one.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, inside: Callable[[], asyncio.Protocol], room: bytearray
+        self, context: ssl.SSLContext, inside: Callable[[], asyncio.Protocol], read_buffer: bytearray
     ) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._make = inside
         self._inside: asyncio.Protocol | None = None
-        self._room = memoryview(room)
+        self._read_buffer = memoryview(read_buffer)
         self._loop = asyncio.get_running_loop()
         self._too_slow: asyncio.TimerHandle | None = None
         self._paused = False  # the protocol inside takes nothing more for now
@@ -40,7 +40,7 @@ class Secure(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.below = transport
-        self._too_slow = self._loop.call_later(HANDSHAKE, transport.abort)
+        self._too_slow = self._loop.call_later(HANDSHAKE_TIMEOUT, transport.abort)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ended = True
@@ -50,10 +50,10 @@ class Secure(asyncio.BufferedProtocol):
             self._inside.connection_lost(error)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._room
+        return self._read_buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._incoming.write(self._room[:nbytes])
+        self._incoming.write(self._read_buffer[:nbytes])
         if self._inside is None:
             self._shake_hands()
         if self._inside is not None:
@@ -88,14 +88,14 @@ class Secure(asyncio.BufferedProtocol):
         assert self._too_slow is not None, "set when the connection was made"
         self._too_slow.cancel()
         self._inside = self._make()
-        self._inside.connection_made(SecureTransport(self))
+        self._inside.connection_made(TlsTransport(self))
 
     def _read(self) -> None:
         """Hands on what has arrived. A read that would find nothing is not tried: it would cost an exception."""
         assert self._inside is not None
         while not (self._paused or self._ended) and (self._incoming.pending or self.tls.pending()):
             try:
-                data = self.tls.read(RECORD)
+                data = self.tls.read(MAX_RECORD_BYTES)
             except ssl.SSLWantReadError:
                 break  # the rest of the record is still to come
             except ssl.SSLZeroReturnError:
@@ -152,10 +152,10 @@ class Secure(asyncio.BufferedProtocol):
             self.below.write(self._outgoing.read())
 
 
-class SecureTransport(asyncio.Transport):
+class TlsTransport(asyncio.Transport):
     """What the protocol inside writes to."""
 
-    def __init__(self, secure: Secure) -> None:
+    def __init__(self, secure: TlsProtocol) -> None:
         super().__init__()
         self._secure = secure
         self._below = secure.below
