@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from volcano.clock import VirtualClock
-from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, Pulse
+from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, CycleTimer
 
 
-async def waited(pulse: Pulse, clock: VirtualClock) -> float:
+async def waited(pulse: CycleTimer, clock: VirtualClock) -> float:
     """The seconds until the next beat."""
     began = clock.now().monotonic
     beat = asyncio.create_task(pulse.beat())
@@ -32,7 +32,7 @@ async def test_changes_are_collected_for_as_long_as_the_last_cycle_took(
     cycle: float, expected: float
 ) -> None:
     clock = VirtualClock()
-    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
+    pulse = CycleTimer(clock, 1.0, lambda: 0, lambda: False)
     clock.advance(10)
     pulse.wake()
     await waited(pulse, clock)
@@ -43,13 +43,13 @@ async def test_changes_are_collected_for_as_long_as_the_last_cycle_took(
 
 async def test_without_a_change_a_cycle_comes_after_a_period_if_something_waits() -> None:
     clock = VirtualClock()
-    pulse = Pulse(clock, 1.0, lambda: 0, lambda: True)
+    pulse = CycleTimer(clock, 1.0, lambda: 0, lambda: True)
     assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
 
 
 async def test_after_a_change_that_nobody_waits_for_a_cycle_comes_within_a_period() -> None:
     clock = VirtualClock()
-    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
+    pulse = CycleTimer(clock, 1.0, lambda: 0, lambda: False)
     pulse.wake_in_time()
     assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
     pulse.wake()

@@ -208,7 +208,7 @@ async def test_room_that_others_pods_leave_is_taken_at_once_by_who_waits() -> No
         await b.add(node("n1", cpu=2), elsewhere("theirs"), job("j", 2, phase="Inqueue"))
 
         async def waits() -> bool:
-            return bool(b.scheduler.verdicts)
+            return bool(b.scheduler.diagnoses)
 
         async def bound() -> bool:
             return all(await b.nodes_of("j-worker-0", "j-worker-1"))

@@ -17,7 +17,7 @@ from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import ConfigError, parse
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.plugins.extender.http import HttpPort
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.report.summary import report
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    clock, gauges = SystemClock(), Gauges()
+    clock, metrics = SystemClock(), SchedulerMetrics()
     source = FileSource(Path(arguments.scheduler_conf)) if arguments.scheduler_conf else ConfigSource()
     source.features = features(arguments.feature_gates)
     source.ports = {"extender": HttpPort()}
@@ -115,7 +115,7 @@ async def _run(arguments: argparse.Namespace) -> None:
             ],
             period=arguments.schedule_period,
             seed=int(clock.now().wall),
-            gauges=gauges,
+            metrics=metrics,
             between_cycles=_Collector(clock),
             on_ready=_freeze,
         )
@@ -128,7 +128,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         health = process.Health(
             ready={
                 "config": lambda: source.error if source.current is None else "",
-                "plugins": lambda: "; ".join(scheduler.troubles),
+                "plugins": lambda: "; ".join(scheduler.errors),
                 "caches": lambda: (
                     "waiting for the cluster to be listed"
                     if leading.is_set() and not scheduler.synced
@@ -136,7 +136,7 @@ async def _run(arguments: argparse.Namespace) -> None:
                 ),
             }
         )
-        await process.serve(arguments, stack, health, gauges.registry)
+        await process.serve(arguments, stack, health, metrics.registry)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, work)

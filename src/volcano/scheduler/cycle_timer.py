@@ -8,7 +8,7 @@ from volcano.clock import Clock
 SHORTEST_WINDOW, LONGEST_WINDOW = 0.005, 0.05  # seconds in which changes are collected before a cycle
 
 
-class Pulse:
+class CycleTimer:
     """Woken by changes; what comes right after the first is waited for, so that one cycle decides on all of it."""
 
     def __init__(

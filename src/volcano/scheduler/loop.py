@@ -19,16 +19,16 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.task import Task
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.cycle_timer import Pulse
+from volcano.scheduler.cycle_timer import CycleTimer
 from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis import Verdict
+from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Outcome
-from volcano.scheduler.report.log_lines import tell
-from volcano.scheduler.report.metrics import Gauges
-from volcano.scheduler.writeback.operations import Lowering
-from volcano.scheduler.writeback.read_back import pod_as_it_is
-from volcano.scheduler.writeback.stale_decisions import without_crowded
+from volcano.scheduler.report.log_lines import log_cycle
+from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.writeback.operations import OperationBuilder
+from volcano.scheduler.writeback.read_back import read_pod
+from volcano.scheduler.writeback.stale_decisions import drop_stale
 from volcano.scheduler.writeback.writeback import WriteBack
 
 log = Log("scheduler")
@@ -52,7 +52,7 @@ class Scheduler:
         ignored_provisioners: Sequence[str] = (),
         period: float = 1.0,
         seed: int = 0,
-        gauges: Gauges | None = None,
+        metrics: SchedulerMetrics | None = None,
         between_cycles: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
@@ -64,15 +64,15 @@ class Scheduler:
             ignored_provisioners=ignored_provisioners,
         )
         self.source = source
-        source.on_change = lambda: self._pulse.wake()
-        self.gauges = gauges or Gauges()
-        self.verdicts: dict[str, Verdict] = {}
-        self.troubles: tuple[str, ...] = ()  # what the last cycle did without, and why
+        source.on_change = lambda: self._timer.wake()
+        self.metrics = metrics or SchedulerMetrics()
+        self.diagnoses: dict[str, Diagnosis] = {}
+        self.errors: tuple[str, ...] = ()  # what the last cycle did without, and why
         self.cycles = 0
         component = scheduler_names[0] if len(scheduler_names) == 1 else names.SCHEDULER_NAME
-        lowering = Lowering(Recorder(component), component)
+        builder = OperationBuilder(Recorder(component), component)
         self.write_back = WriteBack(
-            client, lowering, clock, refused=self._refused, make_sure=self._make_sure, bound=self.gauges.bound
+            client, builder, clock, refused=self._refused, make_sure=self._make_sure, bound=self.metrics.bound
         )
         self._client = client
         self._clock = clock
@@ -83,7 +83,7 @@ class Scheduler:
         self._on_ready = on_ready
         self.synced = False
         self._memory: dict[str, Any] = {}
-        self._pulse = Pulse(
+        self._timer = CycleTimer(
             clock, period, lambda: self.cluster.revision, lambda: self.cluster.busy or bool(self._memory)
         )
         self.last_snapshot: Snapshot | None = None
@@ -106,7 +106,7 @@ class Scheduler:
             self.synced = True
             self._on_ready()
             while True:
-                await self._pulse.beat()
+                await self._timer.beat()
                 if (config := self.source.current) is not None:
                     await self._cycle(config)
                 self._between_cycles()
@@ -121,7 +121,7 @@ class Scheduler:
             outcome = await asyncio.to_thread(schedule, snapshot, config, lambda: self._clock.now().monotonic)
         except Exception as error:  # only this cycle is lost: the next one sees the cluster afresh
             log.error("cycle abandoned", cycle=self.cycles, error=error)
-            self.troubles = (f"cycle abandoned: {type(error).__name__}: {error}",)
+            self.errors = (f"cycle abandoned: {type(error).__name__}: {error}",)
             await self._clock.sleep(self._period)
             return
         await self._take(outcome, snapshot, revision)
@@ -130,18 +130,18 @@ class Scheduler:
         """Assumes and hands over some at a time: a cluster's worth of decisions must not hold up everybody else."""
         decisions = [decision for decision in outcome.decisions if self._still_possible(decision)]
         if self.cluster.revision != revision:
-            decisions = without_crowded(decisions, snapshot, self.cluster)
+            decisions = drop_stale(decisions, snapshot, self.cluster)
         for start in range(0, len(decisions), AT_ONCE):
             some = decisions[start : start + AT_ONCE]
             self.cluster.assume(some)
             self.write_back.submit(some)
-            self.gauges.placed(some, snapshot)
+            self.metrics.placed(some, snapshot)
             await asyncio.sleep(0)
-        tell(decisions, snapshot.jobs, self.cycles)
-        self.verdicts = dict(outcome.verdicts)
-        self.troubles = outcome.troubles
+        log_cycle(decisions, snapshot.jobs, self.cycles)
+        self.diagnoses = dict(outcome.diagnoses)
+        self.errors = outcome.errors
         self._memory = dict(outcome.memory)
-        self.gauges.cycle(outcome, snapshot)
+        self.metrics.cycle(outcome, snapshot)
 
     def _mirror(self, kind: Any) -> Reflector:
         decode = self.cluster.decoder(kind)
@@ -149,16 +149,16 @@ class Scheduler:
 
     def _saw(self, group: Sequence[Event]) -> None:
         cluster = self.cluster
-        revision, asides = cluster.revision, cluster.asides
+        revision, jobless_revision = cluster.revision, cluster.jobless_revision
         for event in group:
             self._take_in(event)
         if cluster.revision == revision:
             return
-        only_aside = cluster.revision - revision == cluster.asides - asides
+        only_aside = cluster.revision - revision == cluster.jobless_revision - jobless_revision
         if only_aside and not cluster.busy and not self._memory:
-            self._pulse.wake_in_time()  # others' pods came or went, and nobody waits for room
+            self._timer.wake_in_time()  # others' pods came or went, and nobody waits for room
         else:
-            self._pulse.wake()
+            self._timer.wake()
 
     def _take_in(self, event: Event) -> None:
         before = self.cluster.revision
@@ -171,7 +171,7 @@ class Scheduler:
             if event.type is EventType.DELETED and isinstance(seen, PodGroup):
                 self.write_back.withdraw(seen.namespace, seen.name)
             if self.synced and event.type is EventType.ADDED and isinstance(seen, Task) and not seen.node:
-                self.gauges.watched(seen, self._clock.now().wall)
+                self.metrics.watched(seen, self._clock.now().wall)
 
     def _still_possible(self, decision: Decision) -> bool:
         return not isinstance(decision, Bind) or self.cluster.has_node(decision.node)
@@ -179,7 +179,7 @@ class Scheduler:
     async def _make_sure(self, decision: Bind | Evict) -> None:
         """Takes in what the server has of a pod before a decision about it is forgotten."""
         decode = self.cluster.decoder(POD)
-        task = await pod_as_it_is(self._client, self._clock, decision, decode)
+        task = await read_pod(self._client, self._clock, decision, decode)
         if task is not None:
             self._saw((Event(EventType.MODIFIED, POD, task),))
 
@@ -187,9 +187,9 @@ class Scheduler:
         """What was to be done is tried again at once, what was merely to be said with the next cycle."""
         self.cluster.forget(decision)
         if isinstance(decision, Bind):
-            self.gauges.refused(decision)
+            self.metrics.refused(decision)
         if isinstance(decision, Bind | Evict):
-            self._pulse.wake()
+            self._timer.wake()
 
 
 def _identity(fact: Any) -> object:

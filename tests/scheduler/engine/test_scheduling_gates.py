@@ -45,7 +45,7 @@ def test_the_gate_is_taken_off_as_many_pods_as_the_queue_may_take(plugin: str) -
     outcome = cycle(gated("a", 3, min_available=1), plugin=plugin)
     assert lifted(outcome) == ["a-worker-0", "a-worker-1"]
     assert bound(outcome) == []  # not before the gate is really gone
-    assert outcome.verdicts["default/a"].stage == "queue"
+    assert outcome.diagnoses["default/a"].stage == "queue"
 
 
 def test_jobs_go_in_their_order_and_what_is_placed_counts() -> None:

@@ -11,8 +11,8 @@ from volcano.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.recorder import Recorder
-from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue, Tell
-from volcano.scheduler.writeback.operations import Lowering, binding, pod_group_patch
+from volcano.model.decisions import Bind, Decision, Evict, RecordEvent, SetPodCondition, SetPodGroup, SetQueue
+from volcano.scheduler.writeback.operations import OperationBuilder, binding, pod_group_patch
 from volcano.scheduler.writeback.writeback import WriteBack
 
 
@@ -50,9 +50,9 @@ class Desk:
     def __init__(self) -> None:
         self.server, self.clock = Server(), VirtualClock()
         self.refused: list[Decision] = []
-        lowering = Lowering(Recorder("volcano"), "volcano")
+        builder = OperationBuilder(Recorder("volcano"), "volcano")
         client = cast(Client, self.server)  # the three verbs that write-back uses
-        self.write_back = WriteBack(client, lowering, self.clock, refused=self.refused.append, hands=1)
+        self.write_back = WriteBack(client, builder, self.clock, refused=self.refused.append, hands=1)
 
     async def write(self, *decisions: Decision) -> list[tuple[str, str, str]]:
         running = asyncio.create_task(self.write_back.run())
@@ -100,7 +100,7 @@ async def test_a_pod_that_is_being_bound_is_no_longer_said_to_wait() -> None:
 async def test_nothing_more_is_said_about_a_gang_that_is_gone() -> None:
     desk = Desk()
     desk.write_back.submit(
-        [phase("Completed"), Tell("default/j", "default", "j", "Normal", "Scheduled", "ready")]
+        [phase("Completed"), RecordEvent("default/j", "default", "j", "Normal", "Scheduled", "ready")]
     )
     desk.write_back.withdraw("default", "j")
     await desk.write()

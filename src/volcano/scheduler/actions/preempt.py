@@ -6,42 +6,48 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
+from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.plugin import Purpose
 from volcano.scheduler.engine.session import Session
-from volcano.scheduler.engine.victim_search import Hunter, InnerHunter, Prey, Trails, same_queue
+from volcano.scheduler.engine.victim_search import (
+    InnerSearch,
+    NodeCursors,
+    VictimIndex,
+    VictimSearch,
+    same_queue,
+)
 
 
 def preempt(session: Session) -> None:
     """Queue by queue: first between jobs, then inside each job that starved."""
-    prey: dict[str, Prey] = {}
-    hopeless: set[object] = set()
-    trails = Trails()
+    victims: dict[str, VictimIndex] = {}
+    infeasible: set[object] = set()
+    cursors = NodeCursors()
     for queue, job in starving(session):
         if job.group.topology is not None:
             continue
-        found = prey.get(queue.name)
+        found = victims.get(queue.name)
         if found is None:
-            found = prey[queue.name] = same_queue(session, queue.name)
+            found = victims[queue.name] = same_queue(session, queue.name)
         with session.attempt(job):
-            _between_jobs(session, queue, job, found, trails, hopeless)
-    for uid in list(prey):
+            _between_jobs(session, queue, job, found, cursors, infeasible)
+    for uid in list(victims):
         for job in [job for job in session.active_jobs() if job.queue == uid and _starves(session, job)]:
             with session.attempt(job):
-                _inside_job(session, session.queue(job), job, prey[uid])
+                _inside_job(session, session.queue(job), job, victims[uid])
 
 
 def starving(session: Session) -> Iterator[tuple[Queue, Job]]:
     """The jobs that lack what they are entitled to, in policy order."""
-    sheets = []
+    task_queues = []
     for job in session.active_jobs():
         if not session.ledger.tally(job).counts[Status.PENDING]:
             continue
         with session.inquiry(job):
             if _starves(session, job):
-                sheets.append(Sheet(job, []))
-    for queue, sheet in Worklist(session, sheets).turns(lambda queue: queue.open):
-        yield queue, sheet.job
+                task_queues.append(TaskQueue(job, []))
+    for queue, task_queue in JobQueue(session, task_queues).drain(lambda queue: queue.open):
+        yield queue, task_queue.job
 
 
 def _starves(session: Session, job: Job) -> bool:
@@ -51,7 +57,12 @@ def _starves(session: Session, job: Job) -> bool:
 
 
 def _between_jobs(
-    session: Session, queue: Queue, job: Job, prey: Prey, trails: Trails, hopeless: set[object]
+    session: Session,
+    queue: Queue,
+    job: Job,
+    victims: VictimIndex,
+    cursors: NodeCursors,
+    infeasible: set[object],
 ) -> None:
     """Surplus members first; gangs are broken, as a whole, only when that was not enough."""
     tasks = pending(session, job, lambda task: task.shape.preempts)
@@ -59,19 +70,19 @@ def _between_jobs(
         return
     # Nothing was committed since a job like this one failed: it would fail as well.
     mark = (queue.name, job.priority, frozenset(task.shape for task in tasks), len(session.ledger.committed))
-    if mark in hopeless:
+    if mark in infeasible:
         return
-    for breaking in (False, True):
-        hunter = Hunter(session, job, queue, prey, Purpose.PREEMPT, trails, breaking=breaking)
-        if fill(session, job, tasks, hunter):
+    for break_gangs in (False, True):
+        search = VictimSearch(session, job, queue, victims, Purpose.PREEMPT, cursors, break_gangs=break_gangs)
+        if fill(session, job, tasks, search):
             return
-    hopeless.add(mark)
+    infeasible.add(mark)
 
 
-def fill(session: Session, job: Job, tasks: list[Task], hunter: Hunter) -> bool:
+def fill(session: Session, job: Job, tasks: list[Task], search: VictimSearch) -> bool:
     """Makes room for task after task while the job starves; all of it stands only if the whole gang then fits."""
     ledger, policy = session.ledger, session.policy
-    marks = hunter.trails.marks()
+    marks = search.cursors.marks()
     with ledger.statement() as statement:
         failed: set[object] = set()
         at = 0
@@ -80,14 +91,14 @@ def fill(session: Session, job: Job, tasks: list[Task], hunter: Hunter) -> bool:
             if task.shape in failed or ledger.changed(task):
                 at += 1
                 continue
-            made = hunter.make_room(_alike(job, tasks, at, wanted))
+            made = search.make_room(_alike(job, tasks, at, wanted))
             if not made:
                 failed.add(task.shape)
             at += max(made, 1)
         if statement.changes and policy.job_pipelined(job):
             statement.commit()
             return True
-    hunter.trails.back_to(marks)
+    search.cursors.back_to(marks)
     return False
 
 
@@ -107,13 +118,13 @@ def _alike(job: Job, tasks: list[Task], start: int, most: int) -> list[Task]:
     return tasks[start:end]
 
 
-def _inside_job(session: Session, queue: Queue, job: Job, prey: Prey) -> None:
+def _inside_job(session: Session, queue: Queue, job: Job, victims: VictimIndex) -> None:
     """More important tasks of a job take the place of less important ones, one at a time."""
     if not any(job.count(status) for status in EVICTABLE):
         return
-    hunter = InnerHunter(session, job, queue, prey, Purpose.PREEMPT, breaking=False)
+    search = InnerSearch(session, job, queue, victims, Purpose.PREEMPT, break_gangs=False)
     for task in pending(session, job, lambda task: task.shape.preempts):
         with session.ledger.statement() as statement:
-            if not hunter.make_room((task,)):
+            if not search.make_room((task,)):
                 return
             statement.commit()

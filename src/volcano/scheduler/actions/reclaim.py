@@ -9,25 +9,25 @@ from volcano.scheduler.actions.preempt import fill, starving
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import Purpose
 from volcano.scheduler.engine.session import Session
-from volcano.scheduler.engine.victim_search import Hunter, Prey, Trails, other_queues
+from volcano.scheduler.engine.victim_search import NodeCursors, VictimIndex, VictimSearch, other_queues
 
 
 def reclaim(session: Session) -> None:
     """Serves starving jobs of queues that are not overused, in policy order."""
-    prey: dict[str, Prey] = {}
-    hopeless: set[object] = set()
-    trails = Trails()
+    victims: dict[str, VictimIndex] = {}
+    infeasible: set[object] = set()
+    cursors = NodeCursors()
     for queue, job in starving(session):
         if session.policy.overused(queue):
             continue
-        found = prey.get(queue.name)
+        found = victims.get(queue.name)
         if found is None:
-            found = prey[queue.name] = other_queues(session, queue.name)
+            found = victims[queue.name] = other_queues(session, queue.name)
         with session.attempt(job):
-            _take_back(session, queue, job, found, trails, hopeless)
+            _take_back(session, queue, job, found, cursors, infeasible)
 
 
-class Reclaimer(Hunter):
+class ReclaimSearch(VictimSearch):
     """A hunter that asks before each task whether its queue may take room for it."""
 
     def make_room(self, run: Sequence[Task]) -> int:
@@ -38,17 +38,24 @@ class Reclaimer(Hunter):
 
 
 def _take_back(
-    session: Session, queue: Queue, job: Job, prey: Prey, trails: Trails, hopeless: set[object]
+    session: Session,
+    queue: Queue,
+    job: Job,
+    victims: VictimIndex,
+    cursors: NodeCursors,
+    infeasible: set[object],
 ) -> None:
     """Surplus members of gangs first; gangs are broken only when that was not enough."""
     tasks = pending(session, job, lambda task: task.shape.preempts)
     if not tasks:
         return
     mark = (queue.name, frozenset(task.shape for task in tasks), len(session.ledger.committed))
-    if mark in hopeless:
+    if mark in infeasible:
         return
-    for breaking in (False, True):
-        hunter = Reclaimer(session, job, queue, prey, Purpose.RECLAIM, trails, breaking=breaking)
-        if fill(session, job, tasks, hunter):
+    for break_gangs in (False, True):
+        search = ReclaimSearch(
+            session, job, queue, victims, Purpose.RECLAIM, cursors, break_gangs=break_gangs
+        )
+        if fill(session, job, tasks, search):
             return
-    hopeless.add(mark)
+    infeasible.add(mark)

@@ -10,7 +10,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Eligible = Callable[[Task], bool]
 
 
-class Prey:
+class VictimIndex:
     """The running tasks that some hunts may look at, by node; looked at again where the ledger changed."""
 
     def __init__(self, session: "Session", eligible: Eligible) -> None:
@@ -74,7 +74,7 @@ class Prey:
         self._unsummed.add(row)
 
 
-class Trail:
+class NodeCursor:
     """The nodes to try for tasks of one shape, in order; one that gave room is tried first for the next task."""
 
     def __init__(self, rows: Sequence[int]) -> None:
@@ -87,28 +87,28 @@ class Trail:
             self.at += 1
 
 
-class Trails:
+class NodeCursors:
     """How far the search has come, per kind of task; what one job found barren, the next like it need not try again."""
 
     def __init__(self) -> None:
-        self._trails: dict[object, Trail] = {}
+        self._cursors: dict[object, NodeCursor] = {}
 
-    def find(self, kind: object, rows: Callable[[], Sequence[int]]) -> Trail:
-        trail = self._trails.get(kind)
-        if trail is None:
-            trail = self._trails[kind] = Trail(rows())
-        return trail
+    def find(self, kind: object, rows: Callable[[], Sequence[int]]) -> NodeCursor:
+        cursor = self._cursors.get(kind)
+        if cursor is None:
+            cursor = self._cursors[kind] = NodeCursor(rows())
+        return cursor
 
     def marks(self) -> dict[object, int]:
         """Where every trail stands, to return to after an undo."""
-        return {kind: trail.at for kind, trail in self._trails.items()}
+        return {kind: cursor.at for kind, cursor in self._cursors.items()}
 
     def back_to(self, marks: dict[object, int]) -> None:
-        for kind, trail in self._trails.items():
-            trail.at = marks.get(kind, 0)
+        for kind, cursor in self._cursors.items():
+            cursor.at = marks.get(kind, 0)
 
 
-class Hunter:
+class VictimSearch:
     """Finds room for the tasks of one job. `breaking` says whether gangs may be broken for it."""
 
     def __init__(
@@ -116,19 +116,19 @@ class Hunter:
         session: "Session",
         job: Job,
         queue: Queue,
-        prey: Prey,
+        victims: VictimIndex,
         purpose: Purpose,
-        trails: Trails | None = None,
+        cursors: NodeCursors | None = None,
         *,
-        breaking: bool,
+        break_gangs: bool,
     ) -> None:
         self._session = session
         self._job = job
         self._queue = queue
-        self._prey = prey
+        self._index = victims
         self._purpose = purpose
-        self._breaking = breaking
-        self.trails = trails or Trails()
+        self._breaking = break_gangs
+        self.cursors = cursors or NodeCursors()
         self._full: set[Shape] = set()  # shapes for which nothing is free
 
     def make_room(self, run: Sequence[Task]) -> int:
@@ -142,14 +142,14 @@ class Hunter:
                 return 1
             self._full.add(task.shape)
         kind = (self._queue.name, self._job.priority, task.shape, self._breaking)
-        trail = self.trails.find(kind, lambda: self._rows(task))
-        hunt = Hunt(self._purpose, self._job, task, self._breaking)
+        cursor = self.cursors.find(kind, lambda: self._rows(task))
+        context = EvictionContext(self._purpose, self._job, task, self._breaking)
         ledger = self._session.ledger
-        for row in trail:
+        for row in cursor:
             if self._fits(task, row):
                 return int(ledger.pipeline(task, row) is None)
-            if self._clear(hunt, row):
-                return 1 + (self._repeat(hunt, run[1:], row) if len(run) > 1 else 0)
+            if self._clear(context, row):
+                return 1 + (self._repeat(context, run[1:], row) if len(run) > 1 else 0)
         return 0
 
     def _place_as_is(self, task: Task) -> bool:
@@ -159,52 +159,52 @@ class Hunter:
 
     def _rows(self, task: Task) -> list[int]:
         """Nodes that could hold the task if everybody eligible left, in the order to try them."""
-        rows = self._session.placer.curable(task, self._queue.name)
+        rows = self._session.placer.resolvable(task, self._queue.name)
         if self._purpose is Purpose.RECLAIM:
             rows = np.sort(rows)
-        room = self._session.nodes.rows(rows).future_idle + self._prey.amounts()[rows]
+        room = self._session.nodes.rows(rows).future_idle + self._index.amounts()[rows]
         asked = task.request > 0
         enough = (task.request[asked] < room[:, asked] + STEP).all(axis=1)
         found: list[int] = rows[enough].tolist()
         return found
 
-    def _clear(self, hunt: Hunt, row: int) -> bool:
+    def _clear(self, context: EvictionContext, row: int) -> bool:
         """Evicts on one node, worst first, until the task fits, and promises it the room; True when that was done."""
-        session, task = self._session, hunt.task
-        candidates = self._takeable(task, self._prey.on(row))
+        session, task = self._session, context.task
+        candidates = self._takeable(task, self._index.on(row))
         if not candidates:
             return False
-        surplus, rest = self._by_surplus(session.policy.victim_order(hunt, candidates, in_task_order=True))
+        surplus, rest = self._by_surplus(session.policy.victim_order(context, candidates, in_task_order=True))
         # A gang is not broken because a later tier would allow it: only in the second round, when nothing else helps.
-        for victims in self._offers(hunt, [*surplus, *rest] if hunt.breaking else surplus, row):
+        for victims in self._offers(context, [*surplus, *rest] if context.break_gangs else surplus, row):
             with session.ledger.statement() as statement:
                 if (
-                    self._evict_until_it_fits(hunt, victims, row)
+                    self._evict_until_it_fits(context, victims, row)
                     and session.ledger.pipeline(task, row, evicting=True) is None
                 ):
                     statement.commit()
                     return True
         return False
 
-    def _repeat(self, hunt: Hunt, others: Sequence[Task], row: int) -> int:
+    def _repeat(self, context: EvictionContext, others: Sequence[Task], row: int) -> int:
         """Makes room on a node for more tasks like the one that just got it there, together; says for how many.
 
         The same victims go as would one by one. That is certain where all who may go belong to one gang that can spare
         them, where each task needs equally many of them and nothing but resources, and where nobody weighs what the
         taker holds already.
         """
-        session, task = self._session, hunt.task
+        session, task = self._session, context.task
         policy, ledger = session.policy, session.ledger
-        if hunt.breaking or not policy.impartial(self._purpose) or policy.reserves(task):
+        if context.break_gangs or not policy.impartial(self._purpose) or policy.reserves(task):
             return 0
-        victims = self._spare_of_one_gang(self._takeable(task, self._prey.on(row)))
+        victims = self._spare_of_one_gang(self._takeable(task, self._index.on(row)))
         if not victims or policy.reject_nodes_now(task, session.nodes.at(np.array((row,)))) is not None:
             return 0
         each, many = session.placer.exchange(task, self._queue.name, row, victims[0].request, len(victims))
         victims = victims[: min(many, len(others)) * each]
         if not victims:
             return 0
-        allowed = policy.victims(hunt, victims, first_tier=True)
+        allowed = policy.victims(context, victims, first_tier=True)
         many = _common(allowed, victims) // each
         chosen, placed = tuple(victims[: many * each]), tuple(others[:many])
         if not many or not self._entitled(placed):
@@ -236,52 +236,56 @@ class Hunter:
         """Whether the queue may take room for so many tasks."""
         return True
 
-    def _offers(self, hunt: Hunt, candidates: Sequence[Task], row: int) -> Iterator[list[Task]]:
+    def _offers(self, context: EvictionContext, candidates: Sequence[Task], row: int) -> Iterator[list[Task]]:
         """Sets of victims that would make enough room, to be tried in turn: usually the first few will do."""
-        policy, placer, task = self._session.policy, self._session.placer, hunt.task
+        policy, placer, task = self._session.policy, self._session.placer, context.task
         few = 1
         while few < len(candidates) and not placer.fits_with(
             task, self._queue.name, row, _sum(candidates[:few])
         ):
             few += 1
         if few < len(candidates):
-            victims = policy.victims(hunt, candidates[:few], first_tier=True)
+            victims = policy.victims(context, candidates[:few], first_tier=True)
             if len(victims) == few:
                 yield victims
-        victims = policy.victims(hunt, candidates) if candidates else []
+        victims = policy.victims(context, candidates) if candidates else []
         if victims and placer.fits_with(task, self._queue.name, row, _sum(victims)):
-            yield self._only_needed(hunt, victims, row)
+            yield self._only_needed(context, victims, row)
 
-    def _only_needed(self, hunt: Hunt, victims: list[Task], row: int) -> list[Task]:
+    def _only_needed(self, context: EvictionContext, victims: list[Task], row: int) -> list[Task]:
         """Spares those who do not stand in the way, where more than resources is in the way."""
         table = self._session.nodes.rows([row])
-        if len(victims) < 2 or self._session.policy.reject_nodes_now(hunt.task, table) is None:
+        if len(victims) < 2 or self._session.policy.reject_nodes_now(context.task, table) is None:
             return victims
         for victim in victims:
             fewer = [other for other in victims if other is not victim]
             with self._session.ledger.statement():  # only to see: undone at once
-                enough = self._evict_until_it_fits(hunt, fewer, row)
+                enough = self._evict_until_it_fits(context, fewer, row)
             if enough:
                 victims = fewer
         return victims
 
-    def _evict_until_it_fits(self, hunt: Hunt, victims: Sequence[Task], row: int) -> bool:
+    def _evict_until_it_fits(self, context: EvictionContext, victims: Sequence[Task], row: int) -> bool:
         for victim in victims:
             if self._session.ledger.status(victim) not in EVICTABLE:
                 continue  # went with its gang
-            if self._evict(hunt, victim) and self._fits(hunt.task, row):
+            if self._evict(context, victim) and self._fits(context.task, row):
                 return True
         return False
 
-    def _evict(self, hunt: Hunt, victim: Task) -> bool:
+    def _evict(self, context: EvictionContext, victim: Task) -> bool:
         """Evicts one task; in preemption, a gang that would fall below its minimum goes as a whole or not at all."""
         session = self._session
         ledger, job = session.ledger, session.snapshot.jobs[victim.job]
         together = [victim]
-        if hunt.breaking and self._purpose is Purpose.PREEMPT and ledger.ready(job) <= job.min_available:
+        if (
+            context.break_gangs
+            and self._purpose is Purpose.PREEMPT
+            and ledger.ready(job) <= job.min_available
+        ):
             members = [task for task in job.tasks.values() if ledger.status(task) in EVICTABLE]
             if len(members) > 1:
-                allowed = {task.uid for task in session.policy.victims(hunt, members)}
+                allowed = {task.uid for task in session.policy.victims(context, members)}
                 if not all(task.uid in allowed and task.preemptable for task in members):
                     return False
                 together = members
@@ -317,7 +321,7 @@ class Hunter:
         return self._session.placer.fits(task, self._queue.name, row) and self._allowed(task)
 
 
-class InnerHunter(Hunter):
+class InnerSearch(VictimSearch):
     """Finds room at the expense of the job's own, less important tasks."""
 
     def _takeable(self, task: Task, others: Sequence[Task]) -> list[Task]:
@@ -332,13 +336,15 @@ class InnerHunter(Hunter):
         return tasks, ()  # whoever leaves is replaced: the gang stays as large as it is
 
 
-def same_queue(session: "Session", queue: str) -> Prey:
+def same_queue(session: "Session", queue: str) -> VictimIndex:
     """What preemption in a queue may look at: its running tasks that do not mind."""
     jobs = session.snapshot.jobs
-    return Prey(session, lambda task: task.preemptable and task.job in jobs and jobs[task.job].queue == queue)
+    return VictimIndex(
+        session, lambda task: task.preemptable and task.job in jobs and jobs[task.job].queue == queue
+    )
 
 
-def other_queues(session: "Session", queue: str) -> Prey:
+def other_queues(session: "Session", queue: str) -> VictimIndex:
     """What reclaim on behalf of a queue may look at: running tasks of other queues that can be reclaimed from."""
     jobs, queues = session.snapshot.jobs, session.snapshot.queues
 
@@ -352,7 +358,7 @@ def other_queues(session: "Session", queue: str) -> Prey:
             and queues[job.queue].reclaimable
         )
 
-    return Prey(session, eligible)
+    return VictimIndex(session, eligible)
 
 
 def _sum(tasks: Sequence[Task]) -> Vector:

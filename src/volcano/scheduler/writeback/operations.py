@@ -18,11 +18,11 @@ from volcano.model.decisions import (
     Decision,
     Evict,
     Nominate,
+    RecordEvent,
     RemoveGate,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
-    Tell,
 )
 
 MERGE = Options(patch_type=PatchType.MERGE, field_manager="vc-scheduler")
@@ -31,7 +31,7 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 @dataclass(frozen=True, slots=True)
-class Lowering:
+class OperationBuilder:
     """Turns decisions into writes, in order; the first refusal ends them."""
 
     recorder: Recorder
@@ -58,7 +58,7 @@ class Lowering:
             case SetQueue(name, allocated, dropped):
                 amounts: Manifest = {**allocated, **dict.fromkeys(dropped)}
                 yield Patch(QUEUE, Key("", name), {"status": {"allocated": amounts}}, "status", MERGE)
-            case Tell(_, namespace, name, kind, reason, message):
+            case RecordEvent(_, namespace, name, kind, reason, message):
                 yield from self._event(_group(namespace, name), kind, reason, message, now)
             case RemoveGate(_, namespace, name):
                 gates = [{"name": QUEUE_GATE, "$patch": "delete"}]

@@ -16,10 +16,10 @@ log = Log("certainty")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 # What the server says after having looked at the write itself: nothing was done.
-CERTAIN = (NotFound, Invalid, BadRequest, Forbidden)
+DEFINITE_ERRORS = (NotFound, Invalid, BadRequest, Forbidden)
 
 
-async def pod_as_it_is(client: Client, clock: Clock, decision: Bind | Evict, decode: Decode) -> Task | None:
+async def read_pod(client: Client, clock: Clock, decision: Bind | Evict, decode: Decode) -> Task | None:
     """The pod a decision is about, read afresh however long the server is away; None when it is gone."""
     # A list of one needs no right that the watch of all pods does not need.
     query = Query(namespace=decision.namespace, fields=f"metadata.name={decision.name}")

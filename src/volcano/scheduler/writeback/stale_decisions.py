@@ -16,7 +16,7 @@ from volcano.model.snapshot import Snapshot
 TOLERANCE = 0.5  # of a thousandth of a cpu, of a byte
 
 
-def without_crowded(decisions: Sequence[Decision], snapshot: Snapshot, cluster: Cluster) -> list[Decision]:
+def drop_stale(decisions: Sequence[Decision], snapshot: Snapshot, cluster: Cluster) -> list[Decision]:
     """The decisions that are still possible: all of a gang's, or none."""
     crowded = _crowded_jobs([d for d in decisions if isinstance(d, Bind)], snapshot, cluster)
     if not crowded:

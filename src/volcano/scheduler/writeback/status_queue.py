@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from volcano.model.decisions import (
     Decision,
     Nominate,
+    RecordEvent,
     RemoveGate,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
-    Tell,
 )
 
 QUIET = 0.5  # seconds without news after which something is said
@@ -30,25 +30,25 @@ class _Word:
     latest: float
 
 
-class Words:
+class StatusQueue:
     """Things to be said, each at its moment; a later word about the same thing joins the earlier one."""
 
     def __init__(self, quiet: float = QUIET, longest: float = LONGEST, arriving: float = ARRIVING) -> None:
         self._quiet = quiet
         self._longest = longest
         self._arriving = arriving
-        self._words: dict[Subject, _Word] = {}
+        self._statuses: dict[Subject, _Word] = {}
         self._agenda: list[tuple[float, int, Subject]] = []
         self._count = 0
         self._let_in: dict[tuple[str, str], float] = {}  # gangs and until when their pods may be on their way
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._statuses)
 
     def put(self, decision: Decision, now: float) -> Decision | None:
         """Takes a word over. What of it must not wait is handed back."""
         subject = subject_of(decision)
-        known = self._words.pop(subject, None)
+        known = self._statuses.pop(subject, None)
         merged = decision if known is None else join(known.decision, decision)
         if isinstance(merged, Nominate | RemoveGate):
             return merged
@@ -59,7 +59,7 @@ class Words:
         if says_something(merged):
             latest = known.latest if known else now + self._longest
             due = self._due(merged, known, latest, now)
-            self._words[subject] = _Word(merged, due, latest)
+            self._statuses[subject] = _Word(merged, due, latest)
             self._count += 1
             heapq.heappush(self._agenda, (due, self._count, subject))
         return urgent
@@ -69,7 +69,7 @@ class Words:
             # News of a changed phase is not put off by what follows it.
             return known.due if known is not None and _moves(known.decision) else now + self._quiet
         due = min(now + self._quiet, latest)
-        if isinstance(decision, SetPodGroup | Tell) and _misses_pods(decision):
+        if isinstance(decision, SetPodGroup | RecordEvent) and _misses_pods(decision):
             due = max(due, self._let_in.get((decision.namespace, decision.name), due))
         return due
 
@@ -79,9 +79,9 @@ class Words:
             del self._let_in[oldest[0]]
         while self._agenda and self._agenda[0][0] <= now:
             due, _, subject = heapq.heappop(self._agenda)
-            word = self._words.get(subject)
+            word = self._statuses.get(subject)
             if word is not None and word.due == due:
-                del self._words[subject]
+                del self._statuses[subject]
                 return word.decision
         return None
 
@@ -91,12 +91,12 @@ class Words:
 
     def drop(self, subject: Subject) -> None:
         """Takes a word back: it is no longer true."""
-        self._words.pop(subject, None)
+        self._statuses.pop(subject, None)
 
 
-def _misses_pods(decision: SetPodGroup | Tell) -> bool:
+def _misses_pods(decision: SetPodGroup | RecordEvent) -> bool:
     """Whether it says that a gang has too few pods: those of one that was just let in are on their way."""
-    if isinstance(decision, Tell):
+    if isinstance(decision, RecordEvent):
         return MISSING in decision.message
     return decision.conditions is None or any(MISSING in each.message for each in decision.conditions)
 
@@ -106,9 +106,14 @@ def subject_of(decision: Decision) -> Subject:
     match decision:
         case SetQueue(name):
             return "SetQueue", name
-        case Tell(_, namespace, name, _, reason):
+        case RecordEvent(_, namespace, name, _, reason):
             # Whether a gang can be scheduled is one thing, whatever the answer.
-            return "Tell", namespace, name, "" if reason in ("Scheduled", "Unschedulable") else reason
+            return (
+                RecordEvent.__name__,
+                namespace,
+                name,
+                "" if reason in ("Scheduled", "Unschedulable") else reason,
+            )
         case _:
             return type(decision).__name__, decision.namespace, decision.name
 
@@ -120,7 +125,7 @@ def unschedulable(namespace: str, name: str) -> Subject:
 
 def about_group(namespace: str, name: str) -> tuple[Subject, Subject]:
     """The subjects of what is said about a gang: its status, and whether it can be scheduled."""
-    return (SetPodGroup.__name__, namespace, name), (Tell.__name__, namespace, name, "")
+    return (SetPodGroup.__name__, namespace, name), (RecordEvent.__name__, namespace, name, "")
 
 
 def says_something(decision: Decision) -> bool:

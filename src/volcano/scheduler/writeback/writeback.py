@@ -11,9 +11,9 @@ from volcano.kube.operations import Operation, perform
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
 from volcano.scheduler.cycle_timer import woken_or_late
-from volcano.scheduler.writeback.operations import Lowering
-from volcano.scheduler.writeback.read_back import CERTAIN
-from volcano.scheduler.writeback.status_queue import Words, about_group, subject_of, unschedulable
+from volcano.scheduler.writeback.operations import OperationBuilder
+from volcano.scheduler.writeback.read_back import DEFINITE_ERRORS
+from volcano.scheduler.writeback.status_queue import StatusQueue, about_group, subject_of, unschedulable
 
 log = Log("writeback")
 
@@ -40,7 +40,7 @@ class WriteBack:
     def __init__(
         self,
         client: Client,
-        lowering: Lowering,
+        builder: OperationBuilder,
         clock: Clock,
         *,
         refused: Callable[[Decision], None],
@@ -49,7 +49,7 @@ class WriteBack:
         hands: int = HANDS,
     ) -> None:
         self._client = client
-        self._lowering = lowering
+        self._builder = builder
         self._clock = clock
         self._refused = refused
         self._make_sure = make_sure
@@ -57,7 +57,7 @@ class WriteBack:
         self._hands = hands
         self._deeds: deque[Bind | Evict] = deque()
         self._urgent: deque[Decision] = deque()  # words that others wait for
-        self._words = Words()
+        self._statuses = StatusQueue()
         self._failures: dict[str, int] = {}
         self._work = asyncio.Event()
         self._talk = asyncio.Event()
@@ -68,26 +68,26 @@ class WriteBack:
     @property
     def pending(self) -> int:
         """How many decisions are not written yet."""
-        return len(self._deeds) + len(self._urgent) + len(self._words) + self._waiting
+        return len(self._deeds) + len(self._urgent) + len(self._statuses) + self._waiting
 
     def submit(self, decisions: Iterable[Decision]) -> None:
         """Takes decisions over; returns at once."""
         now = self._clock.now().monotonic
         for decision in decisions:
             if isinstance(decision, Bind | Evict):
-                self._words.drop(unschedulable(decision.namespace, decision.name))
+                self._statuses.drop(unschedulable(decision.namespace, decision.name))
                 self._deeds.append(decision)
-            elif (urgent := self._words.put(decision, now)) is not None:
+            elif (urgent := self._statuses.put(decision, now)) is not None:
                 self._urgent.append(urgent)
         if self._deeds or self._urgent:
             self._work.set()
-        if self._words:
+        if self._statuses:
             self._talk.set()
 
     def withdraw(self, namespace: str, group: str) -> None:
         """A PodGroup is gone: nothing more is to be said about it."""
         for subject in about_group(namespace, group):
-            self._words.drop(subject)
+            self._statuses.drop(subject)
 
     async def run(self) -> None:
         """Writes until cancelled."""
@@ -115,8 +115,8 @@ class WriteBack:
             await asyncio.sleep(0)
 
     async def _next_word(self) -> Decision:
-        while (word := self._words.take(self._clock.now().monotonic)) is None:
-            due = self._words.next_due()
+        while (word := self._statuses.take(self._clock.now().monotonic)) is None:
+            due = self._statuses.next_due()
             self._talk.clear()
             if due is None:
                 await self._talk.wait()
@@ -135,7 +135,7 @@ class WriteBack:
         begun = self._clock.now()
         moments = [begun.monotonic]  # when each write was done
         try:
-            for operation in self._lowering.operations(decision, begun):
+            for operation in self._builder.operations(decision, begun):
                 await self._patiently(operation)
                 moments.append(self._clock.now().monotonic)
         except NotFound as error:
@@ -178,7 +178,7 @@ class WriteBack:
 
     async def _clear_up(self, decision: Decision, error: ApiError) -> None:
         """Has the server looked at where what it said leaves open what was done."""
-        if isinstance(decision, Bind | Evict) and self._make_sure and not isinstance(error, CERTAIN):
+        if isinstance(decision, Bind | Evict) and self._make_sure and not isinstance(error, DEFINITE_ERRORS):
             await self._make_sure(decision)
 
     def _settle(self, decision: Decision, error: ApiError) -> None:
