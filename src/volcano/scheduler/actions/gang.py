@@ -8,9 +8,9 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP
 from volcano.model.task import Task
-from volcano.scheduler.actions.preempt import starving
 from volcano.scheduler.engine.bundles import Bundle, bundles
 from volcano.scheduler.engine.diagnosis import FitError
+from volcano.scheduler.engine.eviction import starving_jobs
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
@@ -19,7 +19,7 @@ from volcano.scheduler.engine.session import Session
 def evict_for_gangs(session: Session, purpose: Purpose) -> None:
     """Serves starving jobs in policy order, each with the cheapest set of victims that lets all of it in."""
     policy = session.policy
-    for queue, job in starving(session):
+    for queue, job in starving_jobs(session):
         with session.attempt(job):
             tasks = pending(session, job, lambda task: not task.best_effort and task.shape.preempts)
             if not tasks:
