@@ -50,6 +50,7 @@ from volcano.metrics import Parts
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def scheduler(
     """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
     source = ConfigMapSource(client, conf)
     own_metrics = SchedulerMetrics(metrics.fresh(SCHEDULER))
-    return Scheduler(client, source, clock, serve_default=True, metrics=own_metrics, on_ready=on_ready)
+    options = SchedulerOptions(serve_default=True)
+    return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:

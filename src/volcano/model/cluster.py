@@ -331,7 +331,7 @@ class Cluster:
     def has_node(self, name: str) -> bool:
         return name in self._book
 
-    def room_on(self, node: str) -> Vector | None:
+    def free_on(self, node: str) -> Vector | None:
         """What is left on a node, decisions included; None when it is gone."""
         return self._book.room(node)
 

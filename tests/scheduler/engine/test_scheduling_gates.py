@@ -73,8 +73,7 @@ def test_a_job_that_was_not_admitted_stays_gated() -> None:
 
 
 async def test_in_a_cluster_the_gate_goes_and_the_pod_is_bound() -> None:
-    async with bench() as b:
-        b.scheduler.source.features = frozenset((FEATURE,))
+    async with bench(features=frozenset((FEATURE,))) as b:
         await b.add(node("n1"), gated("a", phase="Inqueue"))
 
         async def placed() -> bool:

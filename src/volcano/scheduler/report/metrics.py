@@ -126,7 +126,7 @@ class SchedulerMetrics:
             self._observe("task", now.wall - binding - created, "PreBound")
             self._observe("task", now.wall - created, "Bound")
 
-    def refused(self, decision: Bind) -> None:
+    def binding_rejected(self, decision: Bind) -> None:
         """A binding was not taken."""
         self._created.pop(decision.task, None)
 

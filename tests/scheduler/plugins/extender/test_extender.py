@@ -233,8 +233,7 @@ def test_the_program_hands_its_port_to_whatever_configuration_is_in_force() -> N
             ],
         }
     )
-    source = ConfigSource(text)
-    source.ports = {"extender": outside}
+    source = ConfigSource(text, ports={"extender": outside})
     assert source.current is not None
     snapshot = cluster_of(nodes=[node("a")], jobs=[job("j")]).snapshot(START, 1, None)
     schedule(snapshot, source.current)
