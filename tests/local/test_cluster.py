@@ -170,7 +170,7 @@ async def test_our_components_are_shown_as_deployments_with_running_pods(tmp_pat
 
         assert await until(available) == ["volcano-admission", "volcano-controllers", "volcano-scheduler"]
         text = "\n".join(line.text for line in running.logs.lines("volcano-scheduler"))
-        assert "configuration in force" in text
+        assert "configuration loaded" in text
 
 
 async def test_editing_the_config_map_reconfigures_the_scheduler_and_a_bad_one_is_ignored(

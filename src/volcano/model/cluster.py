@@ -10,7 +10,7 @@ from volcano.kube import kinds, names
 from volcano.kube.client import Decode, Event, EventType
 from volcano.kube.kinds import Kind
 from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue
-from volcano.model.foreign_pods import Strangers
+from volcano.model.foreign_pods import ForeignPods
 from volcano.model.job import Job, PodGroup
 from volcano.model.jobview import job_of
 from volcano.model.node import Node
@@ -48,7 +48,7 @@ class Cluster:
         self._ignored_provisioners = frozenset(ignored_provisioners)
         self._ours = frozenset(scheduler_names) | ({DEFAULT_SCHEDULER} if serve_default else frozenset())
         self._serve_default = serve_default
-        self._strangers = Strangers(self._ours)
+        self._foreign = ForeignPods(self._ours)
         self._index = self.parser.shapes.index
         self._book = NodeBook(self._index)
         self._tasks: dict[tuple[str, str], Task] = {}  # as the scheduler takes them to be
@@ -70,7 +70,9 @@ class Cluster:
         self._others: dict[Kind, dict[tuple[str, str], Any]] = {kind: {} for kind in STORAGE}
         self._frozen: dict[str, Any] = {}
         self.revision = 0  # counts changes that could change a decision
-        self.asides = 0  # those among them of pods without a job: they matter to who waits for room only
+        self.jobless_revision = (
+            0  # those among them of pods without a job: they matter to who waits for room only
+        )
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -100,7 +102,7 @@ class Cluster:
     def _apply_task(self, task: Task, *, gone: bool) -> None:
         key = (task.namespace, task.name)
         known = self._tasks.get(key)
-        self._strangers.see(task, self._dirty, gone=gone)
+        self._foreign.see(task, self._dirty, gone=gone)
         if gone:
             if known is not None and known.uid == task.uid:
                 self._drop(known)
@@ -163,7 +165,7 @@ class Cluster:
             self._members.setdefault(task.job, {})[task.uid] = task
             self._dirty[task.job] = None
         else:
-            self.asides += 1
+            self.jobless_revision += 1
         self.revision += 1
 
     def _drop(self, task: Task, *, changed: bool = True) -> None:
@@ -179,7 +181,7 @@ class Cluster:
                     self._remove_group(task.job)
         if changed:
             self.revision += 1
-            self.asides += not task.job
+            self.jobless_revision += not task.job
 
     def _apply_node(self, node: Node, *, gone: bool) -> None:
         if self._node_selector and self._node_selector.isdisjoint(node.labels.items()):
@@ -305,10 +307,10 @@ class Cluster:
 
     def _replace(self, task: Task, other: Task) -> None:
         """Changes a task of our own accord: no cycle has to be run for it."""
-        counted = self.revision, self.asides
+        counted = self.revision, self.jobless_revision
         self._drop(task, changed=False)
         self._put(other)
-        self.revision, self.asides = counted
+        self.revision, self.jobless_revision = counted
 
     def _assume_group(self, decision: SetPodGroup) -> None:
         group = self._groups.get(decision.job)
@@ -329,7 +331,7 @@ class Cluster:
     def has_node(self, name: str) -> bool:
         return name in self._book
 
-    def room_on(self, node: str) -> Vector | None:
+    def free_on(self, node: str) -> Vector | None:
         """What is left on a node, decisions included; None when it is gone."""
         return self._book.room(node)
 
@@ -407,7 +409,7 @@ class Cluster:
         """Makes a job afresh and corrects its queue's totals."""
         before = self._jobs.pop(uid, None)
         self._active.pop(uid, None)
-        group = self._groups.get(uid) if uid in self._members or uid not in self._strangers else None
+        group = self._groups.get(uid) if uid in self._members or uid not in self._foreign else None
         job = None
         if group is not None and group.queue in self._queues:
             tasks = dict(self._members.get(uid, NO_MEMBERS))

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from volcano.model.task import Task
 
 
-class Strangers:
+class ForeignPods:
     """The pods of other schedulers, by the PodGroup they are in."""
 
     def __init__(self, ours: Collection[str]) -> None:

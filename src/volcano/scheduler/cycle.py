@@ -37,15 +37,15 @@ def _run(snapshot: Snapshot, config: Config, times: Times, aside: Aside) -> Outc
             with times.measure("action", name):
                 _act(session, name, action)
         decided = tuple(decisions(session))
-        verdicts, memory = session.final_verdicts(), session.close()
+        diagnoses, memory = session.final_diagnoses(), session.close()
     return Outcome(
         decided,
-        verdicts,
+        diagnoses,
         memory,
         dict(session.faults),
         times.spent,
-        tuple(session.readings),
-        tuple(session.troubles),
+        tuple(session.samples),
+        tuple(session.errors),
     )
 
 
@@ -56,4 +56,4 @@ def _act(session: Session, name: str, action: Action) -> None:
     except PluginFault:
         raise
     except Exception as error:
-        session.trouble(f"action {name} failed: {type(error).__name__}: {error}")
+        session.record_error(f"action {name} failed: {type(error).__name__}: {error}")

@@ -83,7 +83,7 @@ def cycle(*plugins: str, **options: Any) -> Result:
 def test_what_only_ranks_is_done_without(plugin: str, said: str) -> None:
     result = cycle(plugin)
     assert result.bound() == {"j-worker-0": "n1", "j-worker-1": "n1"}
-    assert result.outcome.troubles == (f"plugin {HERE}{plugin} {said}",)
+    assert result.outcome.errors == (f"plugin {HERE}{plugin} {said}",)
     assert result.outcome.faults == {}
 
 
@@ -95,24 +95,24 @@ def test_nothing_is_placed_without_somebody_who_sets_limits_and_jobs_are_told_wh
 ) -> None:
     result = cycle(plugin)
     assert result.bound() == {}
-    verdict = result.verdict("j")
-    assert verdict is not None
-    assert verdict.plugin == HERE + plugin
-    assert f"plugin {HERE}{plugin} failed in {question}" in verdict.message
-    assert verdict.message in result.condition("j")
+    diagnosis = result.diagnosis("j")
+    assert diagnosis is not None
+    assert diagnosis.plugin == HERE + plugin
+    assert f"plugin {HERE}{plugin} failed in {question}" in diagnosis.message
+    assert diagnosis.message in result.condition("j")
 
 
 def test_two_plugins_may_fail() -> None:
     result = cycle("OpensBadly", "OrdersBadly")
     assert len(result.bound()) == 2
-    assert len(result.outcome.troubles) == 2
+    assert len(result.outcome.errors) == 2
 
 
 def test_an_action_that_fails_is_followed_by_the_next() -> None:
     result = cycle(actions=("enqueue", HERE + "fails", "allocate"))
     assert len(result.bound()) == 2
-    assert result.outcome.troubles == (f"action {HERE}fails failed: RuntimeError: not today",)
+    assert result.outcome.errors == (f"action {HERE}fails failed: RuntimeError: not today",)
 
 
 def test_a_cycle_without_faults_has_no_troubles() -> None:
-    assert cycle().outcome.troubles == ()
+    assert cycle().outcome.errors == ()

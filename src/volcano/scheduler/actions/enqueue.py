@@ -1,8 +1,8 @@
 """enqueue: admit jobs, which lets their pods be created."""
 
-from volcano.model.decisions import Tell
-from volcano.scheduler.engine.diagnosis import refused
-from volcano.scheduler.engine.job_queue import Sheet, Worklist
+from volcano.model.decisions import RecordEvent
+from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.plugin import Refusal
 from volcano.scheduler.engine.session import Session
 
@@ -12,9 +12,9 @@ CLOSED = "queue {} is {}, it takes no jobs"
 def enqueue(session: Session) -> None:
     """Lets Pending jobs in, queue by queue, while everybody who has a say agrees; a refused head blocks nobody."""
     ledger, policy = session.ledger, session.policy
-    waiting = [Sheet(job, []) for job in session.active_jobs() if ledger.phase(job) == "Pending"]
-    for queue, sheet in (work := Worklist(session, waiting)).turns(lambda queue: True):
-        job = sheet.job
+    waiting = [TaskQueue(job, []) for job in session.active_jobs() if ledger.phase(job) == "Pending"]
+    for queue, task_queue in (work := JobQueue(session, waiting)).drain(lambda queue: True):
+        job = task_queue.job
         with session.attempt(job):
             if job.group.malformed:
                 refusal: Refusal | None = Refusal(job.group.malformed, "Malformed")
@@ -26,7 +26,9 @@ def enqueue(session: Session) -> None:
                 policy.job_enqueued(job)
                 ledger.set_phase(job, "Inqueue")
                 continue
-            session.judge(refused(job.uid, "enqueue", refusal))
-            session.tell(Tell(job.uid, job.namespace, job.name, "Normal", "Unschedulable", refusal.message))
+            session.record(from_refusal(job.uid, "enqueue", refusal))
+            session.record_event(
+                RecordEvent(job.uid, job.namespace, job.name, "Normal", "Unschedulable", refusal.message)
+            )
             if queue.dequeue_strategy == "fifo":
-                work.hold(queue.name, "enqueue")
+                work.block(queue.name, "enqueue")

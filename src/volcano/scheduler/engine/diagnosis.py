@@ -10,7 +10,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class FitError:
     """Why a task found no node: how many nodes were ruled out for which reason, or what ruled out all at once."""
 
     nodes: int  # how many there are
@@ -31,7 +31,7 @@ class Misfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Diagnosis:
     """What holds a job up: the stage it got to, who stopped it there, what lacks, and how nodes were ruled out."""
 
     job: str
@@ -59,26 +59,26 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def refused(job: str, stage: str, refusal: Refusal, task: str = "") -> Verdict:
+def from_refusal(job: str, stage: str, refusal: Refusal, task: str = "") -> Diagnosis:
     """The verdict a plain refusal stands for."""
-    return Verdict(
+    return Diagnosis(
         job, stage, refusal.message, refusal.plugin, refusal.resource, refusal.need, refusal.have, task=task
     )
 
 
-def misfitted(job: str, task: str, misfit: Misfit) -> Verdict:
+def from_fit_error(job: str, task: str, fit_error: FitError) -> Diagnosis:
     """The verdict on a job one of whose tasks found no node."""
-    if misfit.refusal is not None:
-        return refused(job, "predicates", misfit.refusal, task)
-    return Verdict(
+    if fit_error.refusal is not None:
+        return from_refusal(job, "predicates", fit_error.refusal, task)
+    return Diagnosis(
         job,
-        "resources" if misfit.resource else "predicates",
-        misfit.sentence(),
-        misfit.plugin,
-        misfit.resource,
-        misfit.need,
-        misfit.have,
+        "resources" if fit_error.resource else "predicates",
+        fit_error.sentence(),
+        fit_error.plugin,
+        fit_error.resource,
+        fit_error.need,
+        fit_error.have,
         task,
-        misfit.nodes,
-        misfit.reasons,
+        fit_error.nodes,
+        fit_error.reasons,
     )

@@ -16,7 +16,7 @@ from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -65,7 +65,7 @@ class Reject:
 
     mask: Mask
     reason: str  # as Kubernetes words it: "node(s) had untolerated taint {key: value}"
-    curable: bool = True  # whether evicting somebody could change the answer
+    resolvable: bool = True  # whether evicting somebody could change the answer
     plugin: str = ""  # filled in by the policy
 
 
@@ -82,7 +82,7 @@ class Purpose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class EvictionContext:
     """A search for victims: what for, on behalf of which task and job.
 
     `breaking` is true in the second round, when surplus members were not enough and gangs may be broken.
@@ -91,7 +91,7 @@ class Hunt:
     purpose: Purpose
     job: Job
     task: Task
-    breaking: bool = False
+    break_gangs: bool = False
 
 
 class Plugin:
@@ -129,7 +129,7 @@ class Plugin:
     def close(self) -> None:
         """Called once, after the last action; metrics are set here."""
 
-    def measure(self) -> Iterable[Reading]:
+    def measure(self) -> Iterable[MetricSample]:
         """What people may want to see of this cycle; only what was computed anyway."""
         return ()
 
@@ -282,7 +282,7 @@ class Plugin:
 
     # -- victims -----------------------------------------------------------------------------------
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Those of the candidates that may be taken at all: a veto, asked of every plugin before any vote.
 
         Candidates come in the order they would be evicted, so that running totals ("still over its share after that?")
@@ -290,15 +290,17 @@ class Plugin:
         """
         return candidates
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
         """Which running tasks of the same queue may make room (vote of a tier)."""
         return ABSTAIN
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
         """Which running tasks of other queues may make room (vote of a tier)."""
         return ABSTAIN
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+    def unified_evictable(
+        self, context: EvictionContext, candidates: Sequence[Task]
+    ) -> Sequence[Task] | Abstain:
         """Which running tasks gangpreempt or gangreclaim (see `hunt.purpose`) may take (vote of a tier)."""
         return ABSTAIN
 

@@ -26,7 +26,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Reading(NamedTuple):
+class MetricSample(NamedTuple):
     """One value of one metric; `labels` in the order METRICS names them."""
 
     metric: str
@@ -34,21 +34,21 @@ class Reading(NamedTuple):
     value: float
 
 
-def amounts(what: str, queue: str, vector: Vector, resources: ResourceIndex) -> Iterable[Reading]:
+def amounts(what: str, queue: str, vector: Vector, resources: ResourceIndex) -> Iterable[MetricSample]:
     """A queue's vector as readings; what is unlimited has none."""
     for column, name in enumerate(resources.names):
         value = float(vector[column])
         if column == PODS or value == float("inf"):
             continue
         if column == CPU:
-            yield Reading(f"queue_{what}_milli_cpu", (queue,), value)
+            yield MetricSample(f"queue_{what}_milli_cpu", (queue,), value)
         elif column == MEMORY:
-            yield Reading(f"queue_{what}_memory_bytes", (queue,), value)
+            yield MetricSample(f"queue_{what}_memory_bytes", (queue,), value)
         else:
-            yield Reading(f"queue_{what}_scalar_resources", (queue, name), value)
+            yield MetricSample(f"queue_{what}_scalar_resources", (queue, name), value)
 
 
-class Dials:
+class PluginGauges:
     """The gauges that show readings; series go with the queue or job they are about."""
 
     def __init__(self, namespace: str, registry: CollectorRegistry) -> None:
@@ -58,9 +58,9 @@ class Dials:
         }
         self._shown: dict[str, set[tuple[str, ...]]] = {name: set() for name in METRICS}
 
-    def show(self, readings: Iterable[Reading], snapshot: Snapshot) -> None:
+    def show(self, samples: Iterable[MetricSample], snapshot: Snapshot) -> None:
         """Shows what one cycle read; what was not read again stays, unless its subject is gone."""
-        for metric, labels, value in readings:
+        for metric, labels, value in samples:
             self._gauges[metric].labels(*labels).set(value)
             self._shown[metric].add(labels)
         for metric, shown in self._shown.items():

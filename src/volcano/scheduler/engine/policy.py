@@ -13,7 +13,7 @@ from volcano.scheduler.engine import reducers
 from volcano.scheduler.engine.config import Config, PluginConfig
 from volcano.scheduler.engine.faults import OPEN, SHARED, guarded, overrides
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Reject
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Refusal, Reject
 from volcano.scheduler.engine.reducers import Ask, Named, Tiers
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class Policy:
 
     def _owed(self, queue: str) -> bool:
         """Whether room was made for a job of this queue that it has neither got nor, in this cycle, failed to use."""
-        tally, failed = self.session.ledger.tally, self.session.verdicts
+        tally, failed = self.session.ledger.tally, self.session.diagnoses
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
             for job in self._promises().get(queue, NO_JOBS).values()
@@ -179,7 +179,7 @@ class Policy:
         return key
 
     def victim_order(
-        self, hunt: Hunt, candidates: Sequence[Task], *, in_task_order: bool = False
+        self, context: EvictionContext, candidates: Sequence[Task], *, in_task_order: bool = False
     ) -> list[Task]:
         """The candidates, whom to evict first first: worse queues, then worse jobs, then worse tasks.
 
@@ -194,9 +194,9 @@ class Policy:
             job_keys = {uid: self.job_order(jobs[uid]) for uid in uids}
             ordered.sort(key=lambda task: job_keys[task.job], reverse=True)
         names = {jobs[uid].queue for uid in uids}
-        if not hunt.purpose.across_queues or len(names) == 1:
+        if not context.purpose.across_queues or len(names) == 1:
             return ordered
-        evictor = queues[hunt.job.queue]
+        evictor = queues[context.job.queue]
         asked = self.asked("victim_queue_order")
         # Later sorts win: first the reverse of queue order, then what plugins say about whom to take from.
         queue_keys = {name: self.queue_order(queues[name]) for name in names}
@@ -344,16 +344,18 @@ class Policy:
 
     # -- victims -----------------------------------------------------------------------------------
 
-    def victims(self, hunt: Hunt, candidates: Sequence[Task], *, first_tier: bool = False) -> list[Task]:
+    def victims(
+        self, context: EvictionContext, candidates: Sequence[Task], *, first_tier: bool = False
+    ) -> list[Task]:
         """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given.
 
         With `first_tier`, only the first tier that votes is asked: whom it allows, no later tier is asked about.
         """
-        vetoes, tiers, first = self._voters(VOTES[hunt.purpose])
-        left = reducers.sieve(vetoes, hunt, candidates)
+        vetoes, tiers, first = self._voters(VOTES[context.purpose])
+        left = reducers.sieve(vetoes, context, candidates)
         if not left:
             return []
-        return reducers.tiered_intersection(first if first_tier else tiers, hunt, left)
+        return reducers.tiered_intersection(first if first_tier else tiers, context, left)
 
     def _voters(self, vote: str) -> tuple[list[Ask], Tiers, Tiers]:
         """Who has a veto, who votes, and the first of these tiers."""

@@ -101,12 +101,12 @@ def tiered_everyone(tiers: Tiers, *subject: Any) -> int:
     return 0
 
 
-def tiered_intersection(tiers: Tiers, hunt: Any, candidates: Sequence[Task]) -> list[Task]:
+def tiered_intersection(tiers: Tiers, context: Any, candidates: Sequence[Task]) -> list[Task]:
     """The first tier whose members agree on somebody decides; nobody when none does."""
     for tier in tiers:
         voted, left = False, candidates
         for _, ask in tier:
-            answer: Sequence[Task] | Abstain = ask(hunt, candidates)
+            answer: Sequence[Task] | Abstain = ask(context, candidates)
             if isinstance(answer, Abstain):
                 continue
             voted = True
@@ -127,12 +127,12 @@ def tiered_union(tiers: Tiers, candidates: Sequence[Task]) -> list[Task]:
     return []
 
 
-def sieve(asked: Sequence[Ask], hunt: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+def sieve(asked: Sequence[Ask], context: Any, candidates: Sequence[Task]) -> Sequence[Task]:
     """Each takes out whom it protects."""
     for ask in asked:
         if not candidates:
             return candidates
-        candidates = ask(hunt, candidates)
+        candidates = ask(context, candidates)
     return candidates
 
 

@@ -7,7 +7,7 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Refusal, Vote
 
 PIPELINED = READY | {Status.PIPELINED}
 
@@ -128,13 +128,13 @@ class Gang(Plugin):
 
     # -- victims ---------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """A gang may lose the members it has beyond its minimum; when gangs may be broken, everybody."""
-        return candidates if hunt.breaking else self.surplus(candidates)
+        return candidates if context.break_gangs else self.surplus(candidates)
 
     reclaimable = preemptable
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """The gang actions weigh whole gangs themselves."""
         return candidates
 

@@ -80,20 +80,20 @@ class NodeGroup(Plugin):
         if queue is None:
             return
         if self.limits(queue) is None:
-            yield Reject(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, curable=False)
+            yield Reject(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, resolvable=False)
             return
         affinity = self.affinity(queue)
         labelled = self.groups.codes[nodes.index] >= 0
         if affinity is None or affinity == NO_GROUPS:
             if self.strict:
-                yield Reject(~labelled, NO_LABEL, curable=False)
-            yield Reject(labelled, NO_AFFINITY, curable=False)
+                yield Reject(~labelled, NO_LABEL, resolvable=False)
+            yield Reject(labelled, NO_AFFINITY, resolvable=False)
             return
-        yield Reject(~labelled, NO_LABEL, curable=False)
+        yield Reject(~labelled, NO_LABEL, resolvable=False)
         tolerated = self._member(affinity.anti_preferred, nodes)
         wanted = self._member((*affinity.required, *affinity.preferred), nodes)
         banned = self._member(affinity.anti_required, nodes)
-        yield Reject(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, curable=False)
+        yield Reject(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, resolvable=False)
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[Reject] | None:
         """Groups in which the queue would hold more than its limit."""

@@ -7,7 +7,7 @@ from volcano.model.status import Status
 from volcano.model.storage import DisruptionBudget
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 # So long a budget may take to say what our evictions left of it.
 COUNTED_WITHIN = 10.0
@@ -46,11 +46,11 @@ class Pdb(Plugin):
             self._taken[key] = self._taken.get(key, 0) + by
             self._until.pop(key, None)
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Whoever a budget does not let go is not offered to any tier."""
         return self._within_budgets(candidates)
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         # parity: pods without labels are never victims through this plugin, although no budget can cover them
         return self._within_budgets([task for task in candidates if task.labels])
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from volcano.model.job import Job, SubJob
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose
 
 
 class Priority(Plugin):
@@ -27,25 +27,29 @@ class Priority(Plugin):
         tally = self.ledger.tally(job)
         return max(0, len(job.tasks) - tally.ready - tally.counts[Status.PIPELINED])
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Inside a queue nobody has to go for someone who is not more important, whatever another tier says."""
-        return candidates if hunt.purpose.across_queues else self._less_important(hunt, candidates)
+        return candidates if context.purpose.across_queues else self._less_important(context, candidates)
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self._less_important(hunt, candidates)
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self._less_important(context, candidates)
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return candidates if hunt.purpose is Purpose.GANG_RECLAIM else self._less_important(hunt, candidates)
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return (
+            candidates
+            if context.purpose is Purpose.GANG_RECLAIM
+            else self._less_important(context, candidates)
+        )
 
-    def _less_important(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+    def _less_important(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """Between jobs the jobs' priorities count, inside a job those of the tasks."""
         jobs = self.snapshot.jobs
         return [
             task
             for task in candidates
             if (
-                task.priority < hunt.task.priority
-                if task.job == hunt.job.uid
-                else (job := jobs.get(task.job)) is not None and job.priority < hunt.job.priority
+                task.priority < context.task.priority
+                if task.job == context.job.uid
+                else (job := jobs.get(task.job)) is not None and job.priority < context.job.priority
             )
         ]

@@ -15,7 +15,7 @@ from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Hunt, Plugin, Reject, Vote
+from volcano.scheduler.engine.plugin import MAX_SCORE, EvictionContext, Plugin, Reject, Vote
 
 ZONES = "tdm.revocable-zone."
 SHUT = "node(s) were in a revocable zone that is not open now"
@@ -80,9 +80,9 @@ class Tdm(Plugin):
 
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
         lent, is_open = self._lent(nodes), self._open(nodes)
-        yield Reject(lent & ~is_open, SHUT, curable=False)
+        yield Reject(lent & ~is_open, SHUT, resolvable=False)
         if not task.revocable_zone:
-            yield Reject(lent & is_open, NOT_REVOCABLE, curable=False)
+            yield Reject(lent & is_open, NOT_REVOCABLE, resolvable=False)
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         """Revocable pods go to lent nodes, so that the others stay free for those that cannot."""
@@ -106,9 +106,9 @@ class Tdm(Plugin):
 
     # -- victims ----------------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Who cannot be taken away takes from who can, on nodes that are not lent."""
-        if hunt.task.preemptable or hunt.task.revocable_zone:
+        if context.task.preemptable or context.task.revocable_zone:
             return []
         lent = self._lent(self.nodes)
         takeable = [

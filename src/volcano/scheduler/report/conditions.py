@@ -9,17 +9,17 @@ from volcano.model.decisions import (
     Decision,
     Evict,
     Nominate,
+    RecordEvent,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
-    Tell,
 )
 from volcano.model.job import Condition, Job
 from volcano.model.queue import Queue
 from volcano.model.resources import Vector
 from volcano.model.status import COMPLETED, SCHEDULED, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import Misfit, Verdict
+from volcano.scheduler.engine.diagnosis import Diagnosis, FitError
 from volcano.scheduler.engine.ledger import Eviction, Placement
 from volcano.scheduler.engine.session import Session
 
@@ -40,7 +40,7 @@ def decisions(session: Session) -> Iterator[Decision]:
         # When a plugin failed on it just now, that is what is said instead.
         yield from said or (_about_job(session, job) if uid in session.faults else ())
     yield from session.gates
-    yield from session.told
+    yield from session.events
     yield from _queues(session)
 
 
@@ -72,7 +72,7 @@ def _concerned(session: Session) -> list[str]:
     jobs = session.snapshot.jobs
     concerned = dict.fromkeys(sorted(uid for uid in session.snapshot.changed if uid in jobs))
     concerned.update(dict.fromkeys(session.ledger.phases))
-    for uid in (*session.verdicts, *session.snapshot.active):
+    for uid in (*session.diagnoses, *session.snapshot.active):
         # Of a gang that was let in and has no pods yet, the last cycle said all there is to say.
         if uid not in jobs or jobs[uid].tasks or jobs[uid].phase != "Inqueue" or uid in session.faults:
             concerned[uid] = None
@@ -99,7 +99,7 @@ def _about_job(session: Session, job: Job) -> Iterator[Decision]:
         yield changed
     if changed.conditions is not None and condition is not None:
         unschedulable = condition.type == "Unschedulable"
-        yield Tell(
+        yield RecordEvent(
             job.uid,
             job.namespace,
             job.name,
@@ -113,19 +113,19 @@ def _about_job(session: Session, job: Job) -> Iterator[Decision]:
 def _condition(session: Session, job: Job) -> Condition | None:
     """What the PodGroup should say about being schedulable; None when there is nothing to say."""
     ledger = session.ledger
-    verdict = session.verdicts.get(job.uid)
+    diagnosis = session.diagnoses.get(job.uid)
     if not job.tasks or ledger.phase(job) == "Pending":
-        if verdict is None:
+        if diagnosis is None:
             return None
-        return Condition("Unschedulable", "True", NOT_ENOUGH, verdict.message)
-    if verdict is None or verdict.stage != "fault":
+        return Condition("Unschedulable", "True", NOT_ENOUGH, diagnosis.message)
+    if diagnosis is None or diagnosis.stage != "fault":
         if session.policy.job_ready(job):
             return Condition("Scheduled", "True", READY, "")
         if _going_over(session, job):
             return None
     tally = ledger.tally(job)
     lacking = max(job.min_available - ledger.ready(job), 0) or tally.counts[Status.PENDING]
-    message = f"{lacking}/{len(job.tasks)} tasks in gang unschedulable: {_fit_text(session, job, verdict)}"
+    message = f"{lacking}/{len(job.tasks)} tasks in gang unschedulable: {_fit_text(session, job, diagnosis)}"
     return Condition("Unschedulable", "True", NOT_ENOUGH, message)
 
 
@@ -139,7 +139,7 @@ def _going_over(session: Session, job: Job) -> bool:
     return going > 0 and tally.count(SCHEDULED) + going >= job.min_available
 
 
-def _fit_text(session: Session, job: Job, verdict: Verdict | None) -> str:
+def _fit_text(session: Session, job: Job, diagnosis: Diagnosis | None) -> str:
     """`pod group is not ready, 3 Pending, 3 minAvailable; Pending: 3 Unschedulable. Origin reason is train-0: …`"""
     tally = session.ledger.tally(job)
     parts = [f"{count} {Status(i)}" for i, count in enumerate(tally.counts) if count]
@@ -148,9 +148,9 @@ def _fit_text(session: Session, job: Job, verdict: Verdict | None) -> str:
     waiting = tally.counts[Status.PENDING]
     if waiting:
         text += f"; Pending: {waiting} Unschedulable"
-    if verdict is not None:
-        origin = f" {verdict.task}" if verdict.task else ""
-        text += f". Origin reason is{origin}: {verdict.message}"
+    if diagnosis is not None:
+        origin = f" {diagnosis.task}" if diagnosis.task else ""
+        text += f". Origin reason is{origin}: {diagnosis.message}"
     return text
 
 
@@ -192,21 +192,25 @@ def _phase(session: Session, job: Job, *, unschedulable: bool) -> str:
 
 def _about_pods(session: Session, job: Job) -> Iterator[Decision]:
     """PodScheduled=False on the tasks that wait, with why, where it is not said already."""
-    ledger, verdict = session.ledger, session.verdicts.get(job.uid)
+    ledger, diagnosis = session.ledger, session.diagnoses.get(job.uid)
     waiting = job.by_status.get(Status.PENDING, ())
-    if not waiting or (verdict is not None and verdict.stage == "valid" and not job.group.implicit):
+    if not waiting or (diagnosis is not None and diagnosis.stage == "valid" and not job.group.implicit):
         return  # a gang that is not whole says so on its PodGroup; its pods have nothing to answer for
-    misfits = session.misfits.get(job.uid, {})
+    fit_errors = session.fit_errors.get(job.uid, {})
     for task in waiting:
         if task.gates or ledger.is_committed(task):
             continue
-        said = _said(session, task, ledger.status(task), misfits, verdict)
+        said = _said(session, task, ledger.status(task), fit_errors, diagnosis)
         if said is not None and said != task.condition:
             yield SetPodCondition(task.uid, task.namespace, task.name, said[0], said[1])
 
 
 def _said(
-    session: Session, task: Task, status: Status, misfits: Mapping[str, Misfit], verdict: Verdict | None
+    session: Session,
+    task: Task,
+    status: Status,
+    fit_errors: Mapping[str, FitError],
+    diagnosis: Diagnosis | None,
 ) -> tuple[str, str] | None:
     """Reason and message for one waiting task; None when it is being bound or nothing is known."""
     ledger = session.ledger
@@ -224,12 +228,12 @@ def _said(
             f"Pod {task.key} can possibly be assigned to {node}, "
             "once resource is released and minAvailable is satisfied",
         )
-    misfit = misfits.get(task.uid)
-    if misfit is not None:
-        return "Unschedulable", misfit.sentence()
+    fit_error = fit_errors.get(task.uid)
+    if fit_error is not None:
+        return "Unschedulable", fit_error.sentence()
     if task.malformed:
         return "Unschedulable", task.malformed
-    return ("Unschedulable", verdict.message) if verdict is not None else None
+    return ("Unschedulable", diagnosis.message) if diagnosis is not None else None
 
 
 def _queues(session: Session) -> Iterator[Decision]:

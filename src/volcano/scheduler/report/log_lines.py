@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from volcano.log import Log
-from volcano.model.decisions import Bind, Decision, Evict, Tell
+from volcano.model.decisions import Bind, Decision, Evict, RecordEvent
 from volcano.model.job import Job
 
 log = Log("cycle")
@@ -12,7 +12,7 @@ log = Log("cycle")
 MOST_LINES = 20  # of one cycle: a burst of thousands of jobs is told in numbers
 
 
-def tell(decisions: Sequence[Decision], jobs: Mapping[str, Job], cycle: int) -> None:
+def log_cycle(decisions: Sequence[Decision], jobs: Mapping[str, Job], cycle: int) -> None:
     """Writes the lines of one cycle."""
     lines = [*_placed(decisions, jobs), *_evicted(decisions, jobs), *_waiting(decisions)]
     for message, fields in lines[:MOST_LINES]:
@@ -47,7 +47,7 @@ def _evicted(decisions: Sequence[Decision], jobs: Mapping[str, Job]) -> Iterator
 
 def _waiting(decisions: Sequence[Decision]) -> Iterator[tuple[str, dict[str, Any]]]:
     for decision in decisions:
-        if type(decision) is Tell and decision.kind == "Warning":
+        if type(decision) is RecordEvent and decision.kind == "Warning":
             yield "waits", {"job": f"{decision.namespace}/{decision.name}", "reason": decision.message}
 
 

@@ -12,7 +12,7 @@ from volcano.model.queue import QueueTotals
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin_metrics import Dials, Reading, amounts
+from volcano.scheduler.engine.plugin_metrics import MetricSample, PluginGauges, amounts
 from volcano.scheduler.engine.session import Outcome
 from volcano.scheduler.report.metric_types import Counts, JobMoments
 
@@ -49,7 +49,7 @@ def _exponential(low: float, high: float, count: int) -> list[float]:
     return [low * factor**i for i in range(count)]
 
 
-class Gauges:
+class SchedulerMetrics:
     """What is counted and timed; one registry per scheduler, so that several may live in one process."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
@@ -85,7 +85,7 @@ class Gauges:
         self._waiting_jobs = gauge("unschedule_job_count", "jobs that wait")
         self._waiting_tasks = gauge("unschedule_task_count", "tasks of a job that wait", "job_id")
         self._moments = JobMoments(f"{NAMESPACE}_e2e_job_scheduling", self.registry)
-        self._dials = Dials(NAMESPACE, self.registry)
+        self._plugin_gauges = PluginGauges(NAMESPACE, self.registry)
         self._waiting: set[str] = set()  # names of jobs that have series of their own
         self._totals: dict[str, QueueTotals] = {}  # as shown
         self._created: dict[str, float] = {}  # of tasks that were given a node and are not bound yet
@@ -103,13 +103,13 @@ class Gauges:
         self._victims_of(outcome)
         bound = [decision for decision in outcome.decisions if isinstance(decision, Bind)]
         self._attempts.labels("scheduled").inc(len(bound))
-        self._attempts.labels("unschedulable").inc(len(outcome.verdicts))
+        self._attempts.labels("unschedulable").inc(len(outcome.diagnoses))
         self._waits(outcome, snapshot, Tally(decision.job for decision in bound))
         for uid in snapshot.changed:
             if uid not in snapshot.jobs:
                 self._moments.forget(uid)
                 self._retries.forget(uid.rsplit("/", 1)[1])
-        self._dials.show((*self._queues(snapshot), *outcome.readings), snapshot)
+        self._plugin_gauges.show((*self._queues(snapshot), *outcome.samples), snapshot)
 
     def placed(self, decisions: Iterable[Decision], snapshot: Snapshot) -> None:
         """Some decisions of a cycle are about to be written."""
@@ -126,7 +126,7 @@ class Gauges:
             self._observe("task", now.wall - binding - created, "PreBound")
             self._observe("task", now.wall - created, "Bound")
 
-    def refused(self, decision: Bind) -> None:
+    def binding_rejected(self, decision: Bind) -> None:
         """A binding was not taken."""
         self._created.pop(decision.task, None)
 
@@ -160,20 +160,20 @@ class Gauges:
             self._observe("task", snapshot.now - task.created, "Assumed")
 
     def _waits(self, outcome: Outcome, snapshot: Snapshot, bound: Tally[str]) -> None:
-        self._waiting_jobs.set(len(outcome.verdicts))
-        waiting = {uid.rsplit("/", 1)[1] for uid in outcome.verdicts}
+        self._waiting_jobs.set(len(outcome.diagnoses))
+        waiting = {uid.rsplit("/", 1)[1] for uid in outcome.diagnoses}
         for name in self._waiting - waiting:
             self._waiting_tasks.remove(name)
-        for uid in outcome.verdicts:
+        for uid in outcome.diagnoses:
             job, name = snapshot.jobs.get(uid), uid.rsplit("/", 1)[1]
             self._waiting_tasks.labels(name).set(job.count(Status.PENDING) - bound[uid] if job else 0)
             self._retries.inc(name)
         self._waiting = waiting
 
-    def _queues(self, snapshot: Snapshot) -> Iterator[Reading]:
+    def _queues(self, snapshot: Snapshot) -> Iterator[MetricSample]:
         """What queues add up to, where that changed."""
         for name, totals in snapshot.totals.items():
-            yield Reading("queue_weight", (name,), snapshot.queues[name].weight)
+            yield MetricSample("queue_weight", (name,), snapshot.queues[name].weight)
             if self._totals.get(name) is totals:
                 continue
             self._totals[name] = totals

@@ -25,6 +25,6 @@ def report(outcome: Outcome, snapshot: Snapshot) -> Iterator[str]:
                 yield f"phase     {decision.namespace}/{decision.name} {phase}"
             case _:
                 pass
-    for uid, verdict in outcome.verdicts.items():
-        shortage = f" ({verdict.shortage()})" if verdict.resource else ""
-        yield f"waits     {uid} at {verdict.stage}: {verdict.message}{shortage}"
+    for uid, diagnosis in outcome.diagnoses.items():
+        shortage = f" ({diagnosis.shortage()})" if diagnosis.resource else ""
+        yield f"waits     {uid} at {diagnosis.stage}: {diagnosis.message}{shortage}"

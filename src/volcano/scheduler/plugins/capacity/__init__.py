@@ -12,8 +12,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Vote
-from volcano.scheduler.engine.plugin_metrics import Reading, amounts
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Refusal, Vote
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
     HAIR,
@@ -48,7 +48,7 @@ class Capacity(Plugin):
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self._kept: Sequence[Task] = ()
-        self._hunt: Hunt | None = None
+        self._hunt: EvictionContext | None = None
 
     # -- what belongs to whom --------------------------------------------------------------------------------
 
@@ -160,14 +160,14 @@ class Capacity(Plugin):
     def job_enqueued(self, job: Job) -> None:
         self.holdings.admit(job)
 
-    def measure(self) -> Iterator[Reading]:
+    def measure(self) -> Iterator[MetricSample]:
         """What each queue deserves and may have, and how far it is; nothing in a cycle that could not change it."""
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name in self.tree.parent:
             queue, share = self.snapshot.queues[name], self.share(name)
-            yield Reading("queue_share", (name,), share)
-            yield Reading("queue_overused", (name,), float(share > 1))
+            yield MetricSample("queue_share", (name,), share)
+            yield MetricSample("queue_overused", (name,), float(share > 1))
             yield from amounts("deserved", name, self.deserved[name].amount, self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
@@ -195,76 +195,78 @@ class Capacity(Plugin):
         counted = columns & ((need >= STEP) & (amount >= STEP))
         return bool((need[counted] <= amount[counted] + STEP).any())
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        if not hunt.purpose.across_queues:
+    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        if not context.purpose.across_queues:
             return candidates
-        self._kept, self._hunt = list(self._victims(hunt, candidates)), hunt
+        self._kept, self._hunt = list(self._victims(context, candidates)), context
         return self._kept
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        known = candidates is self._kept and hunt is self._hunt
-        return candidates if known else list(self._victims(hunt, candidates))
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        known = candidates is self._kept and context is self._hunt
+        return candidates if known else list(self._victims(context, candidates))
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        if hunt.purpose is Purpose.GANG_PREEMPT:
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        if context.purpose is Purpose.GANG_PREEMPT:
             return candidates
-        return self.reclaimable(hunt, candidates)
+        return self.reclaimable(context, candidates)
 
-    def _victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+    def _victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
         """Walks the candidates in the order they would go, and keeps those that their queues can spare."""
         if self.broken:
             return
         running: dict[str, Vector] = {}
-        taker = self.tree.path(hunt.job.queue)
-        full = self._full(hunt, taker)
+        taker = self.tree.path(context.job.queue)
+        full = self._full(context, taker)
         for task in candidates:
             job = self.snapshot.jobs.get(task.job)
             if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in taker:
                 continue
-            if not self.holdings.common(task.shape, hunt.task.shape):
+            if not self.holdings.common(task.shape, context.task.shape):
                 continue
             if full and full not in self.tree.path(job.queue):
                 continue
             path = [name for name in self.tree.path(job.queue) if name not in taker]
             held = {name: running.get(name, self.holdings.allocated[name]) for name in path}
-            if not self._eligible(hunt, task, path, held):
+            if not self._eligible(context, task, path, held):
                 continue
             left = {name: amount - task.request for name, amount in held.items()}
             if keeps_guarantees(task.request, left, self.guarantee):
                 running.update(left)
                 yield task
 
-    def _full(self, hunt: Hunt, path: Sequence[str]) -> str:
+    def _full(self, context: EvictionContext, path: Sequence[str]) -> str:
         """The nearest ancestor of the taker without room for its task: only who is below it can make that room."""
-        parts = self.holdings.parts(hunt.task.shape)
+        parts = self.holdings.parts(context.task.shape)
         for name in path[1:]:
             if how_many(parts, self.holdings.allocated[name], self.capability[name]) < 1:
                 return name
         return ""
 
-    def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
+    def _eligible(
+        self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
+    ) -> bool:
         """Whether the queue, and the ancestors that count, hold more than they deserve, or deserve none of it."""
         queue = path[0]
-        if not self.deserved[queue].common(task.request) and self._related_and_undeserving(hunt, queue):
+        if not self.deserved[queue].common(task.request) and self._related_and_undeserving(context, queue):
             return False
         if not all(self._over(name, held[name], task) for name in path[: self.level + 1]):
             return False
-        return self._evens_out(hunt, task, queue, held[queue])
+        return self._evens_out(context, task, queue, held[queue])
 
-    def _evens_out(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
+    def _evens_out(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
         """Whether the taker, with its task, would hold a smaller part of its share than the giver does now.
 
         Otherwise the giver could come back for it, and the taker again, for ever.
         """
-        given, taken = self.deserved[queue].amount, self.deserved[hunt.job.queue].amount
-        common = self.holdings.common(task.shape, hunt.task.shape)
+        given, taken = self.deserved[queue].amount, self.deserved[context.job.queue].amount
+        common = self.holdings.common(task.shape, context.task.shape)
         gives = [held.item(column) / given.item(column) for column, _ in common if given.item(column) >= STEP]
         if not gives:
             return True
-        has = self.holdings.allocated[hunt.job.queue]
+        has = self.holdings.allocated[context.job.queue]
         takes = [
             (has.item(column) + amount) / taken.item(column)
-            for column, amount in self.holdings.parts(hunt.task.shape)
+            for column, amount in self.holdings.parts(context.task.shape)
             if taken.item(column) >= STEP
         ]
         return max(takes, default=0.0) < max(gives) - HAIR
@@ -277,12 +279,14 @@ class Capacity(Plugin):
         parts = tuple(part for part in self.holdings.parts(task.shape) if relevant[part[0]])
         return over_share(held, parts, entitlement.amount, self.tolerance.get(name))
 
-    def _related_and_undeserving(self, hunt: Hunt, queue: str) -> bool:
+    def _related_and_undeserving(self, context: EvictionContext, queue: str) -> bool:
         """Whether the queues share an ancestor that counts, and the taker's deserves nothing of what it asks for."""
         if not self.level:
             return False
         theirs, ours = (
             self.tree.path(queue)[1 : self.level + 1],
-            self.tree.path(hunt.job.queue)[1 : self.level + 1],
+            self.tree.path(context.job.queue)[1 : self.level + 1],
         )
-        return bool(set(theirs) & set(ours)) and not self.deserved[hunt.job.queue].common(hunt.task.request)
+        return bool(set(theirs) & set(ours)) and not self.deserved[context.job.queue].common(
+            context.task.request
+        )

@@ -13,7 +13,7 @@ from volcano.model.resources import Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Hunt, Plugin, Refusal, Reject, Vote
+from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, EvictionContext, Plugin, Refusal, Reject, Vote
 from volcano.scheduler.plugins.extender.payloads import (
     job_info,
     node_info,
@@ -103,8 +103,8 @@ class Extender(Plugin):
             if message:
                 refused.setdefault((message, code != UNRESOLVABLE), []).append(place)
         return [
-            Reject(np.isin(np.arange(len(nodes)), places), message, curable)
-            for (message, curable), places in refused.items()
+            Reject(np.isin(np.arange(len(nodes)), places), message, resolvable)
+            for (message, resolvable), places in refused.items()
         ]
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
@@ -147,17 +147,19 @@ class Extender(Plugin):
 
     # -- victims ----------------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        return self._victims("preemptable", hunt, candidates)
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        return self._victims("preemptable", context, candidates)
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        return self._victims("reclaimable", hunt, candidates)
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        return self._victims("reclaimable", context, candidates)
 
-    def _victims(self, verb: str, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        if verb not in self.verbs or not self._concerns(hunt.task):
+    def _victims(
+        self, verb: str, context: EvictionContext, candidates: Sequence[Task]
+    ) -> Sequence[Task] | Abstain:
+        if verb not in self.verbs or not self._concerns(context.task):
             return ABSTAIN
         evictees = [task_info(task, self.resources) for task in candidates]
-        answer = self._try(verb, {"evictor": task_info(hunt.task, self.resources), "evictees": evictees})
+        answer = self._try(verb, {"evictor": task_info(context.task, self.resources), "evictees": evictees})
         if answer is None:
             return []
         if _vote(answer.get("status", 0)) is Vote.ABSTAIN:

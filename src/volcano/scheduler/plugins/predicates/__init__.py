@@ -69,11 +69,13 @@ class Predicates(Plugin):
 
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
         constraints, facts = task.shape.constraints, self.facts
-        yield Reject(facts.taints.closed(constraints.tolerations)[nodes.index], CORDONED, curable=False)
+        yield Reject(facts.taints.closed(constraints.tolerations)[nodes.index], CORDONED, resolvable=False)
         if "NodeAffinity" in self.on and (constraints.node_selector or constraints.required_nodes):
-            yield Reject(~facts.chosen(constraints)[nodes.index], NOT_CHOSEN, curable=False)
+            yield Reject(~facts.chosen(constraints)[nodes.index], NOT_CHOSEN, resolvable=False)
         if "TaintToleration" in self.on:
-            yield Reject(facts.taints.repelled(constraints.tolerations)[nodes.index], TAINTED, curable=False)
+            yield Reject(
+                facts.taints.repelled(constraints.tolerations)[nodes.index], TAINTED, resolvable=False
+            )
         if constraints.claims:
             if "VolumeZone" in self.on:
                 yield from self.volumes.wrong_zone(task, nodes)

@@ -68,7 +68,7 @@ def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[Rejec
     for constraint in wanted:
         missing |= facts.labels.column(constraint.topology_key).codes[nodes.index] < 0
     if wanted:
-        yield Reject(missing, UNLABELLED, curable=False)
+        yield Reject(missing, UNLABELLED, resolvable=False)
 
 
 def rejections(

@@ -10,8 +10,8 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
-from volcano.scheduler.engine.plugin_metrics import Reading, amounts
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.proportion.division import Claim, divide, gather
 from volcano.scheduler.plugins.proportion.shares import (
     Holdings,
@@ -175,27 +175,27 @@ class Proportion(Plugin):
         deserved = self.deserved.get(queue.name)
         return self.resources.zeros() if deserved is None else deserved
 
-    def measure(self) -> Iterator[Reading]:
+    def measure(self) -> Iterator[MetricSample]:
         """What each queue deserves and may have, and how far it is; nothing in a cycle that could not change it."""
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name, queue in self.snapshot.queues.items():
             if name not in self.deserved or not self.tree.parent.get(name):
                 continue
-            yield Reading("queue_share", (name,), self.share(name))
+            yield MetricSample("queue_share", (name,), self.share(name))
             idle = not self.holdings.allocated[name].any()  # it has all that it deserves: nothing
-            yield Reading("queue_overused", (name,), float(not idle and self.overused(queue)))
+            yield MetricSample("queue_overused", (name,), float(not idle and self.overused(queue)))
             yield from amounts("deserved", name, self.deserved[name], self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
     # -- who gives back --------------------------------------------------------------------------------------
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Nobody takes from a queue its guarantee or its share, whichever tier this plugin stands in."""
-        if not hunt.purpose.across_queues:
+        if not context.purpose.across_queues:
             return candidates
-        return self.protection.spare(hunt, candidates)
+        return self.protection.spare(context, candidates)
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self.protection.spare(hunt, candidates)
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self.protection.spare(context, candidates)

@@ -13,7 +13,7 @@ from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, pos
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import Hunt, Refusal
+from volcano.scheduler.engine.plugin import EvictionContext, Refusal
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.
@@ -214,20 +214,20 @@ class Protection:
         self.holdings = holdings
         self.limits = limits
         self._kept: list[Task] = []
-        self._hunt: Hunt | None = None
+        self._hunt: EvictionContext | None = None
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """The candidates whose loss leaves their queue its guarantee and its share."""
-        if candidates is not self._kept or hunt is not self._hunt:  # what was kept a moment ago is kept
-            self._kept, self._hunt = list(self._walk(hunt, candidates)), hunt
+        if candidates is not self._kept or context is not self._hunt:  # what was kept a moment ago is kept
+            self._kept, self._hunt = list(self._walk(context, candidates)), context
         return self._kept
 
-    def _walk(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+    def _walk(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
         holdings, limits = self.holdings, self.limits
         jobs, queues, allocated = holdings.snapshot.jobs, holdings.snapshot.queues, holdings.allocated
         running: dict[str, Vector] = {}
         path = holdings.tree.path
-        shared = path(hunt.job.queue)
+        shared = path(context.job.queue)
         for task in candidates:
             job = jobs.get(task.job)
             if job is None:
@@ -237,7 +237,7 @@ class Protection:
                 continue
             held = running.get(queue)
             held = allocated[queue] if held is None else held
-            parts = holdings.common(task.shape, hunt.task.shape)
+            parts = holdings.common(task.shape, context.task.shape)
             if not over_share(held, parts, limits.deserved[queue], limits.tolerance.get(queue)):
                 continue
             request = task.request

@@ -75,4 +75,4 @@ class WholeGangs:
         return within(held + need, share, asked(need)) and self._possible(pending[0], job.queue)
 
     def _possible(self, task: Task, queue: str) -> bool:
-        return not task.gates and len(self._plugin.session.placer.curable(task, queue)) > 0
+        return not task.gates and len(self._plugin.session.placer.resolvable(task, queue)) > 0
