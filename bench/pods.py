@@ -133,14 +133,14 @@ def _pod(name: str, command: tuple[str, ...]) -> Manifest:
 
 
 async def _idleness(directory: Path) -> dict[str, float]:
-    """What the cluster and its keeper use while nothing happens: percent of one processor, and memory of their own."""
+    """What the cluster and its shim use while nothing happens: percent of one processor, and memory of their own."""
     await asyncio.sleep(SETTLE)
     gc.collect()
-    keeper = living(directory)
-    before = time.process_time() + _seconds_of(keeper)
+    shim = living(directory)
+    before = time.process_time() + _seconds_of(shim)
     await asyncio.sleep(LOOK)
-    used = time.process_time() + _seconds_of(keeper) - before
-    own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, keeper))
+    used = time.process_time() + _seconds_of(shim) - before
+    own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, shim))
     return {"cpu_percent": 100 * used / LOOK, "mib": own / (1 << 20)}
 
 

@@ -197,7 +197,7 @@ class Cluster:
         return int(self.running["pid"])
 
     @property
-    def keeper(self) -> int:
+    def shim(self) -> int:
         return living(self.directory)
 
     @property
@@ -304,7 +304,7 @@ def left_of(directory: Path) -> list[str]:
     clusters = [directory, *(path for path in directory.iterdir() if path.is_dir())]
     names = {identity(str(cluster)) for cluster in clusters}
     groups = [str(group) for group in Path("/sys/fs/cgroup").glob("**/volcano/*") if group.name in names]
-    files = [str(path) for path in directory.glob("*/pods/*")] + [str(p) for p in directory.glob("*/keeper")]
+    files = [str(path) for path in directory.glob("*/pods/*")] + [str(p) for p in directory.glob("*/shim")]
     interfaces = [name for name in os.listdir("/sys/class/net") if "volcano" in name]
     return mounts + groups + files + interfaces
 

@@ -30,7 +30,7 @@ from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import AUTO, Choice, choose
-from volcano.nodes.runtimes.process import KeeperRuntime, sweep
+from volcano.nodes.runtimes.process import ProcessRuntime, sweep
 
 log = Log("host")
 
@@ -147,7 +147,7 @@ class Host:
             from volcano.nodes.runtimes.engine.engine import EngineRuntime
 
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
-        runtime = KeeperRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
         loop = asyncio.get_running_loop()
         runtime.on_restart(lambda: self._reopening.append(loop.create_task(self._open_services(runtime))))
         return runtime

@@ -1,4 +1,4 @@
-"""The same keeper with namespaces: what the plain tests show holds there too, and nothing is left behind."""
+"""The same shim with namespaces: what the plain tests show holds there too, and nothing is left behind."""
 
 import asyncio
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from tests.nodes.shim.rig import Rig, read_all, read_until, until
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.process import KeeperRuntime, sweep
+from volcano.nodes.runtimes.process import ProcessRuntime, sweep
 from volcano.nodes.runtimes.shim_launch import living
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation import cgroups
@@ -126,7 +126,7 @@ async def test_pods_are_reached_and_reach_us_on_their_own_network(rig: Rig) -> N
     assert rig.output("caller") == ["api"]
 
 
-async def test_a_keeper_that_is_killed_is_replaced(rig: Rig) -> None:
+async def test_a_shim_that_is_killed_is_replaced(rig: Rig) -> None:
     await rig.start("sleep", "1000")
     address = (await rig.sandbox()).address
     os.kill(rig.runtime.pid, signal.SIGKILL)
@@ -162,21 +162,21 @@ async def test_what_outlived_its_agent_is_found_and_what_outlived_all_is_swept(
 ) -> None:
     process = subprocess.Popen([sys.executable, "-c", AGENT, str(tmp_path), mode], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    keeper = int(await asyncio.to_thread(process.stdout.readline))
+    shim = int(await asyncio.to_thread(process.stdout.readline))
     process.kill()
     process.communicate()
     await asyncio.sleep(0.5)
-    runtime = KeeperRuntime(tmp_path, mode)
+    runtime = ProcessRuntime(tmp_path, mode)
     states = {state.name: state for state in (await runtime.open()).containers}
-    assert runtime.pid == keeper
+    assert runtime.pid == shim
     assert states["short"].exit_code == 42
     assert states["long"].running
     if mode is Mode.NETNS:
         assert cgroups_of(tmp_path), "limits have no groups, so that none left shows nothing"
     await runtime.close(keep=True)
-    os.kill(keeper, signal.SIGKILL)
-    await until(lambda: not processes.start_time(keeper))
+    os.kill(shim, signal.SIGKILL)
+    await until(lambda: not processes.start_time(shim))
     assert await sweep(tmp_path)
     await nothing_is_left(tmp_path)
-    assert not (tmp_path / "keeper").exists()
+    assert not (tmp_path / "shim").exists()
     assert not (tmp_path / "pods" / "pod" / "sandbox").exists()

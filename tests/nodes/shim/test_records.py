@@ -1,4 +1,4 @@
-"""What the keeper writes down is there for the next one, also when the disk was full."""
+"""What the shim writes down is there for the next one, also when the disk was full."""
 
 import os
 from dataclasses import replace

@@ -49,7 +49,7 @@ class Choice:
 
     @property
     def mode(self) -> Mode | None:
-        """The keeper's mode; None when the runtime is a container engine."""
+        """The shim's mode; None when the runtime is a container engine."""
         return None if self.name in ENGINES else Mode(self.name)
 
 

@@ -1,4 +1,4 @@
-"""The process runtimes, seen from the agent: a keeper in another process does the work, and this asks it."""
+"""The process runtimes, seen from the agent: a shim in another process does the work, and this asks it."""
 
 import asyncio
 import contextlib
@@ -31,21 +31,21 @@ from volcano.nodes.shim.specs import (
 _PATIENCE = 30.0
 _LOST = 137
 _LONGEST_PAUSE = 30.0
-_log = Log("nodes.keeper")
+_log = Log("nodes.shim")
 
 
 async def sweep(directory: Path, clock: Clock | None = None) -> list[str]:
-    """For `volcano down`: ends whatever a keeper of this directory has left; says in words what was removed."""
+    """For `volcano down`: ends whatever a shim of this directory has left; says in words what was removed."""
     return await shim_launch.sweep(Path(directory), clock or SystemClock())
 
 
-class KeeperRuntime:
+class ProcessRuntime:
     """Implements `Runtime` for netns, userns and plain.
 
-    With `lifeline` the keeper and its pods end with this process, however it ends; only a further KeeperRuntime of this
-    process finds them. Without, they run on and the next KeeperRuntime of the same directory finds them. A keeper that
+    With `lifeline` the shim and its pods end with this process, however it ends; only a further ProcessRuntime of this
+    process finds them. Without, they run on and the next ProcessRuntime of the same directory finds them. A shim that
     dies is started again: its containers are told of as ended, and their sandboxes are made anew when something is
-    started in them. A keeper that is found but speaks another version, or is of another mode, is ended with its pods;
+    started in them. A shim that is found but speaks another version, or is of another mode, is ended with its pods;
     what became of those is remembered.
     """
 
@@ -82,14 +82,14 @@ class KeeperRuntime:
 
     @property
     def pid(self) -> int:
-        """The keeper's own; 0 while there is none."""
+        """The shim's own; 0 while there is none."""
         return shim_launch.living(self._directory)
 
     def on_change(self, tell: Callable[[ContainerState], None]) -> None:
         self._tell = tell
 
     def on_restart(self, tell: Callable[[], None]) -> None:
-        """`tell` is called when a keeper that died has been replaced: what `listen` gave is worth nothing any more."""
+        """`tell` is called when a shim that died has been replaced: what `listen` gave is worth nothing any more."""
         self._tell_restart = tell
 
     async def open(self) -> Found:
@@ -228,7 +228,7 @@ class KeeperRuntime:
 
     def _connected(self) -> Line:
         if self._line is None:
-            raise Failure("RuntimeUnavailable", f"there is no keeper in {self._directory}")
+            raise Failure("RuntimeUnavailable", f"there is no shim in {self._directory}")
         return self._line
 
     async def _start(self, spec: ContainerSpec) -> ContainerState:
@@ -280,7 +280,7 @@ class KeeperRuntime:
         return found
 
     async def _find(self) -> Line | None:
-        """A line to the keeper that is there already; one of another version or mode is ended in good order."""
+        """A line to the shim that is there already; one of another version or mode is ended in good order."""
         try:
             line = Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
         except OSError:
@@ -290,7 +290,7 @@ class KeeperRuntime:
             holder = os.getpid() if self._launch.lifeline else 0
             if (hello["version"], hello["mode"], hello.get("holder")) == (self.version, self._mode, holder):
                 return line
-            _log.warning("ending a keeper that does not fit", version=hello["version"], mode=hello["mode"])
+            _log.warning("ending a shim that does not fit", version=hello["version"], mode=hello["mode"])
             await line.ask("shutdown", keep_records=True)
             line.close()
             await shim_launch.gone(hello["pid"], self._clock, _PATIENCE)
@@ -315,7 +315,7 @@ class KeeperRuntime:
         return Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
 
     async def _shut_down(self) -> bool:
-        """Whether there was a keeper that could be asked to."""
+        """Whether there was a shim that could be asked to."""
         try:
             await self._ask("shutdown")
         except Failure:
@@ -323,7 +323,7 @@ class KeeperRuntime:
         return True
 
     def _lost(self) -> None:
-        """The keeper has gone by itself, and its containers with it."""
+        """The shim has gone by itself, and its containers with it."""
         if self._line is None:
             return  # one that was only asked who it is
         self._line = None
@@ -331,7 +331,7 @@ class KeeperRuntime:
             _resolve(ended, _LOST)
         self._executions.clear()
         if not self._closing:
-            _log.error("the keeper has died; starting another", directory=self._directory)
+            _log.error("the shim has died; starting another", directory=self._directory)
             self._reopening = asyncio.get_running_loop().create_task(self._reopen())
 
     async def _reopen(self) -> None:
@@ -353,7 +353,7 @@ class KeeperRuntime:
             try:
                 return await self._open()
             except (Failure, OSError) as error:
-                _log.error("the keeper does not start again", directory=self._directory, problem=error)
+                _log.error("the shim does not start again", directory=self._directory, problem=error)
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, _LONGEST_PAUSE)
 

@@ -1,4 +1,4 @@
-"""The agent's end of the line to a keeper: questions find their answers, notices their listener."""
+"""The agent's end of the line to a shim: questions find their answers, notices their listener."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ Answer = tuple[Any, list[int]]
 
 
 class Line:
-    """A connection in the running event loop. `lost` is called once when the keeper hangs up, never after `close`."""
+    """A connection in the running event loop. `lost` is called once when the shim hangs up, never after `close`."""
 
     def __init__(
         self, connection: socket.socket, heard: Callable[[wire.Message], None], lost: Callable[[], None]
@@ -29,7 +29,7 @@ class Line:
         self._loop.add_reader(self._channel.fileno(), self._read)
 
     async def ask(self, what: str, **content: Any) -> Answer:
-        """The answer, with descriptors that are the caller's from then on. Failure when the keeper says no."""
+        """The answer, with descriptors that are the caller's from then on. Failure when the shim says no."""
         number = self.say(what, **content)
         answer: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[number] = answer
@@ -46,7 +46,7 @@ class Line:
     def say(self, what: str, **content: Any) -> int:
         """Asks for something whose answer nobody waits for."""
         if not self._open:
-            raise Failure("RuntimeUnavailable", "the keeper has gone")
+            raise Failure("RuntimeUnavailable", "the shim has gone")
         self._count += 1
         self._channel.send({"id": self._count, "do": what, **content})
         self._write()
@@ -62,7 +62,7 @@ class Line:
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
-                answer.set_exception(Failure("RuntimeUnavailable", "the keeper has gone"))
+                answer.set_exception(Failure("RuntimeUnavailable", "the shim has gone"))
 
     def _read(self) -> None:
         try:
@@ -92,7 +92,7 @@ class Line:
         try:
             self._channel.flush()
         except OSError:
-            # What the keeper said last may still be waiting to be read.
+            # What the shim said last may still be waiting to be read.
             self._loop.remove_writer(self._channel.fileno())
             return
         if self._channel.unsent:

@@ -1,4 +1,4 @@
-"""Bringing a keeper to life, finding one that lives, and taking away what one has left."""
+"""Bringing a shim to life, finding one that lives, and taking away what one has left."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _STEP = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a keeper is to be started."""
+    """How a shim is to be started."""
 
     directory: Path
     mode: Mode
@@ -34,7 +34,7 @@ class Launch:
 
 
 async def launch(wanted: Launch) -> int | None:
-    """Starts a keeper and waits until it answers; the lifeline to hold on to, where one was asked for."""
+    """Starts a shim and waits until it answers; the lifeline to hold on to, where one was asked for."""
     wanted.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     ready, say_ready = os.pipe()
     their_lifeline, our_lifeline = os.pipe() if wanted.lifeline else (-1, -1)
@@ -67,12 +67,12 @@ async def launch(wanted: Launch) -> int | None:
         if wanted.lifeline:
             os.close(our_lifeline)
         reason = message.get("error") or "it ended before it was ready"
-        raise Failure("RuntimeUnavailable", f"the keeper in {wanted.directory} did not start: {reason}")
+        raise Failure("RuntimeUnavailable", f"the shim in {wanted.directory} did not start: {reason}")
     return our_lifeline if wanted.lifeline else None
 
 
 def _hear(ready: int, first: "subprocess.Popen[bytes]") -> wire.Message:
-    """What the keeper says when it is up; the process that was started forks it and ends at once."""
+    """What the shim says when it is up; the process that was started forks it and ends at once."""
     with open(ready, "rb") as saying:
         text = saying.readline()
     _, complaint = first.communicate(timeout=_PATIENCE)
@@ -80,7 +80,7 @@ def _hear(ready: int, first: "subprocess.Popen[bytes]") -> wire.Message:
 
 
 def living(directory: Path) -> int:
-    """The pid of the keeper of a directory; 0 when it is dead or there was none."""
+    """The pid of the shim of a directory; 0 when it is dead or there was none."""
     try:
         whoami = json.loads(_whoami(directory).read_text())
         pid, started = int(whoami["pid"]), int(whoami["started"])
@@ -101,16 +101,16 @@ async def gone(pid: int, clock: Clock, seconds: float) -> bool:
 
 
 async def sweep(directory: Path, clock: Clock) -> list[str]:
-    """Ends what is left of a keeper and takes its files away; says in words what there was."""
+    """Ends what is left of a shim and takes its files away; says in words what there was."""
     removed: list[str] = []
     mode = _mode(directory)
     if pid := living(directory):
-        removed.append(f"keeper {pid}")
+        removed.append(f"shim {pid}")
         await _end(pid, clock)
     strays = kill_strays(Records(place.of(str(directory))).load().sandboxes)
     removed += [f"process {pid}" for pid in strays]
     if mode not in (None, Mode.PLAIN) and Path(place.of(str(directory)), "state").exists():
-        # Only its own isolation knows what a killed keeper has left of cgroups and mounts.
+        # Only its own isolation knows what a killed shim has left of cgroups and mounts.
         lifeline = await launch(Launch(directory, Mode(mode), lifeline=True))
         assert lifeline is not None
         again = living(directory)

@@ -1,4 +1,4 @@
-"""The keeper's program, `python -m volcano.nodes.shim DIRECTORY --mode MODE`: to the background once it is up."""
+"""The shim's program, `python -m volcano.nodes.shim DIRECTORY --mode MODE`: to the background once it is up."""
 
 import argparse
 import contextlib
@@ -19,7 +19,7 @@ from volcano.nodes.shim.isolation.plain import Plain
 from volcano.nodes.shim.loop import Loop
 from volcano.nodes.shim.place import LOCK, LOG, SOCKET, WHOAMI
 from volcano.nodes.shim.records import Records
-from volcano.nodes.shim.server import Keeper, Settings
+from volcano.nodes.shim.server import Settings, ShimServer
 from volcano.nodes.shim.specs import Failure, Mode
 
 _LARGEST_LOG = 1 << 20
@@ -31,7 +31,7 @@ _LONGEST_COMPLAINT = 20_000  # a pipe takes it whole
 class Options:
     directory: str  # the cluster's
     mode: Mode
-    lifeline: int | None  # a descriptor; when it reads to its end, so does the keeper
+    lifeline: int | None  # a descriptor; when it reads to its end, so does the shim
     holder: int  # the pid of who holds the other end
     ready: int | None  # a descriptor on which to say that all is well, or what is not
     log_size: int
@@ -51,7 +51,7 @@ def main() -> None:
         os._exit(0)
     os.setsid()
     try:
-        keeper, loop, listener = _prepare(options)
+        shim, loop, listener = _prepare(options)
     except (Failure, OSError) as error:
         _say(options, {"error": str(error)})
         sys.exit(1)
@@ -59,17 +59,17 @@ def main() -> None:
         _say(options, {"error": traceback.format_exc()[-_LONGEST_COMPLAINT:]})
         raise
     if options.lifeline is not None:
-        _hold(options.lifeline, keeper, loop)
+        _hold(options.lifeline, shim, loop)
     gc.collect()
     gc.freeze()  # so that forks share what is here already
     _say(options, {"pid": os.getpid()})
-    keeper.serve(listener)
+    shim.serve(listener)
     for name in (SOCKET, WHOAMI, LOCK):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(options.place, name))
 
 
-def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
+def _prepare(options: Options) -> tuple[ShimServer, Loop, socket.socket]:
     os.chdir("/")
     _allow_descriptors()
     _lock(options.place)
@@ -80,7 +80,7 @@ def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
     isolation = _isolation(options)
     isolation.open()
     loop = Loop(time.monotonic, complain)
-    keeper = Keeper(
+    shim = ShimServer(
         Settings(options.mode, options.log_size, options.log_files, options.holder),
         loop=loop,
         isolation=isolation,
@@ -88,13 +88,13 @@ def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
         now=time.time_ns,
         complain=complain,
     )
-    keeper.take_over()
+    shim.take_over()
     loop.every(60.0, lambda: _bound_log(options.place))
-    return keeper, loop, listener
+    return shim, loop, listener
 
 
 def complain(what: str, error: BaseException) -> None:
-    """One line and a traceback for the keeper's own log."""
+    """One line and a traceback for the shim's own log."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     trace = "".join(traceback.format_exception(error))
     with contextlib.suppress(OSError):
@@ -102,11 +102,11 @@ def complain(what: str, error: BaseException) -> None:
             os.write(2, f"{moment} {what}\n{trace}".encode(errors="replace"))
 
 
-def _hold(lifeline: int, keeper: Keeper, loop: Loop) -> None:
+def _hold(lifeline: int, shim: ShimServer, loop: Loop) -> None:
     def moved() -> None:
         if not os.read(lifeline, 64):
             loop.forget(lifeline)
-            keeper.end()
+            shim.end()
 
     loop.on_readable(lifeline, moved)
 
@@ -121,13 +121,13 @@ def _isolation(options: Options) -> Isolation:
 
 
 def _lock(directory: str) -> None:
-    """One keeper for one directory. The lock is the process's own: forks do not share it, and it ends with it."""
+    """One shim for one directory. The lock is the process's own: forks do not share it, and it ends with it."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     descriptor = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise Failure("RuntimeUnavailable", f"{directory}: another keeper is at work here") from error
+        raise Failure("RuntimeUnavailable", f"{directory}: another shim is at work here") from error
 
 
 def _allow_descriptors() -> None:
@@ -139,7 +139,7 @@ def _allow_descriptors() -> None:
 
 
 def _redirect(directory: str) -> None:
-    """Standard output and error go to the keeper's log from now on."""
+    """Standard output and error go to the shim's log from now on."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -158,7 +158,7 @@ def _bound_log(directory: str) -> None:
 
 
 def _sign(options: Options) -> None:
-    """Says who the keeper of this directory is, for those who cannot ask it."""
+    """Says who the shim of this directory is, for those who cannot ask it."""
     pid = os.getpid()
     text = {"pid": pid, "started": processes.start_time(pid), "mode": options.mode, "version": wire.VERSION}
     path = os.path.join(options.place, WHOAMI)

@@ -1,4 +1,4 @@
-"""The containers of a keeper: started, listened to, waited for and written down."""
+"""The containers of a shim: started, listened to, waited for and written down."""
 
 import contextlib
 import os
@@ -191,7 +191,7 @@ class Containers:
             self._child_ended(found.si_pid, exit_code(status))
 
     def remember(self, state: ContainerState) -> None:
-        """Takes in a container of the past: an earlier keeper's, or one that could not even start."""
+        """Takes in a container of the past: an earlier shim's, or one that could not even start."""
         over = self._over.setdefault((state.pod, state.name), [])
         over.append(state)
         self._save(state)
@@ -234,7 +234,7 @@ class Containers:
             for name, descriptor in (("stdout", ends.stdout), ("stderr", ends.stderr))
             if descriptor is not None
         ]
-        # The keeper holds the terminal open on both sides: a program that closes it may come back to it.
+        # The shim holds the terminal open on both sides: a program that closes it may come back to it.
         terminal = (outputs[0].descriptor, slave) if spec.tty else None
         return Running(
             spec, sandbox, started, outputs, log, -1 if ends.stdin is None else ends.stdin, terminal

@@ -1,4 +1,4 @@
-"""The keeper's one thread: descriptors that are ready, children that have ended, and what is due by the clock."""
+"""The shim's one thread: descriptors that are ready, children that have ended, and what is due by the clock."""
 
 import contextlib
 import os
@@ -121,4 +121,4 @@ class Loop:
         try:
             action()
         except Exception as error:
-            self._complain("an action of the keeper failed", error)
+            self._complain("an action of the shim failed", error)

@@ -1,4 +1,4 @@
-"""What the keeper remembers on disk: its sandboxes and what became of each container, whoever dies in between.
+"""What the shim remembers on disk: its sandboxes and what became of each container, whoever dies in between.
 
 `state/<pod uid>/sandbox.json` and `state/<pod uid>/<container>.<attempt>.json`. A record is replaced by renaming, and
 written before anybody is told. Nothing is synced to the platter: when the machine goes down, so do the containers.
@@ -29,7 +29,7 @@ class Remembered:
 
 
 class Records:
-    """Written by the keeper alone."""
+    """Written by the shim alone."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "state")

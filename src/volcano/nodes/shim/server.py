@@ -1,4 +1,4 @@
-"""The keeper itself: sandboxes, their containers, and the agents that ask for them over a socket."""
+"""The shim itself: sandboxes, their containers, and the agents that ask for them over a socket."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ class Shared(Protocol):
 
 @runtime_checkable
 class Restoring(Protocol):
-    """An isolation that can take away what a keeper that was killed has left of its pods."""
+    """An isolation that can take away what a shim that was killed has left of its pods."""
 
     def restore(self, lost: Sequence[SandboxState]) -> None: ...
 
@@ -51,7 +51,7 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a keeper is told at its start."""
+    """What a shim is told at its start."""
 
     mode: str
     log_size: int  # bytes, after which a container's log is rotated
@@ -59,7 +59,7 @@ class Settings:
     holder: int = 0  # the pid of who holds its lifeline
 
 
-class Keeper:
+class ShimServer:
     """Answers requests and tells of ends until it is told to shut down."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Keeper:
         self._keeping_records = False
 
     def take_over(self) -> None:
-        """Whatever an earlier keeper left running ended with it: nobody knows how."""
+        """Whatever an earlier shim left running ended with it: nobody knows how."""
         remembered = self._records.load()
         if isinstance(self._isolation, Restoring):
             self._isolation.restore(remembered.sandboxes)
@@ -160,7 +160,7 @@ class Keeper:
 
     def _create(self, client: Client, number: int, request: wire.Message) -> Answer:
         if self._ending:
-            raise Failure("FailedCreatePodSandBox", "the keeper is shutting down")
+            raise Failure("FailedCreatePodSandBox", "the shim is shutting down")
         spec = wire.sandbox_spec(request["spec"])
         if spec.uid in self._removing:
             raise Failure(
@@ -312,7 +312,7 @@ class Keeper:
             finished=self._now() / 1e9,
             exit_code=_UNKNOWN_END,
             reason="ContainerStatusUnknown",
-            message="The container could not be located when the keeper was started again",
+            message="The container could not be located when the shim was started again",
         )
 
     def _sandbox(self, pod: str) -> Sandbox:
@@ -354,9 +354,7 @@ class Keeper:
         try:
             handler = self._handlers.get(request["do"])
             if handler is None:
-                raise Failure(
-                    "RuntimeUnavailable", f"this keeper does not know the request {request['do']!r}"
-                )
+                raise Failure("RuntimeUnavailable", f"this shim does not know the request {request['do']!r}")
             answer = handler(client, number, request)
         except Failure as failure:
             self._tell(client, {"id": number, "error": wire.complaint(failure)})

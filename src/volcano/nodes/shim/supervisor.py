@@ -1,7 +1,7 @@
 """The first process of a plain container: it starts the program, passes signals on, and outlives all that is below it.
 
-It is a fork of the keeper that executes nothing. Being a subreaper, it stays the ancestor of whatever the program
-starts, also of what turns itself into a daemon; when the program ends, or the keeper does, it ends all of that and
+It is a fork of the shim that executes nothing. Being a subreaper, it stays the ancestor of whatever the program
+starts, also of what turns itself into a daemon; when the program ends, or the shim does, it ends all of that and
 exits with the program's code.
 """
 
@@ -44,9 +44,9 @@ class Launch:
 def supervise(launch: Launch) -> int:
     """Starts a program below a supervisor; the supervisor's pid, once the program runs. Failure when it cannot."""
     reading, writing = os.pipe()
-    keeper = os.getpid()
+    shim = os.getpid()
     # Blocked before the fork, so that no signal is lost in between, and the child need not do it: what a fork touches,
-    # it no longer shares with the keeper.
+    # it no longer shares with the shim.
     processes.block_signals()
     try:
         pid = os.fork()
@@ -56,7 +56,7 @@ def supervise(launch: Launch) -> int:
         processes.unblock_signals()
         raise Failure("RunContainerError", f"fork: {_words(error)}") from error
     if pid == 0:
-        _in_child(lambda: _supervisor(launch, writing, keeper), writing)
+        _in_child(lambda: _supervisor(launch, writing, shim), writing)
     processes.unblock_signals()
     os.close(writing)
     with open(reading, "rb") as report:
@@ -90,7 +90,7 @@ def exit_code(status: int) -> int:
 
 
 def _in_child(run: Callable[[], NoReturn], writing: int) -> NoReturn:
-    """Nothing of the keeper's own code may run in a fork of it: whatever happens, the child ends here."""
+    """Nothing of the shim's own code may run in a fork of it: whatever happens, the child ends here."""
     try:
         run()
     except Failure as failure:
@@ -104,11 +104,11 @@ def _in_child(run: Callable[[], NoReturn], writing: int) -> NoReturn:
         os._exit(127)
 
 
-def _supervisor(launch: Launch, writing: int, keeper: int) -> NoReturn:
+def _supervisor(launch: Launch, writing: int, shim: int) -> NoReturn:
     processes.call_itself("supervisor")
     processes.become_subreaper()
     processes.die_with_parent(signal.SIGTERM)
-    if os.getppid() != keeper:
+    if os.getppid() != shim:
         os._exit(128 + signal.SIGKILL)
     try:
         program = os.fork()
@@ -117,10 +117,10 @@ def _supervisor(launch: Launch, writing: int, keeper: int) -> NoReturn:
     if program == 0:
         _in_child(lambda: _program(launch, writing), writing)
     os.closerange(0, _DESCRIPTORS)
-    _stand_over(program, keeper)
+    _stand_over(program, shim)
 
 
-def _stand_over(program: int, keeper: int) -> NoReturn:
+def _stand_over(program: int, shim: int) -> NoReturn:
     code: int | None = None
     while True:
         try:
@@ -129,13 +129,13 @@ def _stand_over(program: int, keeper: int) -> NoReturn:
                     code = exit_code(ended[1])
         except ChildProcessError:
             os._exit(128 + signal.SIGKILL if code is None else code)
-        orphaned = os.getppid() != keeper
+        orphaned = os.getppid() != shim
         if code is not None or orphaned:
             processes.kill_all_below(os.getpid())
             signal.sigtimedwait([signal.SIGCHLD], _PAUSE)
             continue
         arrived = signal.sigwaitinfo(_SIGNALS)
-        if arrived.si_signo != signal.SIGCHLD and os.getppid() == keeper:
+        if arrived.si_signo != signal.SIGCHLD and os.getppid() == shim:
             processes.send([program], arrived.si_signo)
 
 
@@ -150,7 +150,7 @@ def _program(launch: Launch, writing: int) -> NoReturn:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.umask(0o022)
     try:
-        # As the keeper's user: the data directory may be closed to others.
+        # As the shim's user: the data directory may be closed to others.
         os.chdir(launch.directory)
     except OSError as error:
         raise Failure("StartError", f'chdir: "{launch.directory}": {_words(error)}', exit_code=126) from None

@@ -1,4 +1,4 @@
-"""Whether this machine lets a keeper be netns or userns, found out by trying: exits 0, or says what was refused."""
+"""Whether this machine lets a shim be netns or userns, found out by trying: exits 0, or says what was refused."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""How agent and keeper talk: JSON frames with their length before them and descriptors beside them, over a Unix socket.
+"""How agent and shim talk: JSON frames with their length before them and descriptors beside them, over a Unix socket.
 
 A request is `{"id": n, "do": name, ...}`; its answer `{"id": n, "result": ...}` or
 `{"id": n, "error": {"reason", "message"}}`. A frame without an id is a notice: `{"notice": "ended", "state": ...}`
@@ -18,8 +18,8 @@ from typing import Any
 
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, Security
 
-# What a keeper and an agent must agree on. `hello` and `shutdown` stay as they are for ever, so that any volcano can
-# tell an older keeper from its own and end it in good order.
+# What a shim and an agent must agree on. `hello` and `shutdown` stay as they are for ever, so that any volcano can
+# tell an older shim from its own and end it in good order.
 VERSION = 2
 Message = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Limits hold, what is used is known, and the groups of a keeper that was killed are found and removed."""
+"""Limits hold, what is used is known, and the groups of a shim that was killed are found and removed."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import Keeper, Setting, directory_for, in_child, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, in_child, play
 from volcano.nodes.shim.isolation import cgroups
 from volcano.nodes.shim.isolation.cgroups import Groups, Hierarchy, Limits
 from volcano.nodes.shim.isolation.namespaces import Namespaces, sweep
@@ -28,21 +28,21 @@ def python(code: str) -> tuple[str, ...]:
 
 
 def test_a_container_beyond_its_memory_is_killed_and_that_is_known(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[int, bool, int, bool]:
-        pod = keeper.pod()
-        greedy = keeper.run(pod, command=python("x = b'x' * (200 << 20)"), memory_limit=50 * MEBIBYTE)
-        modest = keeper.run(pod, "exit 0", memory_limit=50 * MEBIBYTE, attempt=1)
+    def scene(shim: ForkedShim) -> tuple[int, bool, int, bool]:
+        pod = shim.pod()
+        greedy = shim.run(pod, command=python("x = b'x' * (200 << 20)"), memory_limit=50 * MEBIBYTE)
+        modest = shim.run(pod, "exit 0", memory_limit=50 * MEBIBYTE, attempt=1)
         return greedy.code, greedy.out_of_memory, modest.code, modest.out_of_memory
 
     assert play(with_groups, scene) == (137, True, 0, False)
 
 
 def test_a_container_finds_its_own_limits_where_programs_look_for_them(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> list[str]:
+    def scene(shim: ForkedShim) -> list[str]:
         look = (
             "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; exec 2>&1; touch x"
         )
-        return keeper.run(keeper.pod(), look, memory_limit=50 * MEBIBYTE).lines
+        return shim.run(shim.pod(), look, memory_limit=50 * MEBIBYTE).lines
 
     limit, refused = play(with_groups, scene)
     assert limit == str(50 * MEBIBYTE)
@@ -50,9 +50,9 @@ def test_a_container_finds_its_own_limits_where_programs_look_for_them(with_grou
 
 
 def test_a_pod_s_limit_holds_for_its_containers_together(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> bool:
-        pod = keeper.pod(memory_limit=50 * MEBIBYTE)
-        return keeper.run(pod, command=python("x = b'x' * (200 << 20)")).code == 137
+    def scene(shim: ForkedShim) -> bool:
+        pod = shim.pod(memory_limit=50 * MEBIBYTE)
+        return shim.run(pod, command=python("x = b'x' * (200 << 20)")).code == 137
 
     assert play(with_groups, scene)
 
@@ -60,23 +60,21 @@ def test_a_pod_s_limit_holds_for_its_containers_together(with_groups: Setting) -
 def test_a_fork_bomb_stays_in_its_pod(with_groups: Setting) -> None:
     code = "import os, signal\nfor _ in range(100):\n if os.fork() == 0: signal.pause()"
 
-    def scene(keeper: Keeper) -> str:
-        return keeper.run(keeper.pod(pids_limit=20), command=python(code)).output
+    def scene(shim: ForkedShim) -> str:
+        return shim.run(shim.pod(pids_limit=20), command=python(code)).output
 
     assert "BlockingIOError" in play(with_groups, scene)
 
 
 def test_cpu_limits_are_enforced_and_usage_is_told(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[float, float, int]:
-        pod = keeper.pod()
-        running = keeper.start(
-            pod, command=python("print('up', flush=True)\nwhile True: pass"), cpu_limit=0.2
-        )
+    def scene(shim: ForkedShim) -> tuple[float, float, int]:
+        pod = shim.pod()
+        running = shim.start(pod, command=python("print('up', flush=True)\nwhile True: pass"), cpu_limit=0.2)
         running.line()
         began = time.monotonic()
-        before = keeper.isolation.usage(pod, running.spec, running.pid)
+        before = shim.isolation.usage(pod, running.spec, running.pid)
         time.sleep(0.5)
-        after = keeper.isolation.usage(pod, running.spec, running.pid)
+        after = shim.isolation.usage(pod, running.spec, running.pid)
         elapsed = time.monotonic() - began
         running.signal(signal.SIGKILL)
         running.ended()
@@ -90,12 +88,12 @@ def test_cpu_limits_are_enforced_and_usage_is_told(with_groups: Setting) -> None
 
 
 def test_without_groups_usage_is_that_of_the_processes(as_nobody: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[float, int]:
-        pod = keeper.pod()
+    def scene(shim: ForkedShim) -> tuple[float, int]:
+        pod = shim.pod()
         code = "for _ in range(10**6): pass\nprint('up', flush=True)\nimport time; time.sleep(100)"
-        running = keeper.start(pod, command=python(code))
+        running = shim.start(pod, command=python(code))
         running.line()
-        used = keeper.isolation.usage(pod, running.spec, running.pid)
+        used = shim.isolation.usage(pod, running.spec, running.pid)
         running.signal(signal.SIGKILL)
         running.ended()
         assert used is not None
@@ -106,35 +104,35 @@ def test_without_groups_usage_is_that_of_the_processes(as_nobody: Setting) -> No
     assert memory > MEBIBYTE
 
 
-def test_a_keeper_that_was_killed_leaves_nothing_after_the_next_sweep(with_groups: Setting) -> None:
-    """Any keeper that starts sweeps, so that one of another test may do it before us."""
+def test_a_shim_that_was_killed_leaves_nothing_after_the_next_sweep(with_groups: Setting) -> None:
+    """Any shim that starts sweeps, so that one of another test may do it before us."""
     with directory_for(0) as directory:
-        survivor = in_child(lambda: killed_keeper(directory))
+        survivor = in_child(lambda: killed_shim(directory))
         name = cgroups.identity(str(directory))
         swept = in_child(lambda: sweep(str(directory)))
         assert str(directory / "pods" / "a" / "sandbox") in swept
         assert not any(Path(each.base, cgroups.TOP, name).exists() for each in cgroups.found())
         assert not (directory / "pods" / "a" / "sandbox").exists()
-        assert not Path(f"/proc/{survivor}").exists(), "the container had died with its keeper"
+        assert not Path(f"/proc/{survivor}").exists(), "the container had died with its shim"
         assert str(directory) not in Path("/proc/self/mounts").read_text()
 
 
-def killed_keeper(directory: Path) -> int:
-    """A keeper with a running container is killed; the container's pid, which we wait for to be gone."""
+def killed_shim(directory: Path) -> int:
+    """A shim with a running container is killed; the container's pid, which we wait for to be gone."""
     read, write = os.pipe()
-    keeper = os.fork()
-    if keeper == 0:
+    shim = os.fork()
+    if shim == 0:
         isolation = Namespaces("netns", str(directory))  # type: ignore[arg-type]
         isolation.open()
-        player = Keeper(isolation, directory)
+        player = ForkedShim(isolation, directory)
         running = player.start(player.pod(), "echo up; exec sleep 1000")
         running.line()
         os.write(write, str(running.pid).encode())
         signal.pause()
     os.close(write)
     pid = int(os.read(read, 32))
-    os.kill(keeper, signal.SIGKILL)
-    os.waitpid(keeper, 0)
+    os.kill(shim, signal.SIGKILL)
+    os.waitpid(shim, 0)
     for _ in range(500):
         if not Path(f"/proc/{pid}").exists():
             break
@@ -142,7 +140,7 @@ def killed_keeper(directory: Path) -> int:
     return pid
 
 
-def test_a_sweep_ends_what_still_runs_in_groups_without_a_keeper(with_groups: Setting) -> None:
+def test_a_sweep_ends_what_still_runs_in_groups_without_a_shim(with_groups: Setting) -> None:
     groups = Groups("0000000000000000", cgroups.found())
     groups.open()
     joined = groups.create("pod/main", Limits(pids_limit=5), leaf=True)
@@ -165,17 +163,17 @@ def test_a_sweep_ends_what_still_runs_in_groups_without_a_keeper(with_groups: Se
     assert not any("0000000000000000" in path for path in kept), "somebody held the lock"
     ours = {os.path.join(each.base, cgroups.TOP, groups.name) for each in groups.hierarchies}
     assert {path for path in swept if groups.name in path} <= ours, (
-        "some may be swept by a keeper that starts now"
+        "some may be swept by a shim that starts now"
     )
     assert os.waitpid(survivor, 0)[1] == signal.SIGKILL
     assert not any(os.path.exists(directory) for directory in joined)
 
 
-def test_a_sweep_leaves_the_groups_of_a_living_keeper(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[list[str], bool]:
-        running = keeper.start(keeper.pod(), "echo up; exec sleep 1000")
+def test_a_sweep_leaves_the_groups_of_a_living_shim(with_groups: Setting) -> None:
+    def scene(shim: ForkedShim) -> tuple[list[str], bool]:
+        running = shim.start(shim.pod(), "echo up; exec sleep 1000")
         running.line()
-        swept = [path for path in sweep("/nonexistent") if cgroups.identity(str(keeper.directory)) in path]
+        swept = [path for path in sweep("/nonexistent") if cgroups.identity(str(shim.directory)) in path]
         alive = Path(f"/proc/{running.pid}/stat").exists()
         running.signal(signal.SIGKILL)
         running.ended()

@@ -1,4 +1,4 @@
-"""What the keeper asks of an isolation: `plain` gives little of it, `namespaces` gives all."""
+"""What the shim asks of an isolation: `plain` gives little of it, `namespaces` gives all."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -36,17 +36,17 @@ class Sandbox(Protocol):
 
 
 class Isolation(Protocol):
-    """Every method is called in the keeper's one thread and must not block for long.
+    """Every method is called in the shim's one thread and must not block for long.
 
     `start` and `execute` fork: the child sets itself up and executes the program; what goes wrong before that comes
-    back as a `Failure` (through a close-on-exec pipe), never as a traceback. The pid returned is one that the keeper
+    back as a `Failure` (through a close-on-exec pipe), never as a traceback. The pid returned is one that the shim
     itself can wait for.
     """
 
     limitations: Sequence[str]  # sentences for the user: what this isolation cannot give on this machine
 
     def open(self) -> None:
-        """Once, before anything else, in the keeper process: enters the hub's namespaces, builds its bridge."""
+        """Once, before anything else, in the shim process: enters the hub's namespaces, builds its bridge."""
         ...
 
     def create(self, spec: SandboxSpec) -> Sandbox: ...

@@ -1,7 +1,7 @@
 """Limits and accounts of containers in control groups, version 1, version 2 or both; found again by name after a crash.
 
 A container's group is `volcano/<cluster>/<pod>/<container>` below the root of each hierarchy (as root), or below the
-part of the version 2 hierarchy that was delegated to us. The keeper holds a lock on `volcano/<cluster>`, so that
+part of the version 2 hierarchy that was delegated to us. The shim holds a lock on `volcano/<cluster>`, so that
 another one knows which groups nobody owns any more.
 """
 
@@ -171,7 +171,7 @@ def join(directories: list[str]) -> None:
 
 
 def sweep(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
-    """Ends what is left of clusters that have no keeper: that of `name`, and any other. Returns the groups removed."""
+    """Ends what is left of clusters that have no shim: that of `name`, and any other. Returns the groups removed."""
     gone: list[str] = []
     for hierarchy in hierarchies:
         top = os.path.join(hierarchy.base, TOP)
@@ -179,7 +179,7 @@ def sweep(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
             try:
                 lock = _locked(cluster, fcntl.LOCK_EX)
             except OSError:
-                continue  # its keeper lives
+                continue  # its shim lives
             try:
                 if _emptied(cluster):
                     gone.append(cluster)

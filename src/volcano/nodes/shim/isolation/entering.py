@@ -1,4 +1,4 @@
-"""The keeper enters the hub's namespaces: its own mounts, network, names, and as an ordinary user its own users too."""
+"""The shim enters the hub's namespaces: its own mounts, network, names, and as an ordinary user its own users too."""
 
 import os
 import pwd

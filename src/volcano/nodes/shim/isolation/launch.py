@@ -293,7 +293,7 @@ def _die_with_parent(report: int) -> None:
 
 
 def default_signals() -> None:
-    """Forgets the keeper's handlers, and what it ignores."""
+    """Forgets the shim's handlers, and what it ignores."""
     for number in _SIGNALS:
         if number not in _CANNOT_CHANGE and number not in (32, 33):  # the C library's own
             signal.signal(number, signal.SIG_DFL)

@@ -247,7 +247,7 @@ class Namespaces:
             sandbox.pid_namespace = _namespace("pid", sandbox.first)
 
     def _make_namespaces(self, sandbox: Sandbox) -> None:
-        """In the keeper itself, which goes there and comes back: quicker than a child that would have to be kept."""
+        """In the shim itself, which goes there and comes back: quicker than a child that would have to be kept."""
         spec = sandbox.spec
         kinds = [_UTS]
         kinds += [] if spec.host_ipc else [_IPC]
@@ -378,7 +378,7 @@ class Namespaces:
 
 
 def sweep(directory: str) -> list[str]:
-    """Removes what a keeper that was killed left of the cluster in `directory`; `open` does so too."""
+    """Removes what a shim that was killed left of the cluster in `directory`; `open` does so too."""
     real = os.path.realpath(directory)
     groups = cgroups.sweep(cgroups.found(), cgroups.identity(real))
     return [*groups, *trees.sweep(real, os.path.join(real, _OWN_DIRECTORY))]

@@ -1,7 +1,7 @@
-"""A process of the user namespace that stays in the host's network, where the keeper cannot go back to.
+"""A process of the user namespace that stays in the host's network, where the shim cannot go back to.
 
-It starts the containers of pods with `hostNetwork: true` in the keeper's name (they become the keeper's children), and
-opens sockets for it. It shares the keeper's mounts, so a container's root is made there as anywhere else.
+It starts the containers of pods with `hostNetwork: true` in the shim's name (they become the shim's children), and
+opens sockets for it. It shares the shim's mounts, so a container's root is made there as anywhere else.
 """
 
 import dataclasses
@@ -63,7 +63,7 @@ class _Socket:
 
 
 class Outpost:
-    """Made before the keeper leaves the host's network."""
+    """Made before the shim leaves the host's network."""
 
     def __init__(self) -> None:
         self._channel, theirs = socket.socketpair()

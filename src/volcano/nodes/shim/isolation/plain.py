@@ -16,7 +16,7 @@ from volcano.nodes.shim.isolation.base import Command, Sandbox, Stdio
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, SandboxState, Usage
 from volcano.nodes.shim.supervisor import DEFAULT_PATH, Launch, supervise
 
-# Every process of a plain container inherits this name; `sweep` finds by it what outlived keeper and supervisor.
+# Every process of a plain container inherits this name; `sweep` finds by it what outlived shim and supervisor.
 MARK = "VOLCANO_ROOT"
 # Below the pod's sandbox; no container can have such a name.
 _HOME, _TEMPORARY = "_home", "_tmp"
@@ -133,7 +133,7 @@ class Plain:
             self.remove(sandbox)
 
     def restore(self, lost: Sequence[SandboxState]) -> None:
-        """Supervisors end their trees when their keeper is killed; when they were killed too, this does."""
+        """Supervisors end their trees when their shim is killed; when they were killed too, this does."""
         kill_strays(lost)
         for sandbox in lost:
             shutil.rmtree(os.path.join(sandbox.directory, "sandbox"), ignore_errors=True)
@@ -168,7 +168,7 @@ class Plain:
         return [pid, *below]
 
     def _kill_orphans(self) -> None:
-        """A supervisor that was killed leaves its tree to the keeper."""
+        """A supervisor that was killed leaves its tree to the shim."""
         known = self._containers.keys() | {pid for pids in self._executions.values() for pid in pids}
         strays = set(processes.children(os.getpid())) - known
         for pid in strays:
@@ -189,7 +189,7 @@ class Plain:
 
 
 def kill_strays(lost: Sequence[SandboxState]) -> list[int]:
-    """Kills the processes of plain containers that have outlived keeper and supervisor; their pids."""
+    """Kills the processes of plain containers that have outlived shim and supervisor; their pids."""
     homes = tuple(f"{sandbox.directory.rstrip('/')}/" for sandbox in lost)
     found = [
         pid

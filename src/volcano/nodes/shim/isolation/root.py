@@ -93,7 +93,7 @@ class Devices:
     """What a container's /dev is made of."""
 
     shared_memory: str
-    terminals: str = ""  # a directory with a devpts of the keeper's; a new one when empty
+    terminals: str = ""  # a directory with a devpts of the shim's; a new one when empty
     everything: bool = False  # the host's devices, for a privileged container
     tty_group: bool = True  # whether there is a group for terminals
 

@@ -28,7 +28,7 @@ def discard(path: str, trash: str) -> None:
     if child == 0:
         try:
             if os.fork() == 0:
-                # Nobody must take us for the keeper because of what it held open.
+                # Nobody must take us for the shim because of what it held open.
                 syscalls.close_from(3)
                 clear(aside)
                 clear(path)
@@ -38,7 +38,7 @@ def discard(path: str, trash: str) -> None:
 
 
 def sweep(directory: str, place: str) -> list[str]:
-    """What an earlier keeper left in a data directory: pods' sandboxes, and `place`, which was its own."""
+    """What an earlier shim left in a data directory: pods' sandboxes, and `place`, which was its own."""
     gone: list[str] = []
     for sandbox in [*_sandboxes(directory), place]:
         if os.path.lexists(sandbox):
