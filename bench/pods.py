@@ -20,7 +20,7 @@ from volcano.kube.reflector import Reflector, each_event
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.host import HostSettings
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.specs import Mode
 
@@ -37,7 +37,7 @@ def cases(scale: float) -> Iterator[Case]:
     """Two cases for each runtime that this machine allows, each in a process of its own."""
     count = max(int(100 * scale), 10)
     for mode in Mode:
-        if probe(mode).possible:
+        if probe(mode).available:
             yield Case("pods", f"{mode}, {count} pods at once", _alone(mode, starts, count))
             yield Case("pods", f"{mode}, {IDLE} idle pods", _alone(mode, idle, IDLE))
 
@@ -136,7 +136,7 @@ async def _idleness(directory: Path) -> dict[str, float]:
     """What the cluster and its shim use while nothing happens: percent of one processor, and memory of their own."""
     await asyncio.sleep(SETTLE)
     gc.collect()
-    shim = living(directory)
+    shim = shim_pid(directory)
     before = time.process_time() + _seconds_of(shim)
     await asyncio.sleep(LOOK)
     used = time.process_time() + _seconds_of(shim) - before

@@ -22,7 +22,7 @@ def cases(scale: float) -> Iterator[Case]:
     """One case for each runtime that this machine allows."""
     count = max(int(100 * scale), 10)
     for mode in Mode:
-        if probe(mode).possible:
+        if probe(mode).available:
             yield Case("shim", f"{mode}, {count} containers", asyncio.run(_measure(mode, count)))
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.shim.rig import Rig, marked
-from volcano.nodes.runtimes.process import ProcessRuntime, sweep
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim.specs import Mode
 
 
@@ -24,8 +24,8 @@ def shared_shim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     asyncio.run(begin())
     yield directory
     log = (directory / "shim" / "shim.log").read_text()
-    asyncio.run(sweep(directory))
-    assert living(directory) == 0
+    asyncio.run(cleanup(directory))
+    assert shim_pid(directory) == 0
     assert marked(directory) == []
     assert log == ""
 
@@ -43,7 +43,7 @@ async def rig(shared_shim: Path) -> AsyncIterator[Rig]:
 def own_directory(tmp_path: Path) -> Iterator[Path]:
     """For a shim of the test's own; nothing of it may be left."""
     yield tmp_path
-    pid = living(tmp_path)
+    pid = shim_pid(tmp_path)
     left = marked(tmp_path)
-    asyncio.run(sweep(tmp_path))
+    asyncio.run(cleanup(tmp_path))
     assert (pid, left) == (0, [])

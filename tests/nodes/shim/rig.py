@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim import processes
-from volcano.nodes.shim.isolation.plain import MARK
+from volcano.nodes.shim.isolation.plain import ROOT_VARIABLE
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mode, SandboxSpec, SandboxState
 
 PATIENCE = 20.0
@@ -104,7 +104,7 @@ def marked(directory: Path) -> list[int]:
     return [
         pid
         for pid in processes.every_pid()
-        if processes.environment(pid).get(MARK, "").startswith(f"{directory}{os.sep}")
+        if processes.environment(pid).get(ROOT_VARIABLE, "").startswith(f"{directory}{os.sep}")
     ]
 
 

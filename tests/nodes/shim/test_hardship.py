@@ -64,8 +64,8 @@ def test_a_shim_needs_no_root(nobodys_directory: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_nor_does_one_with_namespaces_of_its_own_users(nobodys_directory: Path) -> None:
     allowed = probe(Mode.USERNS)
-    if not allowed.possible:
-        pytest.skip(allowed.obstacle)
+    if not allowed.available:
+        pytest.skip(allowed.reason)
     found = as_nobody(nobodys_directory, Mode.USERNS)
     assert found["ended"] == [3, "0"]
     assert (found["exec"], found["said"]) == (7, "hello\n")

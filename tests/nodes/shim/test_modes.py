@@ -12,8 +12,8 @@ import pytest
 
 from tests.nodes.shim.rig import Rig, read_all, read_until, until
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.process import ProcessRuntime, sweep
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation import cgroups
 from volcano.nodes.shim.specs import Failure, Mode
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(params=[Mode.NETNS, Mode.USERNS])
 def mode(request: pytest.FixtureRequest) -> Mode:
     found = probe(request.param)
-    if not found.possible:
-        pytest.skip(found.obstacle)
+    if not found.available:
+        pytest.skip(found.reason)
     return Mode(request.param)
 
 
@@ -39,7 +39,7 @@ async def rig(mode: Mode, tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def nothing_is_left(directory: Path) -> None:
-    assert living(directory) == 0
+    assert shim_pid(directory) == 0
     await until(lambda: not mentioned(directory), f"processes or mounts of {directory} are left")
     assert not cgroups_of(directory)
 
@@ -55,7 +55,7 @@ def mentioned(directory: Path) -> list[str]:
 
 
 def cgroups_of(directory: Path) -> list[str]:
-    name = cgroups.identity(os.path.realpath(directory))
+    name = cgroups.cluster_id(os.path.realpath(directory))
     return [path for path, _, _ in os.walk("/sys/fs/cgroup") if name in path]
 
 
@@ -176,7 +176,7 @@ async def test_what_outlived_its_agent_is_found_and_what_outlived_all_is_swept(
     await runtime.close(keep=True)
     os.kill(shim, signal.SIGKILL)
     await until(lambda: not processes.start_time(shim))
-    assert await sweep(tmp_path)
+    assert await cleanup(tmp_path)
     await nothing_is_left(tmp_path)
     assert not (tmp_path / "shim").exists()
     assert not (tmp_path / "pods" / "pod" / "sandbox").exists()

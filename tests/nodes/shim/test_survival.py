@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 
 from tests.nodes.shim.rig import Rig, marked, until
-from volcano.nodes.runtimes.process import ProcessRuntime, sweep
-from volcano.nodes.runtimes.shim_launch import living
-from volcano.nodes.shim import place, processes, wire
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.runtimes.shim_launch import shim_pid
+from volcano.nodes.shim import processes, state_store, wire
 from volcano.nodes.shim.specs import Mode
 
 AGENT = """
@@ -112,7 +112,7 @@ async def test_the_next_shim_remembers_what_the_last_one_ran(own_directory: Path
     process, shim = await asyncio.to_thread(agent, own_directory, "durable")
     kill(process)
     os.kill(shim, signal.SIGKILL)
-    await until(lambda: living(own_directory) == 0)
+    await until(lambda: shim_pid(own_directory) == 0)
     runtime = ProcessRuntime(own_directory, Mode.PLAIN)
     found = await runtime.open()
     assert found.sandboxes == ()
@@ -127,11 +127,11 @@ async def test_the_next_shim_remembers_what_the_last_one_ran(own_directory: Path
 async def test_sweeping_ends_a_living_shim_with_its_containers(own_directory: Path) -> None:
     process, shim = await asyncio.to_thread(agent, own_directory, "durable")
     kill(process)
-    removed = await sweep(own_directory)
+    removed = await cleanup(own_directory)
     assert removed[0] == f"shim {shim}"
     assert marked(own_directory) == []
     assert not (own_directory / "shim").exists()
-    assert await sweep(own_directory) == []
+    assert await cleanup(own_directory) == []
 
 
 async def test_sweeping_finds_what_outlived_shim_and_supervisors(own_directory: Path) -> None:
@@ -142,7 +142,7 @@ async def test_sweeping_finds_what_outlived_shim_and_supervisors(own_directory: 
     processes.send(everything, signal.SIGKILL)
     await until(lambda: not any(map(processes.start_time, everything)))
     assert marked(own_directory), "a daemon should have been left, or this shows nothing"
-    removed = await sweep(own_directory)
+    removed = await cleanup(own_directory)
     assert any(what.startswith("process ") for what in removed)
     assert "the sandbox of pod default/p" in removed
     await until(lambda: marked(own_directory) == [])
@@ -150,12 +150,12 @@ async def test_sweeping_finds_what_outlived_shim_and_supervisors(own_directory: 
 
 async def test_a_process_that_only_has_the_shims_pid_is_left_alone(own_directory: Path) -> None:
     bystander = subprocess.Popen(["sleep", "60"])
-    own = Path(place.of(str(own_directory)))
+    own = Path(state_store.shim_directory(str(own_directory)))
     own.mkdir()
-    (own / place.WHOAMI).write_text(
+    (own / state_store.PID_FILE).write_text(
         json.dumps({"pid": bystander.pid, "started": 1, "mode": "plain", "version": 1})
     )
-    await sweep(own_directory)
+    await cleanup(own_directory)
     assert bystander.poll() is None
     kill_now(bystander)
 
@@ -186,7 +186,7 @@ async def test_two_shims_never_share_a_directory(own_directory: Path) -> None:
     assert all("another shim is at work here" in str(error) for error in refused)
     await first.close(keep=True)
     await second.close(keep=True)
-    assert (await sweep(own_directory))[0].startswith("shim ")
+    assert (await cleanup(own_directory))[0].startswith("shim ")
 
 
 async def test_a_runtime_that_is_closed_while_its_shim_starts_again_leaves_none(
@@ -195,10 +195,10 @@ async def test_a_runtime_that_is_closed_while_its_shim_starts_again_leaves_none(
     rig = Rig(own_directory)
     await rig.open()
     os.kill(rig.runtime.pid, signal.SIGKILL)
-    await until(lambda: living(own_directory) == 0)
+    await until(lambda: shim_pid(own_directory) == 0)
     await asyncio.sleep(0)
     await rig.runtime.close(keep=False)
-    assert living(own_directory) == 0
+    assert shim_pid(own_directory) == 0
 
 
 async def test_the_data_directory_may_have_a_long_name(own_directory: Path) -> None:

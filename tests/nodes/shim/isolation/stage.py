@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from volcano.nodes.shim.isolation.base import Command, Stdio
-from volcano.nodes.shim.isolation.namespaces import Namespaces, Sandbox
+from volcano.nodes.shim.isolation.base import ExecCommand, Stdio
+from volcano.nodes.shim.isolation.namespaces import NamespacedSandbox, NamespaceIsolation
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Mode, SandboxSpec
 
 Result = TypeVar("Result")
@@ -49,11 +49,11 @@ class Ended:
 class ForkedShim:
     """What a test asks for, in the child that has entered the hub's namespaces."""
 
-    def __init__(self, isolation: Namespaces, directory: Path) -> None:
+    def __init__(self, isolation: NamespaceIsolation, directory: Path) -> None:
         self.isolation = isolation
         self.directory = directory
 
-    def pod(self, name: str = "a", **wanted: Any) -> Sandbox:
+    def pod(self, name: str = "a", **wanted: Any) -> NamespacedSandbox:
         directory = self.directory / "pods" / name
         directory.mkdir(parents=True, exist_ok=True)
         spec = SandboxSpec(
@@ -62,16 +62,16 @@ class ForkedShim:
         )  # fmt: skip
         return self.isolation.create(replace(spec, **wanted))
 
-    def container(self, pod: Sandbox, script: str = "", **wanted: Any) -> ContainerSpec:
+    def container(self, pod: NamespacedSandbox, script: str = "", **wanted: Any) -> ContainerSpec:
         command = ("sh", "-c", script)
         return replace(ContainerSpec(pod.spec.uid, "main", 0, "none", command), **wanted)
 
-    def run(self, pod: Sandbox, script: str = "", **wanted: Any) -> Ended:
+    def run(self, pod: NamespacedSandbox, script: str = "", **wanted: Any) -> Ended:
         """Starts a container with a shell script (or `command`), and waits for its end."""
         running = self.start(pod, script, **wanted)
         return running.ended()
 
-    def start(self, pod: Sandbox, script: str = "", **wanted: Any) -> "Running":
+    def start(self, pod: NamespacedSandbox, script: str = "", **wanted: Any) -> "Running":
         spec = self.container(pod, script, **wanted)
         with _output() as (read, stdio):
             return Running(self, pod, spec, self.isolation.start(pod, spec, stdio), read)
@@ -80,7 +80,9 @@ class ForkedShim:
 class Running:
     """A container or a further process in one, with the reading end of its output."""
 
-    def __init__(self, shim: ForkedShim, pod: Sandbox, spec: ContainerSpec, pid: int, output: int) -> None:
+    def __init__(
+        self, shim: ForkedShim, pod: NamespacedSandbox, spec: ContainerSpec, pid: int, output: int
+    ) -> None:
         self.shim, self.pod, self.spec, self.pid, self.output = shim, pod, spec, pid, output
 
     def line(self) -> str:
@@ -98,7 +100,7 @@ class Running:
     def started(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None, **wanted: Any
     ) -> "Running":
-        further = Command(command, environment or {}, **wanted)
+        further = ExecCommand(command, environment or {}, **wanted)
         isolation = self.shim.isolation
         with _output() as (read, stdio):
             pid = isolation.execute(self.pod, self.spec, self.pid, further, stdio)
@@ -174,7 +176,7 @@ def directory_for(user: int) -> Iterator[Path]:
 def _play(setting: Setting, scene: Callable[[ForkedShim], Result], directory: Path) -> Result:
     become(setting.user)
     before = open_descriptors()
-    isolation = Namespaces(setting.mode, str(directory))
+    isolation = NamespaceIsolation(setting.mode, str(directory))
     isolation.open()
     try:
         result = scene(ForkedShim(isolation, directory))

@@ -17,7 +17,7 @@ from tests.nodes.shim.isolation.stage import (
     play,
 )
 from volcano.nodes.shim.isolation import cgroups
-from volcano.nodes.shim.isolation.namespaces import Namespaces
+from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
 from volcano.nodes.shim.specs import Failure
 
 PODS = 10
@@ -98,7 +98,7 @@ def killed(setting: Setting, directory: Path) -> list[int]:
     if shim == 0:
         try:
             become(setting.user)
-            isolation = Namespaces(setting.mode, str(directory))
+            isolation = NamespaceIsolation(setting.mode, str(directory))
             isolation.open()
             player = ForkedShim(isolation, directory)
             own = player.start(player.pod("a"), "setsid -f sleep 1000; echo up; exec sleep 1000")
@@ -131,7 +131,7 @@ def play_again(setting: Setting, directory: Path) -> list[str]:
 
     def again() -> list[str]:
         become(setting.user)
-        isolation = Namespaces(setting.mode, str(directory))
+        isolation = NamespaceIsolation(setting.mode, str(directory))
         isolation.open()
         found = sorted(os.listdir(directory))
         assert list(directory.glob("pods/*/*")) == []
@@ -160,16 +160,16 @@ def children_of(pid: int) -> list[int]:
 def soon_none(shim: ForkedShim) -> list[str]:
     """The pods' interfaces in the hub, after the moment that the kernel takes to end a namespace."""
     for _ in range(500):
-        if not shim.isolation._hub.interfaces():
+        if not shim.isolation._pod_network.interfaces():
             break
         time.sleep(0.01)
-    return shim.isolation._hub.interfaces()
+    return shim.isolation._pod_network.interfaces()
 
 
 def groups_of(directory: Path) -> list[str]:
-    name = cgroups.identity(str(directory))
+    name = cgroups.cluster_id(str(directory))
     return [
         str(group)
-        for hierarchy in cgroups.found()
-        for group in Path(hierarchy.base, cgroups.TOP, name).glob("*/")
+        for hierarchy in cgroups.discover()
+        for group in Path(hierarchy.base, cgroups.TOP_DIRECTORY, name).glob("*/")
     ]

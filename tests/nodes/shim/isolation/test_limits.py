@@ -9,15 +9,15 @@ import pytest
 
 from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, in_child, play
 from volcano.nodes.shim.isolation import cgroups
-from volcano.nodes.shim.isolation.cgroups import Groups, Hierarchy, Limits
-from volcano.nodes.shim.isolation.namespaces import Namespaces, sweep
+from volcano.nodes.shim.isolation.cgroups import CgroupLimits, Cgroups, Hierarchy
+from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation, remove_leftovers
 
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
 def with_groups(as_root: Setting) -> Setting:
-    controllers = {name for each in cgroups.found() for name in each.controllers}
+    controllers = {name for each in cgroups.discover() for name in each.controllers}
     if not {"cpu", "memory", "pids"} <= controllers:
         pytest.skip(f"the control groups that can be written here have only {sorted(controllers)}")
     return as_root
@@ -108,10 +108,10 @@ def test_a_shim_that_was_killed_leaves_nothing_after_the_next_sweep(with_groups:
     """Any shim that starts sweeps, so that one of another test may do it before us."""
     with directory_for(0) as directory:
         survivor = in_child(lambda: killed_shim(directory))
-        name = cgroups.identity(str(directory))
-        swept = in_child(lambda: sweep(str(directory)))
+        name = cgroups.cluster_id(str(directory))
+        swept = in_child(lambda: remove_leftovers(str(directory)))
         assert str(directory / "pods" / "a" / "sandbox") in swept
-        assert not any(Path(each.base, cgroups.TOP, name).exists() for each in cgroups.found())
+        assert not any(Path(each.base, cgroups.TOP_DIRECTORY, name).exists() for each in cgroups.discover())
         assert not (directory / "pods" / "a" / "sandbox").exists()
         assert not Path(f"/proc/{survivor}").exists(), "the container had died with its shim"
         assert str(directory) not in Path("/proc/self/mounts").read_text()
@@ -122,7 +122,7 @@ def killed_shim(directory: Path) -> int:
     read, write = os.pipe()
     shim = os.fork()
     if shim == 0:
-        isolation = Namespaces("netns", str(directory))  # type: ignore[arg-type]
+        isolation = NamespaceIsolation("netns", str(directory))  # type: ignore[arg-type]
         isolation.open()
         player = ForkedShim(isolation, directory)
         running = player.start(player.pod(), "echo up; exec sleep 1000")
@@ -141,9 +141,9 @@ def killed_shim(directory: Path) -> int:
 
 
 def test_a_sweep_ends_what_still_runs_in_groups_without_a_shim(with_groups: Setting) -> None:
-    groups = Groups("0000000000000000", cgroups.found())
+    groups = Cgroups("0000000000000000", cgroups.discover())
     groups.open()
-    joined = groups.create("pod/main", Limits(pids_limit=5), leaf=True)
+    joined = groups.create("pod/main", CgroupLimits(pids_limit=5), leaf=True)
     ready_read, ready_write = os.pipe()
     survivor = os.fork()
     if survivor == 0:
@@ -156,12 +156,12 @@ def test_a_sweep_ends_what_still_runs_in_groups_without_a_shim(with_groups: Sett
         finally:
             os._exit(0)
     os.read(ready_read, 1)
-    kept = cgroups.sweep(cgroups.found(), "0000000000000000")
+    kept = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
     for descriptor in (*groups._locks, ready_read, ready_write):
         os.close(descriptor)
-    swept = cgroups.sweep(cgroups.found(), "0000000000000000")
+    swept = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
     assert not any("0000000000000000" in path for path in kept), "somebody held the lock"
-    ours = {os.path.join(each.base, cgroups.TOP, groups.name) for each in groups.hierarchies}
+    ours = {os.path.join(each.base, cgroups.TOP_DIRECTORY, groups.name) for each in groups.hierarchies}
     assert {path for path in swept if groups.name in path} <= ours, (
         "some may be swept by a shim that starts now"
     )
@@ -173,7 +173,11 @@ def test_a_sweep_leaves_the_groups_of_a_living_shim(with_groups: Setting) -> Non
     def scene(shim: ForkedShim) -> tuple[list[str], bool]:
         running = shim.start(shim.pod(), "echo up; exec sleep 1000")
         running.line()
-        swept = [path for path in sweep("/nonexistent") if cgroups.identity(str(shim.directory)) in path]
+        swept = [
+            path
+            for path in remove_leftovers("/nonexistent")
+            if cgroups.cluster_id(str(shim.directory)) in path
+        ]
         alive = Path(f"/proc/{running.pid}/stat").exists()
         running.signal(signal.SIGKILL)
         running.ended()
@@ -183,7 +187,7 @@ def test_a_sweep_leaves_the_groups_of_a_living_shim(with_groups: Setting) -> Non
 
 
 def test_limits_in_the_words_of_version_1() -> None:
-    assert cgroups.version_1(Limits(0.5, 1.5, 1024, 10)) == {
+    assert cgroups.version_1(CgroupLimits(0.5, 1.5, 1024, 10)) == {
         "cpu.shares": "512",
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_quota_us": "150000",
@@ -191,11 +195,11 @@ def test_limits_in_the_words_of_version_1() -> None:
         "memory.memsw.limit_in_bytes": "1024",
         "pids.max": "10",
     }
-    assert cgroups.version_1(Limits()) == {}
+    assert cgroups.version_1(CgroupLimits()) == {}
 
 
 def test_limits_in_the_words_of_version_2() -> None:
-    assert cgroups.version_2(Limits(1.0, 0.001, 1024, 10)) == {
+    assert cgroups.version_2(CgroupLimits(1.0, 0.001, 1024, 10)) == {
         "cpu.weight": "39",
         "cpu.max": "1000 100000",
         "memory.max": "1024",
@@ -203,7 +207,7 @@ def test_limits_in_the_words_of_version_2() -> None:
         "memory.oom.group": "1",
         "pids.max": "10",
     }
-    assert cgroups.version_2(Limits()) == {}
+    assert cgroups.version_2(CgroupLimits()) == {}
 
 
 @pytest.fixture
@@ -224,7 +228,7 @@ def version_2(tmp_path: Path) -> Path:
 
 
 def test_root_uses_the_root_of_version_2(version_2: Path) -> None:
-    found = cgroups.found(str(version_2 / "mounts"), str(version_2 / "own"))
+    found = cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own"))
     assert found == (Hierarchy(str(version_2), frozenset({"cpu", "memory", "pids"}), 2),)
 
 
@@ -232,7 +236,7 @@ def test_a_user_uses_the_highest_group_that_is_delegated_and_empty(version_2: Pa
     (version_2 / "cgroup.type").write_text("domain\n")
     (version_2 / "cgroup.procs").write_text("1\n")
     (version_2 / "user.slice/cgroup.procs").write_text("2\n")
-    (found,) = cgroups.found(str(version_2 / "mounts"), str(version_2 / "own"))
+    (found,) = cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own"))
     assert found.base == str(version_2 / "user.slice/user@1000.service")
 
 
@@ -240,15 +244,15 @@ def test_without_a_group_of_our_own_there_are_no_limits(version_2: Path) -> None
     for procs in version_2.rglob("cgroup.procs"):
         procs.write_text("1\n")
     (version_2 / "cgroup.type").write_text("domain\n")
-    assert cgroups.found(str(version_2 / "mounts"), str(version_2 / "own")) == ()
+    assert cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own")) == ()
 
 
 def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_2: Path) -> None:
     hierarchy = Hierarchy(str(version_2), frozenset({"cpu", "memory"}), 2)
-    groups = Groups("cluster", (hierarchy,))
+    groups = Cgroups("cluster", (hierarchy,))
     groups.open()
-    groups.create("pod", Limits(), leaf=False)
-    (directory,) = groups.create("pod/main", Limits(cpu_limit=2.0, memory_limit=4096), leaf=True)
+    groups.create("pod", CgroupLimits(), leaf=False)
+    (directory,) = groups.create("pod/main", CgroupLimits(cpu_limit=2.0, memory_limit=4096), leaf=True)
     assert directory == str(version_2 / "volcano/cluster/pod/main")
     assert Path(directory, "cpu.max").read_text() == "200000 100000"
     assert Path(directory, "memory.max").read_text() == "4096"
@@ -260,7 +264,7 @@ def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_
     (Path(directory) / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
     (Path(directory) / "memory.current").write_text("1000\n")
     (Path(directory) / "memory.stat").write_text("anon 600\ninactive_file 300\n")
-    assert groups.killed_for_memory("pod/main")
+    assert groups.oom_killed("pod/main")
     assert groups.usage("pod/main") == (2.5, 700)
 
 
@@ -272,19 +276,19 @@ def test_groups_of_version_2_on_a_real_kernel(as_root: Setting) -> None:
     )
     if base is None:
         pytest.skip("no cgroup2 is mounted, or none that can be written")
-    groups = Groups("1111111111111111", (Hierarchy(base, frozenset(), 2),))
+    groups = Cgroups("1111111111111111", (Hierarchy(base, frozenset(), 2),))
     groups.open()
     assert len(groups.hierarchies) == 1
-    groups.create("pod", Limits(), leaf=False)
-    joined = groups.create("pod/main", Limits(), leaf=True)
+    groups.create("pod", CgroupLimits(), leaf=False)
+    joined = groups.create("pod/main", CgroupLimits(), leaf=True)
 
     def own_group() -> str:
         cgroups.join(joined)
         return Path("/proc/self/cgroup").read_text()
 
     assert "0::/volcano/1111111111111111/pod/main\n" in in_child(own_group)
-    assert cgroups.sweep(groups.hierarchies, groups.name) == []
+    assert cgroups.remove_orphaned(groups.hierarchies, groups.name) == []
     groups.remove("pod")
     assert not os.path.exists(os.path.dirname(joined[0]))
     groups.close()
-    assert not os.path.exists(os.path.join(base, cgroups.TOP, groups.name))
+    assert not os.path.exists(os.path.join(base, cgroups.TOP_DIRECTORY, groups.name))

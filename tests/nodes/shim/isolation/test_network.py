@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.nodes.shim.isolation.stage import ForkedShim, Setting, play
-from volcano.nodes.shim.isolation.network import HUB_ADDRESS, SERVICE_ADDRESSES, Addresses
+from volcano.nodes.shim.isolation.network import BRIDGE_ADDRESS, SERVICE_ADDRESSES, AddressPool
 from volcano.nodes.shim.specs import Identity
 
 SERVE = (
@@ -56,7 +56,7 @@ def test_services_of_the_hub_are_reached_at_their_addresses(setting: Setting) ->
     def scene(shim: ForkedShim) -> list[str]:
         pod = shim.pod()
         seen = []
-        for address in (HUB_ADDRESS, *SERVICE_ADDRESSES):
+        for address in (BRIDGE_ADDRESS, *SERVICE_ADDRESSES):
             with shim.isolation.open_socket(None, socket.AF_INET, socket.SOCK_STREAM) as listener:
                 listener.bind((address, 443))
                 listener.listen()
@@ -114,16 +114,16 @@ def test_a_pod_gets_the_address_it_had_before_if_it_is_free(setting: Setting) ->
 
 
 def test_an_address_given_back_rests_before_it_is_given_out_again() -> None:
-    addresses = Addresses()
-    first = addresses.take()
-    addresses.give_back(first)
-    assert addresses.take() != first
-    assert addresses.take(first) == first
+    addresses = AddressPool()
+    first = addresses.allocate()
+    addresses.release(first)
+    assert addresses.allocate() != first
+    assert addresses.allocate(first) == first
 
 
 @pytest.mark.parametrize("wanted", ["", "10.88.0.1", "10.89.0.20", "10.88.255.255", "no address", "::1"])
 def test_an_address_that_cannot_be_had_is_replaced(wanted: str) -> None:
-    assert Addresses().take(wanted) == "10.88.0.16"
+    assert AddressPool().allocate(wanted) == "10.88.0.16"
 
 
 def test_a_pod_on_the_host_s_network_is_there(any_setting: Setting) -> None:

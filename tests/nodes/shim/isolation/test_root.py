@@ -6,9 +6,9 @@ from pathlib import Path
 
 from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, host, in_child, play
 from volcano.nodes.kubelet.pods.disk_usage import measured
-from volcano.nodes.shim.isolation import capabilities, entering, syscalls, template
-from volcano.nodes.shim.isolation.programs import Exposed
-from volcano.nodes.shim.isolation.root import Layer
+from volcano.nodes.shim.isolation import capabilities, rootfs_template, syscalls, unshare
+from volcano.nodes.shim.isolation.host_programs import HostMounts
+from volcano.nodes.shim.isolation.rootfs import RootfsLayer
 from volcano.nodes.shim.specs import Identity, Mode, Mount, Security
 
 
@@ -68,12 +68,14 @@ def test_a_data_directory_among_the_programs_is_hidden(as_root: Setting) -> None
         (directory / "shown" / "data").mkdir(parents=True)
         (directory / "shown" / "data" / "token").write_text("secret")
         (directory / "shown" / "program").write_text("fine")
-        shown = Exposed((str(directory / "shown"),), ())
+        shown = HostMounts((str(directory / "shown"),), ())
 
         def scene() -> tuple[list[str], list[str]]:
-            users = entering.enter(Mode.NETNS)
-            made = template.build(str(directory / "t"), shown, users, str(directory / "shown" / "data"))
-            view = made.programs[0][0]
+            users = unshare.unshare_host_namespaces(Mode.NETNS)
+            made = rootfs_template.build(
+                str(directory / "t"), shown, users, str(directory / "shown" / "data")
+            )
+            view = made.program_mounts[0][0]
             seen = sorted(os.listdir(view)), os.listdir(f"{view}/data")
             syscalls.unmount(str(directory / "t"))
             return seen
@@ -123,11 +125,11 @@ def test_a_read_only_root_can_be_read_only(setting: Setting) -> None:
 
 
 CAPABILITIES = {  # security context: what it comes to
-    Security(): capabilities.USUAL,
+    Security(): capabilities.DEFAULT,
     Security(drop_capabilities=("ALL",)): frozenset[str](),
     Security(drop_capabilities=("ALL",), add_capabilities=("NET_BIND_SERVICE",)): {"NET_BIND_SERVICE"},
     Security(add_capabilities=("CAP_SYS_PTRACE",), drop_capabilities=("MKNOD",)): (
-        capabilities.USUAL | {"SYS_PTRACE"}
+        capabilities.DEFAULT | {"SYS_PTRACE"}
     )
     - {"MKNOD"},
 }
@@ -196,7 +198,7 @@ def test_no_descriptor_of_the_shim_reaches_a_container(setting: Setting) -> None
 
 def test_without_overlays_a_root_is_a_copy(setting: Setting) -> None:
     def scene(shim: ForkedShim) -> list[str]:
-        shim.isolation._layer = Layer(None)
+        shim.isolation._layer = RootfsLayer(None)
         return shim.run(shim.pod(), "cat /etc/hostname; touch /etc/x && env true && echo works").lines
 
     assert play(setting, scene) == ["a", "works"]

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from tests.nodes.shim.isolation.stage import ForkedShim, Setting, exit_code, play
-from volcano.nodes.shim.isolation.base import Command, Stdio
-from volcano.nodes.shim.isolation.namespaces import Sandbox
+from volcano.nodes.shim.isolation.base import ExecCommand, Stdio
+from volcano.nodes.shim.isolation.namespaces import NamespacedSandbox
 from volcano.nodes.shim.specs import Failure, Identity, Security
 
 IMPOSSIBLE = {  # command: why it cannot start
@@ -33,7 +33,7 @@ def test_a_program_that_cannot_start_is_a_start_error(setting: Setting) -> None:
     assert play(setting, scene) == expected, "and the next attempt is none the worse"
 
 
-def refused(shim: ForkedShim, pod: Sandbox, command: tuple[str, ...]) -> tuple[str, str]:
+def refused(shim: ForkedShim, pod: NamespacedSandbox, command: tuple[str, ...]) -> tuple[str, str]:
     try:
         shim.run(pod, command=command)
     except Failure as failure:
@@ -266,7 +266,7 @@ def executed_in_terminal(shim: ForkedShim) -> str:
     running = shim.start(shim.pod("b"), "echo up; sleep 100")
     running.line()
     master, slave = shim.isolation.open_terminal(running.pod, running.pid)
-    command = Command(("sh", "-c", "tty; echo works >/dev/tty"), {})
+    command = ExecCommand(("sh", "-c", "tty; echo works >/dev/tty"), {})
     stdio = Stdio(slave, slave, slave, tty=True)
     pid = shim.isolation.execute(running.pod, running.spec, running.pid, command, stdio)
     os.close(slave)

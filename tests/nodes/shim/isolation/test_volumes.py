@@ -57,9 +57,9 @@ def test_a_read_only_volume_cannot_be_written(any_setting: Setting) -> None:
 def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, machine in syscalls.MACHINES.items():
+    for name, machine in syscalls.SYSCALL_NUMBERS.items():
         unknown = machine._replace(mount_setattr=9999, close_range=9999)
-        monkeypatch.setitem(syscalls.MACHINES, name, unknown)
+        monkeypatch.setitem(syscalls.SYSCALL_NUMBERS, name, unknown)
 
     def scene(shim: ForkedShim) -> list[str]:
         volume = made(shim, "v", hello="hi\n")
@@ -68,7 +68,7 @@ def test_on_an_older_kernel_mounts_are_restricted_one_by_one(
         mounts = (Mount(str(volume), "/data", read_only=True),)
         look = "exec 2>&1; ls /proc/$$/fd; touch /data/x /data/below/x /usr/x /proc/sys/x"
         pod = shim.pod()
-        shim.isolation._mount_memory(pod, below.source, 0)
+        shim.isolation._mount_tmpfs(pod, below.source, 0)
         return shim.run(pod, look, mounts=mounts).lines
 
     *descriptors, _, _, _, _ = lines = play(setting, scene)

@@ -19,13 +19,18 @@ class Stdio:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ExecCommand:
     """A further process inside a running container (exec)."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
     working_directory: str = ""
     identity: Identity = field(default_factory=Identity)
+
+
+def strerror(error: OSError) -> str:
+    """The text of an error as container runtimes write it: that of the C library, in lower case."""
+    return (error.strerror or str(error)).lower()
 
 
 class Sandbox(Protocol):
@@ -55,7 +60,9 @@ class Isolation(Protocol):
         """Starts a container; returns its pid."""
         ...
 
-    def execute(self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: Command, stdio: Stdio) -> int:
+    def execute(
+        self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: ExecCommand, stdio: Stdio
+    ) -> int:
         """Starts a further process in the container whose first process is `pid`."""
         ...
 
