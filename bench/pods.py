@@ -20,7 +20,7 @@ from volcano.kube.reflector import Reflector, each_event
 from volcano.local.cluster import LocalCluster, Settings
 from volcano.local.host import HostSettings
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.specs import Mode
 
@@ -37,7 +37,7 @@ def cases(scale: float) -> Iterator[Case]:
     """Two cases for each runtime available here, each in its own process."""
     count = max(int(100 * scale), 10)
     for mode in Mode:
-        if probe(mode).possible:
+        if probe(mode).available:
             yield Case("pods", f"{mode}, {count} pods at once", _alone(mode, starts, count))
             yield Case("pods", f"{mode}, {IDLE} idle pods", _alone(mode, idle, IDLE))
 
@@ -136,11 +136,11 @@ async def _idleness(directory: Path) -> dict[str, float]:
     """CPU (percent of one core) and private memory of the cluster and its shim while nothing happens."""
     await asyncio.sleep(SETTLE)
     gc.collect()
-    keeper = living(directory)
-    before = time.process_time() + _seconds_of(keeper)
+    shim = shim_pid(directory)
+    before = time.process_time() + _seconds_of(shim)
     await asyncio.sleep(LOOK)
-    used = time.process_time() + _seconds_of(keeper) - before
-    own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, keeper))
+    used = time.process_time() + _seconds_of(shim) - before
+    own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, shim))
     return {"cpu_percent": 100 * used / LOOK, "mib": own / (1 << 20)}
 
 

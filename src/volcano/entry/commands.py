@@ -35,7 +35,7 @@ from volcano.local.host import HostSettings, clear
 from volcano.local.tail import Tail
 from volcano.local.throwaway import throw_away_directory
 from volcano.nodes.pools import Pool, PoolError, parse_pools
-from volcano.nodes.runtimes.probe import NotPossible
+from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.scheduler.engine.config import ConfigError
 
 DETACHED_WITHIN = 30.0
@@ -78,7 +78,7 @@ async def _up(settings: Settings, documents: list[Document], verbose: int) -> in
     started = time.monotonic()
     try:
         await cluster.start()
-    except (DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
+    except (DataDirectoryError, state.DirectoryError, RuntimeNotAvailable, OSError) as error:
         await cluster.stop(keep_pods=True)
         raise CommandError(_reason(error, settings)) from None
     try:
@@ -269,7 +269,7 @@ async def _run(
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
         if tail is not None:
             await tail.end()
-    except (FileError, DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
+    except (FileError, DataDirectoryError, state.DirectoryError, RuntimeNotAvailable, OSError) as error:
         raise CommandError(_reason(error, settings)) from None
     finally:
         await cluster.stop()

@@ -29,8 +29,8 @@ from volcano.nodes.kubelet.settings import AgentSettings
 from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
-from volcano.nodes.runtimes.probe import AUTO, Choice, choose
-from volcano.nodes.runtimes.process import KeeperRuntime, sweep
+from volcano.nodes.runtimes.probe import AUTO, RuntimeChoice, choose
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
 
 log = Log("host")
 
@@ -62,7 +62,7 @@ class Host:
     ) -> None:
         """`adoptable` pods outlive this process, however it ends, for the next one to take over."""
         self.settings = settings
-        self.choice: Choice = choose(settings.runtime)
+        self.choice: RuntimeChoice = choose(settings.runtime)
         self.names = Names(api=(API_ADDRESS, API_PORT))
         self._client = client
         self._clock = clock
@@ -147,7 +147,7 @@ class Host:
             from volcano.nodes.runtimes.engine.engine import EngineRuntime
 
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
-        runtime = KeeperRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
         loop = asyncio.get_running_loop()
         runtime.on_restart(lambda: self._reopening.append(loop.create_task(self._open_services(runtime))))
         return runtime
@@ -174,9 +174,9 @@ class Host:
 
 async def clear(directory: Path) -> list[str]:
     """Ends and removes whatever pods of a cluster that is no more have left; says in words what there was."""
-    from volcano.nodes.runtimes.engine.engine import sweep as sweep_engine
+    from volcano.nodes.runtimes.engine.engine import cleanup as cleanup_engine
 
-    removed = [*await sweep(directory), *await sweep_engine(directory)]
+    removed = [*await cleanup(directory), *await cleanup_engine(directory)]
     pods = directory / PODS
     if pods.exists():
         await asyncio.to_thread(remove_tree, pods)

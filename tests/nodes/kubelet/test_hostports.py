@@ -16,7 +16,7 @@ from tests.nodes.shim.isolation.stage import in_child
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.kubelet.hostports import HostPort, host_ports
-from volcano.nodes.shim.isolation.probe import possible
+from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode
 
 PATIENCE = 20.0
@@ -188,7 +188,7 @@ async def test_ports_are_there_again_under_the_next_agent() -> None:
 
 @pytest.mark.parametrize("mode", Mode)
 async def test_a_real_pod_is_reached_at_its_port_of_this_host(mode: Mode) -> None:
-    if mode is not Mode.PLAIN and (obstacle := in_child(lambda: possible(mode))):
+    if mode is not Mode.PLAIN and (obstacle := in_child(lambda: unavailable_reason(mode))):
         pytest.skip(f"{mode}: {obstacle}")
     number, target = unused(), unused()
     command = [sys.executable, "-c", GREETER, str(target)]

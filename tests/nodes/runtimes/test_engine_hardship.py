@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.runtimes.rig import IMAGE, POD, Fake, Rig
-from volcano.nodes.runtimes.engine.engine import sweep
-from volcano.nodes.runtimes.engine.process import marked
+from volcano.nodes.runtimes.engine.engine import cleanup
+from volcano.nodes.runtimes.engine.exec_process import processes_of_exec
 from volcano.nodes.shim.specs import Failure, Identity
 
 pytestmark = pytest.mark.slow  # each call is a program of its own
@@ -91,12 +91,12 @@ async def test_what_a_killed_process_left_is_swept(fake: Fake) -> None:
     await rig.begin()
     await rig.start(rig.container("sleep", "60"))
     await rig.runtime.close(keep=True)
-    removed = await sweep(fake.directory)
+    removed = await cleanup(fake.directory)
     assert [f"{fake.name}'s container", f"{fake.name}'s sandbox", f"{fake.name}'s network"] == [
         each.rpartition(" ")[0] for each in removed
     ]
     assert not fake.containers
-    assert await sweep(fake.directory) == []
+    assert await cleanup(fake.directory) == []
 
 
 AGENT = """
@@ -268,14 +268,14 @@ async def test_a_command_that_is_let_go_of_is_killed_inside_the_container(fake: 
     await rig.start(rig.container("sleep", "60"))
     process = await rig.runtime.execute(POD, "main", ["sleep", "50"])
     mark = process._mark  # type: ignore[attr-defined]
-    while not any(b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in marked(mark)):
+    while not any(b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in processes_of_exec(mark)):
         await asyncio.sleep(0.02)
     process.close()
     for _ in range(200):
-        if not marked(mark):
+        if not processes_of_exec(mark):
             break
         await asyncio.sleep(0.02)
-    assert not marked(mark)
+    assert not processes_of_exec(mark)
     await rig.runtime.close(keep=False)
 
 
@@ -365,6 +365,6 @@ async def test_a_call_that_is_cancelled_ends_its_program(fake: Fake) -> None:
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     assert not callers()
-    slow = await rig.runtime._engine.call("wait", name, patience=0.3)
-    assert (slow.code, slow.complaint) == (124, f"{fake.name} wait did not end within 0 s")
+    slow = await rig.runtime._engine.call("wait", name, timeout=0.3)
+    assert (slow.code, slow.error) == (124, f"{fake.name} wait did not end within 0 s")
     await rig.runtime.close(keep=False)

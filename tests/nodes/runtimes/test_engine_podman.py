@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.runtimes.rig import POD, Rig
-from volcano.nodes.runtimes.engine.process import marked
+from volcano.nodes.runtimes.engine.exec_process import processes_of_exec
 from volcano.nodes.shim.specs import Failure, Identity, Mount
 
 pytestmark = pytest.mark.slow
@@ -73,12 +73,12 @@ async def rig(image: str, tmp_path: Path) -> AsyncIterator[Rig]:
         pytest.skip(str(failure))
     yield made
     await made.runtime.close(keep=False)
-    listing = ["podman", "ps", "-aq", *made.runtime._belonging.filters()]
+    listing = ["podman", "ps", "-aq", *made.runtime._cluster.filters()]
     assert subprocess.run(listing, capture_output=True, check=True).stdout == b""
 
 
 def network(rig: Rig) -> None:
-    if not rig.runtime._sandboxes.able.network:
+    if not rig.runtime._sandboxes.capabilities.network:
         pytest.skip("podman has no network here")
 
 
@@ -183,9 +183,9 @@ async def test_a_command_that_is_let_go_of_does_not_stay_in_the_container(rig: R
     await shell(rig, "sleep 60")
     process = await rig.runtime.execute(POD, "main", ["sleep", "50"])
     mark = process._mark  # type: ignore[attr-defined]
-    await until(lambda: marked(mark))
+    await until(lambda: processes_of_exec(mark))
     process.close()
-    await until(lambda: not marked(mark))
+    await until(lambda: not processes_of_exec(mark))
 
 
 async def test_who_attaches_talks_to_the_container(rig: Rig) -> None:
@@ -231,7 +231,7 @@ async def test_memory_volumes_are_shared_and_gone_with_the_pod(rig: Rig, tmp_pat
     assert rig.log("second") == [("stdout", "x")]
     assert list(source.iterdir()) == []
     await rig.runtime.remove_sandbox(POD)
-    assert not list(Path("/dev/shm").glob(f"volcano-{rig.runtime._belonging.cluster}/{POD}"))
+    assert not list(Path("/dev/shm").glob(f"volcano-{rig.runtime._cluster.id}/{POD}"))
 
 
 async def test_what_a_container_has_written_to_its_root_is_known(rig: Rig) -> None:
@@ -254,8 +254,8 @@ async def test_a_long_log_is_rotated_while_it_is_written_and_no_line_is_lost(rig
     await shell(rig, "seq 1 5000; sleep 6; seq 5001 10000")
     log = rig.directory / "pods" / POD / "containers" / "main"
     await until(lambda: (log / "0.log").read_text().count(" F ") == 5000)
-    rig.runtime._tracking._log_size = 1000
-    rig.runtime._tracking._rotate(list(rig.runtime._tracking))
+    rig.runtime._containers._log_size = 1000
+    rig.runtime._containers._rotate(list(rig.runtime._containers))
     await rig.end_of()
     whole = [(log / name).read_text().count(" F ") for name in ("0.log.1", "0.log")]
     assert whole == [5000, 5000]
@@ -308,7 +308,7 @@ async def test_pods_outlive_the_process_and_no_exit_code_is_lost(image: str, tmp
 async def test_pods_of_a_throw_away_cluster_end_with_it(image: str, tmp_path: Path) -> None:
     pid = await killed_agent(tmp_path, "lifeline")
     await until(lambda: not os.path.exists(f"/proc/{pid}"), 30)
-    cluster = Rig("podman", tmp_path).runtime._belonging
+    cluster = Rig("podman", tmp_path).runtime._cluster
     listing = ["podman", "ps", "-aq", *cluster.filters()]
     await until(lambda: not subprocess.run(listing, capture_output=True, check=True).stdout, 30)
 

@@ -1,4 +1,4 @@
-"""What a keeper does on a disk that is full, told as JSON: a program that a test runs on a tiny file system."""
+"""What a shim does on a disk that is full, told as JSON: a program that a test runs on a tiny file system."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ async def main(directory: Path) -> dict[str, Any]:
     except OSError as error:
         found["disk"] = error.strerror
     found["started"] = (await rig.shell("exit 9", name="late")).exit_code
-    late = directory / "keeper" / "state" / rig.pod / "late.0.json"
+    late = directory / "shim" / "state" / rig.pod / "late.0.json"
     found["unwritten"] = not late.exists()
     found["refused"] = await without_files(rig)
     quiet = await rig.runtime.attach(rig.pod, "quiet")
@@ -44,7 +44,7 @@ async def main(directory: Path) -> dict[str, Any]:
     os.write(quiet.stdin, b"\n")
     found["quiet"] = (await rig.ended("quiet")).exit_code
     quiet.close()
-    written = json.loads((directory / "keeper" / "state" / rig.pod / "quiet.0.json").read_text())
+    written = json.loads((directory / "shim" / "state" / rig.pod / "quiet.0.json").read_text())
     found["written"] = written["exit_code"]
     await until((directory / "talked").exists)
     os.close(filler)

@@ -1,4 +1,4 @@
-"""A keeper's runtime as tests use it: pods and containers with everything irrelevant filled in."""
+"""A shim's runtime as tests use it: pods and containers with everything irrelevant filled in."""
 
 import asyncio
 import os
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim import processes
-from volcano.nodes.shim.isolation.plain import MARK
+from volcano.nodes.shim.isolation.plain import ROOT_VARIABLE
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mode, SandboxSpec, SandboxState
 
 PATIENCE = 20.0
@@ -22,13 +22,13 @@ class Line(NamedTuple):
 
 
 class Rig:
-    """One pod in a keeper's hands."""
+    """One pod in a shim's hands."""
 
     def __init__(
         self, directory: Path, *, mode: Mode = Mode.PLAIN, lifeline: bool = False, **options: Any
     ) -> None:
         self.directory = directory
-        self.runtime = KeeperRuntime(directory, mode, lifeline=lifeline, **options)
+        self.runtime = ProcessRuntime(directory, mode, lifeline=lifeline, **options)
         self.pod = uuid.uuid4().hex
         self.ends: list[ContainerState] = []
         self._changed = asyncio.Event()
@@ -104,7 +104,7 @@ def marked(directory: Path) -> list[int]:
     return [
         pid
         for pid in processes.every_pid()
-        if processes.environment(pid).get(MARK, "").startswith(f"{directory}{os.sep}")
+        if processes.environment(pid).get(ROOT_VARIABLE, "").startswith(f"{directory}{os.sep}")
     ]
 
 

@@ -1,4 +1,4 @@
-"""Plain containers in a real keeper: how they start, what they say, how they end."""
+"""Plain containers in a real shim: how they start, what they say, how they end."""
 
 import asyncio
 import os
@@ -47,7 +47,7 @@ async def test_a_container_sees_its_environment_and_own_directories(rig: Rig) ->
     assert [home, temporary, directory] == [f"{own}/_home", f"{own}/_tmp", f"{own}/main/root"]
 
 
-async def test_nothing_of_the_keeper_reaches_a_program(rig: Rig) -> None:
+async def test_nothing_of_the_shim_reaches_a_program(rig: Rig) -> None:
     await rig.shell(
         "ls /proc/self/fd; grep -E 'Sig(Blk|Ign)' /proc/self/status; cut -d' ' -f4-6 /proc/$$/stat; echo $$"
     )
@@ -215,7 +215,7 @@ async def test_removing_a_sandbox_ends_what_runs_in_it(rig: Rig) -> None:
     await rig.start("sh", "-c", f"{DAEMON}; sleep 63")
     await rig.runtime.remove_sandbox(rig.pod)
     assert rig.processes() == []
-    assert not (rig.directory / "keeper" / "state" / rig.pod).exists()
+    assert not (rig.directory / "shim" / "state" / rig.pod).exists()
     assert not (rig.directory / "pods" / rig.pod / "sandbox").exists()
     assert (await rig.ended()).exit_code == 137
 

@@ -1,4 +1,4 @@
-"""A keeper without privileges, without processes to fork, and without room on the disk."""
+"""A shim without privileges, without processes to fork, and without room on the disk."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def told(command: list[str], **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
-def test_a_keeper_needs_no_root(nobodys_directory: Path) -> None:
+def test_a_shim_needs_no_root(nobodys_directory: Path) -> None:
     found = as_nobody(nobodys_directory, Mode.PLAIN)
     assert any("whatever runAsUser says" in sentence for sentence in found["limitations"])
     assert found["ended"] == [3, str(NOBODY)]
@@ -64,8 +64,8 @@ def test_a_keeper_needs_no_root(nobodys_directory: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_nor_does_one_with_namespaces_of_its_own_users(nobodys_directory: Path) -> None:
     allowed = probe(Mode.USERNS)
-    if not allowed.possible:
-        pytest.skip(allowed.obstacle)
+    if not allowed.available:
+        pytest.skip(allowed.reason)
     found = as_nobody(nobodys_directory, Mode.USERNS)
     assert found["ended"] == [3, "0"]
     assert (found["exec"], found["said"]) == (7, "hello\n")

@@ -1,4 +1,4 @@
-"""The keeper is small: the standard library and itself, nothing else."""
+"""The shim is small: the standard library and itself, nothing else."""
 
 import ast
 import subprocess
@@ -21,7 +21,7 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_keeper_imports_the_standard_library_and_itself() -> None:
+def test_the_shim_imports_the_standard_library_and_itself() -> None:
     strangers = {
         name
         for path in ROOT.rglob("*.py")

@@ -199,7 +199,7 @@ async def test_no_descriptor_is_left_open_here_or_there(rig: Rig) -> None:
     for _ in range(5):
         await use_everything()
     assert open_here() == before
-    await until(lambda: open_there() <= there, "the keeper has kept descriptors")
+    await until(lambda: open_there() <= there, "the shim has kept descriptors")
     assert processes.children(rig.runtime.pid) == [(await rig.start("sleep", "60", stdin=True)).pid]
 
 

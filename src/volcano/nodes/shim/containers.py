@@ -1,4 +1,4 @@
-"""The containers of a keeper: started, listened to, waited for and written down."""
+"""The containers of a shim: started, listened to, waited for and written down."""
 
 import contextlib
 import os
@@ -6,28 +6,28 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from volcano.nodes.shim.isolation.base import Command, Isolation, Sandbox, Stdio
+from volcano.nodes.shim.isolation.base import ExecCommand, Isolation, Sandbox, Stdio
 from volcano.nodes.shim.logfile import LogFile
-from volcano.nodes.shim.loop import Loop
-from volcano.nodes.shim.records import Records
+from volcano.nodes.shim.loop import EventLoop
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Usage
+from volcano.nodes.shim.state_store import StateStore
 from volcano.nodes.shim.streams import Output
 from volcano.nodes.shim.supervisor import exit_code
 
 Key = tuple[str, str]  # pod uid, container name
-_ATTEMPTS_KEPT = 5
+_KEPT_ATTEMPTS = 5
 
 
 @dataclass(slots=True)
-class Execution:
+class ExecProcess:
     """A further process in a container; `ended` hears its exit code."""
 
     pid: int
-    ended: Callable[[int], None]
+    on_exit: Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Running:
+class RunningContainer:
     """A container with everything open that belongs to it."""
 
     spec: ContainerSpec
@@ -37,11 +37,11 @@ class Running:
     log: LogFile | None
     stdin: int = -1  # what writes into it, while it is kept open
     terminal: tuple[int, int] | None = None  # master and slave
-    executions: dict[int, Execution] = field(default_factory=dict)  # by pid
+    executions: dict[int, ExecProcess] = field(default_factory=dict)  # by pid
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class StreamEnds:
     """Descriptors for a caller; None where there is nothing. All of them are his to close."""
 
     stdin: int | None = None
@@ -49,7 +49,7 @@ class Ends:
     stderr: int | None = None
     terminal: int | None = None  # to resize
 
-    def given(self) -> dict[str, int]:
+    def descriptors(self) -> dict[str, int]:
         named = {"stdin": self.stdin, "stdout": self.stdout, "stderr": self.stderr, "terminal": self.terminal}
         return {name: descriptor for name, descriptor in named.items() if descriptor is not None}
 
@@ -59,27 +59,27 @@ class Containers:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: EventLoop,
         isolation: Isolation,
-        records: Records,
+        store: StateStore,
         now: Callable[[], int],
-        ended: Callable[[ContainerState], None],
-        complain: Callable[[str, BaseException], None],
+        on_exit: Callable[[ContainerState], None],
+        log_error: Callable[[str, BaseException], None],
         *,
         log_size: int,
         log_files: int,
     ) -> None:
         self._loop = loop
         self._isolation = isolation
-        self._records = records
+        self._store = store
         self._now = now  # nanoseconds of wall time
-        self._ended = ended
-        self._complain = complain
+        self._on_exit = on_exit
+        self._log_error = log_error
         self._log_size = log_size
         self._log_files = log_files
-        self._running: dict[Key, Running] = {}
-        self._by_pid: dict[int, Running] = {}
-        self._over: dict[Key, list[ContainerState]] = {}
+        self._running: dict[Key, RunningContainer] = {}
+        self._by_pid: dict[int, RunningContainer] = {}
+        self._exited: dict[Key, list[ContainerState]] = {}
         self._unsaved: dict[tuple[Key, int], ContainerState] = {}
 
     def start(self, sandbox: Sandbox, spec: ContainerSpec) -> ContainerState:
@@ -108,8 +108,14 @@ class Containers:
                 self._isolation.signal(running.sandbox, running.state.pid, number)
 
     def execute(
-        self, key: Key, command: Command, *, wanted: Sequence[str], tty: bool, ended: Callable[[int], None]
-    ) -> tuple[int, Ends]:
+        self,
+        key: Key,
+        command: ExecCommand,
+        *,
+        wanted: Sequence[str],
+        tty: bool,
+        on_exit: Callable[[int], None],
+    ) -> tuple[int, StreamEnds]:
         """Starts a further process; its pid and the caller's ends of its streams."""
         running = self._existing(key)
         spec = running.spec
@@ -121,17 +127,17 @@ class Containers:
         )
         if tty:
             master, slave = self._isolation.open_terminal(running.sandbox, running.state.pid)
-            streams = _Streams(Stdio(slave, slave, slave, tty=True), Ends(terminal=master), [slave])
+            streams = _Streams(Stdio(slave, slave, slave, tty=True), StreamEnds(terminal=master), [slave])
         else:
             streams = _piped(wanted)
         try:
-            pid = self._isolation.execute(running.sandbox, spec, running.state.pid, command, streams.inside)
-        except BaseException:
-            close_all(streams.ends.given().values())
+            pid = self._isolation.execute(running.sandbox, spec, running.state.pid, command, streams.stdio)
+        except (Failure, OSError):
+            close_all(streams.ends.descriptors().values())
             raise
         finally:
-            close_all(streams.theirs)
-        running.executions[pid] = Execution(pid, ended)
+            close_all(streams.container_ends)
+        running.executions[pid] = ExecProcess(pid, on_exit)
         self._by_pid[pid] = running
         return pid, streams.ends
 
@@ -142,10 +148,10 @@ class Containers:
             with contextlib.suppress(ProcessLookupError):
                 self._isolation.signal(running.sandbox, pid, signal.SIGKILL)
 
-    def attach(self, key: Key) -> Ends:
+    def attach(self, key: Key) -> StreamEnds:
         """The container's stdin, where it has one, and its output from now on."""
         running = self._existing(key)
-        outputs = [output.tap() for output in running.outputs]
+        outputs = [output.attach() for output in running.outputs]
         terminal = os.dup(running.terminal[0]) if running.terminal else None
         stdin: int | None = None
         if running.terminal and running.spec.stdin:
@@ -155,18 +161,15 @@ class Containers:
             stdin, running.stdin = running.stdin, -1
         elif running.stdin >= 0:
             stdin = os.dup(running.stdin)
-        return Ends(stdin, outputs[0], outputs[1] if len(outputs) > 1 else None, terminal)
+        return StreamEnds(stdin, outputs[0], outputs[1] if len(outputs) > 1 else None, terminal)
 
     def states(self, pod: str | None = None) -> Iterator[ContainerState]:
-        for over in self._over.values():
-            yield from (state for state in over if pod in (None, state.pod))
+        for states in self._exited.values():
+            yield from (state for state in states if pod in (None, state.pod))
         yield from (running.state for running in self._running.values() if pod in (None, running.state.pod))
 
-    def alive(self, pod: str | None = None) -> list[Key]:
+    def running_keys(self, pod: str | None = None) -> list[Key]:
         return [key for key in self._running if pod in (None, key[0])]
-
-    def executing(self) -> list[int]:
-        return [pid for running in self._running.values() for pid in running.executions]
 
     def usage(self) -> list[Usage]:
         measured = (
@@ -188,27 +191,27 @@ class Containers:
                 _, status = os.waitpid(found.si_pid, 0)
             except ChildProcessError:
                 continue
-            self._child_ended(found.si_pid, exit_code(status))
+            self._on_child_exit(found.si_pid, exit_code(status))
 
-    def remember(self, state: ContainerState) -> None:
-        """Takes in a container of the past: an earlier keeper's, or one that could not even start."""
-        over = self._over.setdefault((state.pod, state.name), [])
-        over.append(state)
+    def add_exited(self, state: ContainerState) -> None:
+        """Takes in a container of the past: an earlier shim's, or one that could not even start."""
+        states = self._exited.setdefault((state.pod, state.name), [])
+        states.append(state)
         self._save(state)
-        while len(over) > _ATTEMPTS_KEPT:
-            self._records.forget_container(over.pop(0))
+        while len(states) > _KEPT_ATTEMPTS:
+            self._store.delete_container(states.pop(0))
 
     def forget(self, pod: str) -> None:
-        self._over = {key: over for key, over in self._over.items() if key[0] != pod}
+        self._exited = {key: states for key, states in self._exited.items() if key[0] != pod}
         self._unsaved = {key: state for key, state in self._unsaved.items() if key[0][0] != pod}
-        self._records.forget(pod)
+        self._store.delete_pod(pod)
 
-    def save_again(self) -> None:
+    def retry_saves(self) -> None:
         """Tries once more to write what a full disk refused."""
         for state in list(self._unsaved.values()):
             self._save(state)
 
-    def _launch(self, sandbox: Sandbox, spec: ContainerSpec) -> Running:
+    def _launch(self, sandbox: Sandbox, spec: ContainerSpec) -> RunningContainer:
         log = (
             LogFile(spec.log_path, self._now, size=self._log_size, files=self._log_files)
             if spec.log_path
@@ -216,17 +219,17 @@ class Containers:
         )
         if spec.tty:
             master, slave = self._isolation.open_terminal(sandbox, 0)
-            streams = _Streams(Stdio(slave, slave, slave, tty=True), Ends(stdout=master), [])
+            streams = _Streams(Stdio(slave, slave, slave, tty=True), StreamEnds(stdout=master), [])
         else:
             streams = _piped(["stdin", "stdout", "stderr"] if spec.stdin else ["stdout", "stderr"])
             slave = -1
         try:
-            pid = self._isolation.start(sandbox, spec, streams.inside)
-        except BaseException:
-            close_all([*streams.ends.given().values(), *([slave] if spec.tty else [])])
+            pid = self._isolation.start(sandbox, spec, streams.stdio)
+        except (Failure, OSError):
+            close_all([*streams.ends.descriptors().values(), *([slave] if spec.tty else [])])
             raise
         finally:
-            close_all(streams.theirs)
+            close_all(streams.container_ends)
         started = ContainerState(spec.pod, spec.name, spec.attempt, started=self._now() / 1e9, pid=pid)
         ends = streams.ends
         outputs = [
@@ -234,32 +237,32 @@ class Containers:
             for name, descriptor in (("stdout", ends.stdout), ("stderr", ends.stderr))
             if descriptor is not None
         ]
-        # The keeper holds the terminal open on both sides: a program that closes it may come back to it.
+        # The shim holds the terminal open on both sides: a program that closes it may come back to it.
         terminal = (outputs[0].descriptor, slave) if spec.tty else None
-        return Running(
+        return RunningContainer(
             spec, sandbox, started, outputs, log, -1 if ends.stdin is None else ends.stdin, terminal
         )
 
-    def _existing(self, key: Key) -> Running:
+    def _existing(self, key: Key) -> RunningContainer:
         if running := self._running.get(key):
             return running
         raise Failure("ContainerNotRunning", f"container {key[1]} is not running")
 
-    def _child_ended(self, pid: int, code: int) -> None:
+    def _on_child_exit(self, pid: int, code: int) -> None:
         running = self._by_pid.pop(pid, None)
         if running is None:
             return
         if execution := running.executions.pop(pid, None):
-            execution.ended(code)
+            execution.on_exit(code)
             return
-        self._container_ended(running, code)
+        self._on_container_exit(running, code)
 
-    def _container_ended(self, running: Running, code: int) -> None:
+    def _on_container_exit(self, running: RunningContainer, code: int) -> None:
         spec = running.spec
         try:
             out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
         except (Failure, OSError) as error:  # the end of a container is told of whatever is left of it
-            self._complain(f"what container {spec.name} of pod {spec.pod} left is not all gone", error)
+            self._log_error(f"cleanup of container {spec.name} of pod {spec.pod} failed", error)
             out_of_memory = False
         for output in running.outputs:
             output.finish()
@@ -272,13 +275,13 @@ class Containers:
         reason = "OOMKilled" if out_of_memory else "Error" if code else "Completed"
         state = replace(running.state, pid=0, finished=self._now() / 1e9, exit_code=code, reason=reason)
         del self._running[spec.pod, spec.name]
-        self.remember(state)
-        self._ended(state)
+        self.add_exited(state)
+        self._on_exit(state)
 
     def _save(self, state: ContainerState) -> None:
         key = ((state.pod, state.name), state.attempt)
         try:
-            self._records.save_container(state)
+            self._store.save_container(state)
             self._unsaved.pop(key, None)
         except OSError:
             self._unsaved[key] = state
@@ -288,9 +291,9 @@ class Containers:
 class _Streams:
     """What a process starts with, the other ends of that, and what is to be closed here once it runs."""
 
-    inside: Stdio
-    ends: Ends
-    theirs: list[int]
+    stdio: Stdio
+    ends: StreamEnds
+    container_ends: list[int]
 
 
 def _piped(wanted: Sequence[str]) -> _Streams:
@@ -308,7 +311,7 @@ def _piped(wanted: Sequence[str]) -> _Streams:
         close_all([*inside, *ends.values()])
         raise Failure("CreateContainerError", f"no pipes for its output: {error.strerror}") from error
     stdin, stdout, stderr = inside
-    return _Streams(Stdio(stdin, stdout, stderr), Ends(**ends), inside)
+    return _Streams(Stdio(stdin, stdout, stderr), StreamEnds(**ends), inside)
 
 
 def close_all(descriptors: Iterable[int]) -> None:

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 
-LONGEST_LINE = 16 << 10
+MAX_LINE = 16 << 10
 DEFAULT_SIZE = 10 << 20
 DEFAULT_FILES = 5  # the current one included
 
@@ -24,8 +24,8 @@ class LogFile:
         self._limit = size
         self._files = files
         self._incomplete: dict[str, bytes] = {}
-        self._lost = 0
-        self._trouble = ""
+        self._dropped = 0
+        self._error = ""
         self._descriptor = -1
         self._written = 0
         self._second = -1
@@ -37,13 +37,13 @@ class LogFile:
         prefix = f"{self._timestamp()} {stream} ".encode()
         whole, piece = prefix + b"F ", prefix + b"P "
         entries = b""
-        if lines and max(map(len, lines)) <= LONGEST_LINE:  # the usual case, at the speed of C
+        if lines and max(map(len, lines)) <= MAX_LINE:  # the usual case, at the speed of C
             entries = whole + (b"\n" + whole).join(lines) + b"\n"
         else:
             for line in lines:
                 *pieces, end = _cut(line)
                 entries += b"".join([*(piece + part + b"\n" for part in pieces), whole, end, b"\n"])
-        if len(rest) >= LONGEST_LINE:
+        if len(rest) >= MAX_LINE:
             *pieces, rest = _cut(rest)
             entries += b"".join(piece + part + b"\n" for part in pieces)
         if rest:
@@ -66,15 +66,15 @@ class LogFile:
                 self._open()
             elif self._written >= self._limit:
                 self._rotate()
-            if self._lost:
-                self._whole(self._apology())
-                self._lost = 0
-            self._whole(entries)
+            if self._dropped:
+                self._write_all(self._dropped_notice())
+                self._dropped = 0
+            self._write_all(entries)
         except OSError as error:
-            self._lost += entries.count(b"\n")
-            self._trouble = os.strerror(error.errno or 0)
+            self._dropped += entries.count(b"\n")
+            self._error = os.strerror(error.errno or 0)
 
-    def _whole(self, entries: bytes) -> None:
+    def _write_all(self, entries: bytes) -> None:
         """All of it or nothing: a torn line would spoil the one after it."""
         done = 0
         try:
@@ -86,8 +86,8 @@ class LogFile:
             raise
         self._written += done
 
-    def _apology(self) -> bytes:
-        return f"{self._timestamp()} stderr F [{self._lost} lines of output were lost: {self._trouble}]\n".encode()
+    def _dropped_notice(self) -> bytes:
+        return f"{self._timestamp()} stderr F [{self._dropped} lines of output were lost: {self._error}]\n".encode()
 
     def _open(self) -> None:
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
@@ -116,4 +116,4 @@ class LogFile:
 
 def _cut(line: bytes) -> list[bytes]:
     """Pieces of the length that an entry may have, and what is left of the line: nothing, when it comes out even."""
-    return [line[at : at + LONGEST_LINE] for at in range(0, len(line) + 1, LONGEST_LINE)]
+    return [line[at : at + MAX_LINE] for at in range(0, len(line) + 1, MAX_LINE)]

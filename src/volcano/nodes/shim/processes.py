@@ -35,12 +35,12 @@ def unblock_signals() -> None:
     _sigprocmask(signal.SIG_SETMASK, _NO_SIGNALS, None)
 
 
-def give_up_new_privileges() -> None:
+def set_no_new_privileges() -> None:
     """Programs executed from here on gain nothing by set-user-id bits."""
     _prctl(_SET_NO_NEW_PRIVILEGES, 1)
 
 
-def call_itself(name: str) -> None:
+def set_name(name: str) -> None:
     """What `ps` shows of this process."""
     _prctl_call(_SET_NAME, name.encode(), 0, 0, 0)
 
@@ -70,7 +70,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def kill_all_below(pid: int) -> int:
+def kill_descendants(pid: int) -> int:
     """Kills every descendant, stopping all of them first so that none can fork on; says how many there were."""
     stopped: set[int] = set()
     while fresh := set(descendants(pid)) - stopped:
@@ -123,7 +123,31 @@ def private_memory(pid: int) -> int:
     return max(int(counts[1]) - int(counts[2]), 0) * os.sysconf("SC_PAGE_SIZE") if counts else 0
 
 
-def shared_out_memory(pid: int) -> int:
+def resident_memory(pid: int) -> int:
+    """Resident memory of a process in bytes."""
+    counts = _read(f"/proc/{pid}/statm").split()
+    return int(counts[1]) * os.sysconf("SC_PAGE_SIZE") if counts else 0
+
+
+def mount_namespace(pid: int) -> int | None:
+    """The inode number of the mount namespace of a process."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/mnt").st_ino
+    except OSError:
+        return None
+
+
+def in_mount_namespace(number: int | None) -> list[int]:
+    """The processes in a mount namespace."""
+    return [] if number is None else [pid for pid in every_pid() if mount_namespace(pid) == number]
+
+
+def in_session(number: int) -> list[int]:
+    """The processes of a session, including those whose parents have exited."""
+    return [pid for pid in every_pid() if (fields := _stat(pid)) and int(fields[3]) == number]
+
+
+def proportional_memory(pid: int) -> int:
     """The same where pages shared with others count by their share; dearer to find out."""
     for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
         if line.startswith(b"Pss_Anon:"):

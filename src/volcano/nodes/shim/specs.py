@@ -1,6 +1,6 @@
-"""What is to be run, and what became of it: plain values that the agent and the keeper hand each other.
+"""What is to be run, and what became of it: plain values that the agent and the shim hand each other.
 
-The keeper imports the standard library alone, so that it is small and starts at once; this module keeps to that.
+The shim imports the standard library alone, so that it is small and starts at once; this module keeps to that.
 """
 
 import enum
@@ -10,7 +10,7 @@ Address = str  # an IPv4 address; empty when the pod has none of its own
 
 
 class Mode(enum.StrEnum):
-    """The runtimes that a keeper can be."""
+    """The runtimes that a shim can be."""
 
     NETNS = "netns"  # namespaces, as root
     USERNS = "userns"  # the same inside a user namespace
@@ -24,7 +24,7 @@ class Mount:
     source: str
     target: str
     read_only: bool = False
-    # A memory-backed volume is a tmpfs that the keeper mounts at `source` when the first container needs it.
+    # A memory-backed volume is a tmpfs that the shim mounts at `source` when the first container needs it.
     memory: bool = False
     size: int = 0  # bytes, of a memory-backed volume; 0 is no limit of its own
 
@@ -37,7 +37,7 @@ class SandboxSpec:
     namespace: str
     name: str
     node: str
-    directory: str  # the pod's own; the keeper may use `directory/sandbox` for itself
+    directory: str  # the pod's own; the shim may use `directory/sandbox` for itself
     hostname: str
     hosts: str = ""  # the text of /etc/hosts; "{address}" in it stands for the pod's address
     resolv_conf: str = ""  # the text of /etc/resolv.conf

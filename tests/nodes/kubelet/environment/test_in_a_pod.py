@@ -18,7 +18,7 @@ from volcano.nodes.kubelet.dns.server import DnsServer
 from volcano.nodes.kubelet.environment.environment import command_of, environment
 from volcano.nodes.kubelet.environment.references import gather
 from volcano.nodes.kubelet.volumes.store import Volumes
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Mode, SandboxSpec
 
 pytestmark = pytest.mark.slow
@@ -36,8 +36,8 @@ echo memory $(df --output=size /mem | tail -1) && echo $(VALUE)
 
 
 @asynccontextmanager
-async def opened(directory: Path, mode: Mode) -> AsyncIterator[KeeperRuntime]:
-    runtime = KeeperRuntime(directory, mode, lifeline=True)
+async def opened(directory: Path, mode: Mode) -> AsyncIterator[ProcessRuntime]:
+    runtime = ProcessRuntime(directory, mode, lifeline=True)
     try:
         await runtime.open()
     except (Failure, OSError) as error:

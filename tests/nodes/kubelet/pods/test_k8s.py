@@ -26,7 +26,7 @@ from volcano.kube.manifest import Key, Manifest
 from volcano.nodes.kubelet.kubelet import NodeAgent
 from volcano.nodes.kubelet.probes import handlers
 from volcano.nodes.kubelet.settings import AgentSettings
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import Mode
 
 pytestmark = pytest.mark.k8s
@@ -78,7 +78,7 @@ async def node(cluster: RealCluster) -> AsyncIterator[Real]:
     await client.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
     folder = Path(tempfile.mkdtemp(prefix="volcano-agent-"))
     ready = asyncio.Event()
-    runtime = KeeperRuntime(folder, Mode.PLAIN)
+    runtime = ProcessRuntime(folder, Mode.PLAIN)
     agent = NodeAgent(AgentSettings(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
     task = asyncio.create_task(agent.run())
     try:

@@ -17,7 +17,7 @@ from volcano.kube.kinds import CONFIG_MAP, EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest, condition_of
 from volcano.nodes.kubelet.kubelet import NodeAgent
 from volcano.nodes.kubelet.settings import AgentSettings
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import Mode
 
 PATIENCE = 20.0
@@ -32,12 +32,12 @@ class Host:
         self._mode = mode
         self.settings = AgentSettings(directory, host_address="127.0.0.1", measure_every=0.2)
         self.agent: NodeAgent
-        self.runtime: KeeperRuntime
+        self.runtime: ProcessRuntime
         self._task: asyncio.Task[None]
 
     async def begin(self) -> None:
         ready = asyncio.Event()
-        self.runtime = runtime = KeeperRuntime(self.settings.directory, self._mode)
+        self.runtime = runtime = ProcessRuntime(self.settings.directory, self._mode)
         self.agent = NodeAgent(self.settings, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
         self._task = asyncio.create_task(self.agent.run())
         await asyncio.wait(

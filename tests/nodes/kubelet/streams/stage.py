@@ -11,7 +11,7 @@ from volcano.clock import SystemClock, timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.logs.logs import PodLogs
 from volcano.nodes.kubelet.streams.streams import PodStreams
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mode, SandboxSpec
 
 NODE = "local-0"
@@ -25,7 +25,7 @@ class Stage:
 
     def __init__(self, directory: Path, *, log_size: int = 10 << 20) -> None:
         self.directory = directory
-        self.runtime = KeeperRuntime(directory, Mode.PLAIN, lifeline=True, log_size=log_size)
+        self.runtime = ProcessRuntime(directory, Mode.PLAIN, lifeline=True, log_size=log_size)
         self.publish: Publish | None = None
         self._pods: dict[Key, Manifest] = {}
         self._telling: set[asyncio.Task[None]] = set()

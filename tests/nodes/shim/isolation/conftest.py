@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.nodes.shim.isolation.stage import NOBODY, Setting, become, in_child
-from volcano.nodes.shim.isolation.probe import possible
+from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode
 
 AS_ROOT = Setting(Mode.NETNS)
@@ -21,7 +21,7 @@ def obstacle(setting: Setting) -> str:
 
     def tried() -> str:
         become(setting.user)
-        return possible(setting.mode)
+        return unavailable_reason(setting.mode)
 
     return in_child(tried)
 

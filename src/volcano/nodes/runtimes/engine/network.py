@@ -14,20 +14,19 @@ import threading
 from volcano.nodes.shim.isolation import syscalls
 
 _MODULE = "volcano.nodes.runtimes.engine.network"
-_NEWNET = 0x40000000
 
 
 def open_within(pid: int, family: int) -> socket.socket:
     """A socket in the network of a process. Enters it for good: for a thread or process that ends right after."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
-        syscalls.setns(network, _NEWNET)
+        syscalls.setns(network, syscalls.CLONE_NEWNET)
     finally:
         os.close(network)
     return socket.socket(family, socket.SOCK_STREAM)
 
 
-async def opened(pid: int, family: int) -> socket.socket:
+async def open_in_thread(pid: int, family: int) -> socket.socket:
     """The same from an event loop. OSError when this process may not."""
     loop = asyncio.get_running_loop()
     made: asyncio.Future[socket.socket] = loop.create_future()
@@ -44,15 +43,15 @@ async def opened(pid: int, family: int) -> socket.socket:
     def work() -> None:
         try:
             result, error = open_within(pid, family), None
-        except OSError as trouble:
-            result, error = None, trouble
+        except OSError as failure:
+            result, error = None, failure
         loop.call_soon_threadsafe(give, result, error)
 
-    threading.Thread(target=work, name="a pod's network", daemon=True).start()
+    threading.Thread(target=work, name="pod-network", daemon=True).start()
     return await made
 
 
-async def opened_by(program: str, pid: int, family: int) -> socket.socket:
+async def open_with_podman(program: str, pid: int, family: int) -> socket.socket:
     """The same through rootless podman's user namespace."""
     ours, theirs = socket.socketpair()
     with ours:
@@ -68,7 +67,7 @@ async def opened_by(program: str, pid: int, family: int) -> socket.socket:
         try:
             async with asyncio.timeout(10.0):
                 await helper.wait()
-        except BaseException:
+        except (TimeoutError, asyncio.CancelledError):
             helper.kill()
             await helper.wait()
             raise

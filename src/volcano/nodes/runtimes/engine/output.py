@@ -11,25 +11,25 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from volcano.nodes.runtimes.engine.calls import Engine
-from volcano.nodes.runtimes.engine.records import moment
+from volcano.nodes.runtimes.engine.cli import EngineCLI
+from volcano.nodes.runtimes.engine.container_inspect import parse_engine_time
 from volcano.nodes.shim.logfile import LogFile
 
 _STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) ")
-_LONGEST_STAMP = 40
-_ENGINE_PIECE = 16 << 10  # docker cuts longer lines, and stamps each piece
-_TAIL = 1 << 20
-_BLOCK = 64 << 10
-_REOPEN = b"2 0 0\n"  # what podman's monitor understands as: open the log anew
+_MAX_STAMP = 40
+_DOCKER_LINE_LIMIT = 16 << 10  # docker cuts longer lines, and stamps each piece
+_TAIL_SIZE = 1 << 20
+_READ_SIZE = 64 << 10
+_REOPEN = b"2 0 0\n"  # what podman's conmon_control understands as: open the log anew
 _STREAMS = (b"stdout", b"stderr")
 
 
-def rotate(path: Path, monitor: Path, size: int, files: int) -> bool:
+def rotate(path: Path, conmon_control: Path, size: int, files: int) -> bool:
     """Begins a new file when a log that podman writes is longer than it may be; True when it did."""
     try:
         if path.stat().st_size < size:
             return False
-        control = os.open(monitor, os.O_WRONLY | os.O_NONBLOCK)
+        control = os.open(conmon_control, os.O_WRONLY | os.O_NONBLOCK)
     except OSError:  # no log yet, or nobody who writes it any more
         return False
     try:
@@ -43,13 +43,13 @@ def rotate(path: Path, monitor: Path, size: int, files: int) -> bool:
     return True
 
 
-class Stream:
+class TimestampedStream:
     """One stream of a container as `logs --timestamps` gives it: turned back into pieces with their times."""
 
     def __init__(self) -> None:
         self._rest = b""
 
-    def feed(self, data: bytes, *, last: bool = False) -> list[tuple[bytes, bytes]]:
+    def parse(self, data: bytes, *, last: bool = False) -> list[tuple[bytes, bytes]]:
         """Pieces of output with the stamp of each; lines without a stamp are the engine's own words, and go."""
         text = self._rest + data
         found: list[tuple[bytes, bytes]] = []
@@ -57,17 +57,17 @@ class Stream:
             stamp = _STAMP.match(text)
             end = text.find(b"\n")
             if stamp is None:
-                if end < 0 and len(text) < _LONGEST_STAMP and not last:
+                if end < 0 and len(text) < _MAX_STAMP and not last:
                     break
                 if end < 0:
-                    text = b"" if last or len(text) > _BLOCK else text
+                    text = b"" if last or len(text) > _READ_SIZE else text
                     break
                 text = text[end + 1 :]
                 continue
-            cut = stamp.end() + _ENGINE_PIECE
+            cut = stamp.end() + _DOCKER_LINE_LIMIT
             if 0 <= end < cut:
                 cut = end + 1
-            elif len(text) < cut + _LONGEST_STAMP and not last:
+            elif len(text) < cut + _MAX_STAMP and not last:
                 break
             elif _STAMP.match(text, cut) is None:  # a long line in one piece
                 if end < 0 and not last:
@@ -80,17 +80,17 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class LogPosition:
     """Up to where a stream is in a log: its newest time, and how many entries of that time there are."""
 
     time: bytes = b""
     entries: int = 0
 
 
-class Follower:
+class LogFollower:
     """Writes what docker has of a container's output into its log; a further one goes on where it ended."""
 
-    def __init__(self, engine: Engine, identifier: str, log_path: str, size: int, files: int) -> None:
+    def __init__(self, engine: EngineCLI, identifier: str, log_path: str, size: int, files: int) -> None:
         self._engine = engine
         self._identifier = identifier
         self._path = log_path
@@ -99,8 +99,8 @@ class Follower:
 
     async def run(self, *, follow: bool) -> None:
         """Until the output ends; without `follow`, what there is."""
-        marks = left_off(self._path)
-        oldest = min(mark.time for mark in marks.values())
+        positions = last_positions(self._path)
+        oldest = min(position.time for position in positions.values())
         process = await asyncio.create_subprocess_exec(
             *(self._engine.program, "logs", "--timestamps", *(["--follow"] if follow else [])),
             *([f"--since={oldest.decode()}Z"] if oldest else []),
@@ -115,22 +115,22 @@ class Follower:
         try:
             async with asyncio.TaskGroup() as group:
                 for name, reader in (("stdout", process.stdout), ("stderr", process.stderr)):
-                    group.create_task(self._copy(name, reader, marks[name]))
+                    group.create_task(self._copy(name, reader, positions[name]))
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
             self._log.close()
 
-    async def _copy(self, name: str, reader: asyncio.StreamReader, mark: Mark) -> None:
-        stream, skip = Stream(), mark.entries
+    async def _copy(self, name: str, reader: asyncio.StreamReader, position: LogPosition) -> None:
+        stream, skip = TimestampedStream(), position.entries
         while True:
-            data = await reader.read(_BLOCK)
-            for stamp, piece in stream.feed(data, last=not data):
+            data = await reader.read(_READ_SIZE)
+            for stamp, piece in stream.parse(data, last=not data):
                 time = _comparable(stamp)
-                if time < mark.time:
+                if time < position.time:
                     continue
-                if time == mark.time and skip:
+                if time == position.time and skip:
                     skip -= 1
                     continue
                 self._now = nanoseconds(stamp)
@@ -139,27 +139,27 @@ class Follower:
                 return
 
 
-def left_off(path: str) -> dict[str, Mark]:
+def last_positions(path: str) -> dict[str, LogPosition]:
     """Up to where each stream is in a log. One of which the end of a long log has nothing was there before it."""
     lines, whole = _tail(path)
     if not lines:
         lines, whole = _tail(f"{path}.1")
-    marks: dict[str, Mark] = {}
+    positions: dict[str, LogPosition] = {}
     for line in lines:
         parts = line.split(b" ", 3)
         if len(parts) == 4 and parts[1] in _STREAMS:
             time, name = _comparable(parts[0]), parts[1].decode()
-            before = marks.get(name, Mark())
-            marks[name] = Mark(time, before.entries + 1 if before.time == time else 1)
-    first = Mark() if whole or not lines else Mark(_comparable(lines[0].partition(b" ")[0]))
-    return {name.decode(): marks.get(name.decode(), first) for name in _STREAMS}
+            before = positions.get(name, LogPosition())
+            positions[name] = LogPosition(time, before.entries + 1 if before.time == time else 1)
+    first = LogPosition() if whole or not lines else LogPosition(_comparable(lines[0].partition(b" ")[0]))
+    return {name.decode(): positions.get(name.decode(), first) for name in _STREAMS}
 
 
 def _tail(path: str) -> tuple[list[bytes], bool]:
     """The last lines of a file, and whether that is all of it."""
     try:
         with open(path, "rb") as log:
-            start = max(os.fstat(log.fileno()).st_size - _TAIL, 0)
+            start = max(os.fstat(log.fileno()).st_size - _TAIL_SIZE, 0)
             log.seek(start)
             lines = log.read().splitlines()
     except OSError:
@@ -177,5 +177,5 @@ def nanoseconds(stamp: bytes) -> int:
     """The wall time of a stamp, to the nanosecond."""
     text = stamp.decode()
     fraction = re.search(r"\.(\d+)", text)
-    whole = int(moment(re.sub(r"\.\d+", "", text)))
+    whole = int(parse_engine_time(re.sub(r"\.\d+", "", text)))
     return whole * 1_000_000_000 + int((fraction.group(1) if fraction else "0").ljust(9, "0")[:9])

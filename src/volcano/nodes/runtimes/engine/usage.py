@@ -8,7 +8,7 @@ ROOT = Path("/sys/fs/cgroup")
 PROC = Path("/proc")
 
 
-def used(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> tuple[float, int] | None:
+def cgroup_usage(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> tuple[float, int] | None:
     """Seconds of cpu and bytes of memory in use; None when the process is gone or its group is not to be seen."""
     groups = dict(_groups(proc / str(pid) / "cgroup"))
     if "" in groups and (found := _version_2(root / groups[""])) is not None:
@@ -33,7 +33,7 @@ def oom_file(pid: int, *, proc: Path = PROC, root: Path = ROOT) -> Path | None:
     return next((path for path in choices if path.exists()), None)
 
 
-def killed_for_memory(path: Path | None) -> bool:
+def oom_killed(path: Path | None) -> bool:
     """Whether such a file counts any, as long as it is there."""
     return path is not None and bool(_entry(path, "oom_kill"))
 

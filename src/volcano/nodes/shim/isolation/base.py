@@ -1,4 +1,4 @@
-"""What the keeper asks of an isolation: `plain` gives little of it, `namespaces` gives all."""
+"""What the shim asks of an isolation: `plain` gives little of it, `namespaces` gives all."""
 
 import socket
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,18 @@ class Stdio:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ExecCommand:
     """A further process inside a running container (exec)."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
     working_directory: str = ""
     identity: Identity = field(default_factory=Identity)
+
+
+def strerror(error: OSError) -> str:
+    """The text of an error as container runtimes write it: that of the C library, in lower case."""
+    return (error.strerror or str(error)).lower()
 
 
 class Sandbox(Protocol):
@@ -36,17 +41,17 @@ class Sandbox(Protocol):
 
 
 class Isolation(Protocol):
-    """Every method is called in the keeper's one thread and must not block for long.
+    """Every method is called in the shim's one thread and must not block for long.
 
     `start` and `execute` fork: the child sets itself up and executes the program; what goes wrong before that comes
-    back as a `Failure` (through a close-on-exec pipe), never as a traceback. The pid returned is one that the keeper
+    back as a `Failure` (through a close-on-exec pipe), never as a traceback. The pid returned is one that the shim
     itself can wait for.
     """
 
     limitations: Sequence[str]  # sentences for the user: what this isolation cannot give on this machine
 
     def open(self) -> None:
-        """Once, before anything else, in the keeper process: enters the hub's namespaces, builds its bridge."""
+        """Once, before anything else, in the shim process: enters the hub's namespaces, builds its bridge."""
         ...
 
     def create(self, spec: SandboxSpec) -> Sandbox: ...
@@ -55,7 +60,9 @@ class Isolation(Protocol):
         """Starts a container; returns its pid."""
         ...
 
-    def execute(self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: Command, stdio: Stdio) -> int:
+    def execute(
+        self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: ExecCommand, stdio: Stdio
+    ) -> int:
         """Starts a further process in the container whose first process is `pid`."""
         ...
 

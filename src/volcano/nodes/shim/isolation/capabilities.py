@@ -15,13 +15,13 @@ NAMES = (
     "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE",
 )  # fmt: skip
 
-USUAL = frozenset((
+DEFAULT = frozenset((
     "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE",
     "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP",
 ))  # fmt: skip
 
 
-def wanted(security: Security) -> frozenset[str]:
+def effective(security: Security) -> frozenset[str]:
     """The capabilities that a container is to have; what is added counts for more than what is dropped."""
     everything = frozenset(NAMES)
     if security.privileged:
@@ -29,20 +29,20 @@ def wanted(security: Security) -> frozenset[str]:
     added, dropped = _named(security.add_capabilities), _named(security.drop_capabilities)
     if "ALL" in added:
         return everything - dropped
-    return (frozenset() if "ALL" in dropped else USUAL - dropped) | added
+    return (frozenset() if "ALL" in dropped else DEFAULT - dropped) | added
 
 
 def mask(names: Iterable[str]) -> int:
     return sum(1 << NAMES.index(name) for name in names)
 
 
-def held() -> int:
+def permitted() -> int:
     """The mask of what this process may use."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm:"))
 
 
-def bound(kept: int) -> None:
+def limit_bounding_set(kept: int) -> None:
     """No program started from here on gets a capability beyond `kept`, whatever it is."""
     for number in range(len(NAMES)):
         if not kept >> number & 1:

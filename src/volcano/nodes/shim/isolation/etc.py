@@ -6,7 +6,7 @@ import stat
 import subprocess
 from collections.abc import Sequence
 
-from volcano.nodes.shim.isolation.entering import Users
+from volcano.nodes.shim.isolation.unshare import IDMappings
 
 _LARGEST = 4 << 20
 _LEFT_OUT = frozenset((
@@ -38,7 +38,7 @@ def copy(source: str, target: str) -> None:
             continue
 
 
-def fill(etc: str, users: Users, machine: str) -> None:
+def fill(etc: str, users: IDMappings, machine: str) -> None:
     """Adds what a pod has of its own: users, groups, the `machine`'s number, sshd's settings and keys."""
     passwd = passwd_lines(_lines("/etc/passwd"), only_root=users.only_root)
     _write(os.path.join(etc, "passwd"), passwd)

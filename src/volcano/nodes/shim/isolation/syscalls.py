@@ -28,7 +28,7 @@ _SECCOMP_SET_MODE_FILTER = 1
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
-class Machine(NamedTuple):
+class SyscallNumbers(NamedTuple):
     """The numbers that differ from one processor to the next."""
 
     audit_arch: int
@@ -40,27 +40,27 @@ class Machine(NamedTuple):
     close_range: int = 436
 
 
-MACHINES = {
-    "x86_64": Machine(audit_arch=0xC000003E, clone=56, pivot_root=155, seccomp=317, setgroups=116),
-    "aarch64": Machine(audit_arch=0xC00000B7, clone=220, pivot_root=41, seccomp=277, setgroups=159),
+SYSCALL_NUMBERS = {
+    "x86_64": SyscallNumbers(audit_arch=0xC000003E, clone=56, pivot_root=155, seccomp=317, setgroups=116),
+    "aarch64": SyscallNumbers(audit_arch=0xC00000B7, clone=220, pivot_root=41, seccomp=277, setgroups=159),
 }
 
 # PyDLL keeps the interpreter's lock: a child of `clone` comes back holding it, as its parent did.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
-def machine() -> Machine:
+def numbers() -> SyscallNumbers:
     """This processor's numbers; an OSError where they are not known."""
     try:
-        return MACHINES[platform.machine()]
+        return SYSCALL_NUMBERS[platform.machine()]
     except KeyError:
-        known = ", ".join(MACHINES)
+        known = ", ".join(SYSCALL_NUMBERS)
         raise OSError(f"namespaces are known for {known}, not for {platform.machine()}") from None
 
 
 def clone(flags: int) -> int:
     """fork() into new namespaces: 0 in the child, which must end in exec or `os._exit`."""
-    return _call(machine().clone, flags, 0, 0, 0, 0)
+    return _call(numbers().clone, flags, 0, 0, 0, 0)
 
 
 def unshare(flags: int) -> None:
@@ -91,12 +91,12 @@ def unmount(target: str, flags: int = MNT_DETACH) -> None:
     _check(_libc.umount2(os.fsencode(target), ctypes.c_int(flags)), target)
 
 
-def restrict(target: str, flags: int) -> None:
+def add_mount_flags(target: str, flags: int) -> None:
     """Adds MS_RDONLY, MS_NODEV, ... to the mount at `target` and to every one below it."""
     attributes = struct.pack("=QQQQ", flags, 0, 0, 0)  # those flags have the same numbers here
     try:
         _call(
-            machine().mount_setattr,
+            numbers().mount_setattr,
             _AT_FDCWD,
             os.fsencode(target),
             _AT_RECURSIVE,
@@ -112,7 +112,7 @@ def restrict(target: str, flags: int) -> None:
 
 def pivot_root_here() -> None:
     """The working directory (a mount) becomes the root; what was the root before can be seen no more."""
-    _call(machine().pivot_root, b".", b".")
+    _call(numbers().pivot_root, b".", b".")
     unmount(".")
     os.chdir("/")
 
@@ -137,11 +137,11 @@ def set_capabilities(kept: int) -> None:
 def close_on_exec_from(first: int) -> None:
     """Whatever descriptors there are from `first` on do not survive the next exec."""
     try:
-        _call(machine().close_range, first, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
+        _call(numbers().close_range, first, 0xFFFFFFFF, _CLOSE_RANGE_CLOEXEC)
     except OSError:
         for name in os.listdir("/proc/self/fd"):
             if int(name) >= first:
-                _forget_inheriting(int(name))
+                _set_close_on_exec(int(name))
 
 
 def close_from(first: int, kept: int = -1) -> None:
@@ -156,10 +156,10 @@ def set_seccomp_filter(program: bytes) -> None:
     """`program` holds classic BPF instructions of eight bytes each; it judges every later system call."""
     buffer = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
-    _call(machine().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)
+    _call(numbers().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)
 
 
-def _forget_inheriting(descriptor: int) -> None:
+def _set_close_on_exec(descriptor: int) -> None:
     with contextlib.suppress(OSError):  # the one that listed the directory
         os.set_inheritable(descriptor, False)
 

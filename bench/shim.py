@@ -11,7 +11,7 @@ from pathlib import Path
 
 from bench.case import Case
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.specs import ContainerSpec, Mode, SandboxSpec
 
@@ -22,18 +22,18 @@ def cases(scale: float) -> Iterator[Case]:
     """One case for each runtime that this machine allows."""
     count = max(int(100 * scale), 10)
     for mode in Mode:
-        if probe(mode).possible:
-            yield Case("keeper", f"{mode}, {count} containers", asyncio.run(_measure(mode, count)))
+        if probe(mode).available:
+            yield Case("shim", f"{mode}, {count} containers", asyncio.run(_measure(mode, count)))
 
 
 async def _measure(mode: Mode, count: int) -> dict[str, float]:
     directory = Path(tempfile.mkdtemp(prefix="volcano-bench-"))
-    runtime = KeeperRuntime(directory, mode, lifeline=True)
+    runtime = ProcessRuntime(directory, mode, lifeline=True)
     ended = asyncio.Semaphore(0)
     runtime.on_change(lambda state: ended.release())
     begun = time.perf_counter()
     await runtime.open()
-    metrics = {"open_ms": (time.perf_counter() - begun) * 1e3, "keeper_kb": _own_kilobytes(runtime.pid)}
+    metrics = {"open_ms": (time.perf_counter() - begun) * 1e3, "shim_kb": _own_kilobytes(runtime.pid)}
     try:
         pod = str(directory / "pods" / POD)
         await runtime.create_sandbox(SandboxSpec(POD, "default", POD, "local-0", pod, POD))
@@ -41,7 +41,7 @@ async def _measure(mode: Mode, count: int) -> dict[str, float]:
         await asyncio.gather(*(runtime.start(_container(f"idle{n}", "sleep", "600")) for n in range(count)))
         tree = [runtime.pid, *processes.descendants(runtime.pid)]
         idle = [pid for pid in tree[1:] if processes.command_line(pid)[:1] != ["sleep"]]
-        grown = _own_kilobytes(runtime.pid) - metrics["keeper_kb"]
+        grown = _own_kilobytes(runtime.pid) - metrics["shim_kb"]
         metrics["idle_kb_each"] = (max(grown, 0) + sum(map(_own_kilobytes, idle))) / count
     finally:
         await runtime.close(keep=False)
@@ -49,7 +49,7 @@ async def _measure(mode: Mode, count: int) -> dict[str, float]:
     return metrics
 
 
-async def _starts(runtime: KeeperRuntime, count: int, ended: asyncio.Semaphore) -> dict[str, float]:
+async def _starts(runtime: ProcessRuntime, count: int, ended: asyncio.Semaphore) -> dict[str, float]:
     started, over = [], []
     for number in range(min(count, 30)):
         begun = time.perf_counter()

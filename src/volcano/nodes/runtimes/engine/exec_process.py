@@ -9,7 +9,7 @@ import struct
 import termios
 from collections.abc import Iterable, Sequence
 
-from volcano.nodes.runtimes.engine.commands import EXECUTION
+from volcano.nodes.runtimes.engine.commands import EXEC_ID_VARIABLE
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.specs import Failure
 
@@ -17,17 +17,17 @@ _OUTPUT = ("stdout", "stderr")
 
 
 class EngineProcess:
-    """Implements `Process`. With a `mark`, what it started in the container is killed when it is let go of."""
+    """Implements `Process`. With a `exec_id`, what it started in the container is killed when it is let go of."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, ends: dict[str, int], terminal: int | None, mark: str
+        self, process: asyncio.subprocess.Process, ends: dict[str, int], terminal: int | None, exec_id: str
     ) -> None:
         self.stdin = terminal if terminal is not None else ends.get("stdin")
         self.stdout = terminal if terminal is not None else ends.get("stdout")
         self.stderr = ends.get("stderr")
         self._process = process
         self._terminal = terminal
-        self._mark = mark
+        self._exec_id = exec_id
         self._closed = False
 
     async def wait(self) -> int:
@@ -49,49 +49,53 @@ class EngineProcess:
         if self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
-            if self._mark:
-                processes.send(marked(self._mark), signal.SIGKILL)
+            if self._exec_id:
+                processes.send(processes_of_exec(self._exec_id), signal.SIGKILL)
 
 
-def marked(mark: str) -> list[int]:
-    """The processes of this host that carry a mark, as far as they may be seen."""
-    return [pid for pid in processes.every_pid() if processes.environment(pid).get(EXECUTION) == mark]
+def processes_of_exec(exec_id: str) -> list[int]:
+    """The processes of this host that carry a exec_id, as far as they may be seen."""
+    return [
+        pid for pid in processes.every_pid() if processes.environment(pid).get(EXEC_ID_VARIABLE) == exec_id
+    ]
 
 
 async def spawn(
-    program: str, arguments: Sequence[str], wanted: Iterable[str], *, mark: str = ""
+    program: str, arguments: Sequence[str], wanted: Iterable[str], *, exec_id: str = ""
 ) -> EngineProcess:
     """Starts the engine's program with pipes for the streams that are `wanted`."""
     names = set(wanted)
-    inside: dict[str, int] = {}
+    engine_ends: dict[str, int] = {}
     ends: dict[str, int] = {}
     try:
         for name in ("stdin", *_OUTPUT):
             if name not in names:
-                inside[name] = os.open(os.devnull, os.O_RDWR)
+                engine_ends[name] = os.open(os.devnull, os.O_RDWR)
                 continue
             reading, writing = os.pipe()
-            inside[name], ends[name] = (reading, writing) if name == "stdin" else (writing, reading)
-        process = await _start(program, arguments, inside["stdin"], inside["stdout"], inside["stderr"])
-    except BaseException:
+            engine_ends[name], ends[name] = (reading, writing) if name == "stdin" else (writing, reading)
+        process = await _start(
+            program, arguments, engine_ends["stdin"], engine_ends["stdout"], engine_ends["stderr"]
+        )
+    except (Failure, OSError, asyncio.CancelledError):
         _close(ends.values())
         raise
     finally:
-        _close(inside.values())
-    return EngineProcess(process, ends, None, mark)
+        _close(engine_ends.values())
+    return EngineProcess(process, ends, None, exec_id)
 
 
-async def spawn_on_terminal(program: str, arguments: Sequence[str], *, mark: str = "") -> EngineProcess:
+async def spawn_on_terminal(program: str, arguments: Sequence[str], *, exec_id: str = "") -> EngineProcess:
     """Starts it on a terminal of its own, which it makes a mirror of the one in the container."""
     master, slave = os.openpty()
     try:
         process = await _start(program, arguments, slave, slave, slave)
-    except BaseException:
+    except (Failure, asyncio.CancelledError):
         os.close(master)
         raise
     finally:
         os.close(slave)
-    return EngineProcess(process, {}, master, mark)
+    return EngineProcess(process, {}, master, exec_id)
 
 
 async def _start(

@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 
 from volcano.nodes.shim.isolation import etc, syscalls
-from volcano.nodes.shim.isolation.entering import Users
-from volcano.nodes.shim.isolation.programs import Exposed
+from volcano.nodes.shim.isolation.host_programs import HostMounts
+from volcano.nodes.shim.isolation.unshare import IDMappings
 
 _SKELETON = {
     "dev": 0o755,
@@ -35,14 +35,14 @@ _PASSABLE = 0o711  # where something below root's home is shown, other users may
 
 
 @dataclass(frozen=True, slots=True)
-class Template:
+class RootfsTemplate:
     """`root` is a directory to be laid under a container's; `programs` are mounts, each with its place in the root."""
 
     root: str
-    programs: tuple[tuple[str, str], ...]
+    program_mounts: tuple[tuple[str, str], ...]
 
 
-def build(place: str, shown: Exposed, users: Users, hidden: str) -> Template:
+def build(place: str, shown: HostMounts, users: IDMappings, hidden: str) -> RootfsTemplate:
     """Makes the template in memory, at `place` of the caller's mounts; `hidden` is shown in no pod."""
     os.makedirs(place, exist_ok=True)
     syscalls.mount("volcano", place, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "mode=0755")
@@ -54,15 +54,15 @@ def build(place: str, shown: Exposed, users: Users, hidden: str) -> Template:
         os.symlink(pointed, os.path.join(root, path))
     etc.copy("/etc", os.path.join(root, "etc"))
     etc.fill(os.path.join(root, "etc"), users, hashlib.sha256(place.encode()).hexdigest()[:32])
-    return Template(root, _programs(place, root, shown, hidden))
+    return RootfsTemplate(root, _programs(place, root, shown, hidden))
 
 
-def copy(template: Template, target: str) -> None:
+def copy(template: RootfsTemplate, target: str) -> None:
     """Where overlays are refused: the same as files of the container's own."""
     shutil.copytree(template.root, target, symlinks=True)
 
 
-def _programs(place: str, root: str, shown: Exposed, hidden: str) -> tuple[tuple[str, str], ...]:
+def _programs(place: str, root: str, shown: HostMounts, hidden: str) -> tuple[tuple[str, str], ...]:
     views: list[tuple[str, str]] = []
     os.mkdir(os.path.join(place, "programs"))
     for number, directory in enumerate(shown.directories):
@@ -73,7 +73,7 @@ def _programs(place: str, root: str, shown: Exposed, hidden: str) -> tuple[tuple
         except OSError:
             continue  # we may not look into it ourselves
         _hide(hidden, directory, view)
-        syscalls.restrict(view, syscalls.MS_RDONLY | syscalls.MS_NODEV)
+        syscalls.add_mount_flags(view, syscalls.MS_RDONLY | syscalls.MS_NODEV)
         for parent in _parents(directory):
             _make(os.path.join(root, parent), _PASSABLE if parent == "root" else _SKELETON.get(parent, 0o755))
         _make(root + directory, 0o755)

@@ -7,44 +7,44 @@ import tempfile
 
 from volcano.nodes.shim.isolation import syscalls
 
-_AT_ONCE = 2000  # entries
+_MOST_ENTRIES = 2000  # entries
 
 
-def clear(path: str) -> None:
+def remove_tree(path: str) -> None:
     """Deletes a tree, an overlay's unreadable work directory included; what is not there is no matter."""
     shutil.rmtree(path, onerror=_delete_unreadable)
 
 
-def discard(path: str, trash: str) -> None:
+def remove_in_background(path: str, trash: str) -> None:
     """Takes a tree out of the way, and deletes it; a large one by a process of its own that nobody waits for."""
     if _is_small(path):
-        clear(path)
+        remove_tree(path)
         return
     os.makedirs(trash, exist_ok=True)
-    aside = tempfile.mkdtemp(dir=trash)
+    moved = tempfile.mkdtemp(dir=trash)
     with contextlib.suppress(OSError):  # on another file system it is deleted where it is
-        os.rename(path, os.path.join(aside, "tree"))
+        os.rename(path, os.path.join(moved, "tree"))
     child = os.fork()
     if child == 0:
         try:
             if os.fork() == 0:
-                # Nobody must take us for the keeper because of what it held open.
+                # Nobody must take us for the shim because of what it held open.
                 syscalls.close_from(3)
-                clear(aside)
-                clear(path)
+                remove_tree(moved)
+                remove_tree(path)
         finally:
             os._exit(0)
     os.waitpid(child, 0)
 
 
-def sweep(directory: str, place: str) -> list[str]:
-    """What an earlier keeper left in a data directory: pods' sandboxes, and `place`, which was its own."""
-    gone: list[str] = []
-    for sandbox in [*_sandboxes(directory), place]:
+def remove_leftovers(directory: str, own: str) -> list[str]:
+    """What an earlier shim left in a data directory: pods' sandboxes, and `own`, which was its own."""
+    removed: list[str] = []
+    for sandbox in [*_sandboxes(directory), own]:
         if os.path.lexists(sandbox):
-            clear(sandbox)
-            gone.append(sandbox)
-    return gone
+            remove_tree(sandbox)
+            removed.append(sandbox)
+    return removed
 
 
 def _sandboxes(directory: str) -> list[str]:
@@ -59,7 +59,7 @@ def _is_small(path: str) -> bool:
     count = 0
     for _, directories, files in os.walk(path):
         count += len(directories) + len(files)
-        if count > _AT_ONCE:
+        if count > _MOST_ENTRIES:
             return False
     return True
 

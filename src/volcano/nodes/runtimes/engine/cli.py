@@ -13,62 +13,81 @@ from typing import Any
 
 from volcano.nodes.shim.specs import Failure
 
-PATIENCE = 120.0  # seconds for anything but a pull
-MOST_AT_ONCE = 8
+CALL_TIMEOUT = 120.0  # seconds for anything but a pull
+MAX_CONCURRENT_CALLS = 8
 _PREFIXES = ("Error response from daemon: ", "Error: ", "error: ")
-_WHICH = re.compile(r'unable to start container "[0-9a-f]{64}": ')
-_ABSENT = ("no such container", "no such object", "no container with", "no such image")
+_CONTAINER_PREFIX = re.compile(r'unable to start container "[0-9a-f]{64}": ')
+_NOT_FOUND = ("no such container", "no such object", "no container with", "no such image")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What a call gave."""
 
     code: int
     text: str
-    complaint: str = ""
+    error: str = ""
 
     @property
-    def well(self) -> bool:
+    def ok(self) -> bool:
         return self.code == 0
 
     @property
-    def about_nothing(self) -> bool:
+    def not_found(self) -> bool:
         """Whether it failed because what it was about is not there."""
-        return not self.well and any(word in self.complaint.lower() for word in _ABSENT)
+        return not self.ok and any(word in self.error.lower() for word in _NOT_FOUND)
 
 
-class Engine:
+class EngineCLI:
     """The program of a container engine."""
 
-    def __init__(self, name: str, program: str, directory: Path) -> None:
-        """`directory` is where it runs: some engines leave files where they stand."""
+    def __init__(self, name: str, directory: Path) -> None:
+        """`directory` is the working directory of calls: some engines leave files there."""
         self.name = name
-        self.program = program
+        self._program = name
         self._directory = directory
-        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
+
+    @property
+    def program(self) -> str:
+        """The path of the program once it is located; until then its name."""
+        return self._program
+
+    def locate(self) -> None:
+        """Finds the program on PATH; a Failure when there is none."""
+        program = shutil.which(self.name)
+        if program is None:
+            raise Failure(
+                "RuntimeUnavailable",
+                f"there is no program {self.name} on PATH; install it, or use --runtime=auto",
+            )
+        self._program = program
 
     async def call(
         self,
         *arguments: str,
-        given: bytes = b"",
+        stdin: bytes = b"",
         environment: Mapping[str, str] | None = None,
-        patience: float = PATIENCE,
-    ) -> Answer:
+        timeout: float = CALL_TIMEOUT,
+    ) -> CommandResult:
         """Runs it to its end; a call that takes too long is killed and counts as failed."""
-        async with self._turns:
+        async with self._slots:
             process = await self._spawn(arguments, environment)
             try:
-                async with asyncio.timeout(patience):
-                    output, complaint = await process.communicate(given)
+                async with asyncio.timeout(timeout):
+                    output, error = await process.communicate(stdin)
             except TimeoutError:
                 await self._kill(process)
-                return Answer(124, "", f"{self.name} {arguments[0]} did not end within {patience:.0f} s")
-            except BaseException:
+                return CommandResult(
+                    124, "", f"{self.name} {arguments[0]} did not end within {timeout:.0f} s"
+                )
+            except asyncio.CancelledError:
                 await self._kill(process)
                 raise
         code = process.returncode
-        return Answer(code if code is not None else 1, output.decode(errors="replace"), _said(complaint))
+        return CommandResult(
+            code if code is not None else 1, output.decode(errors="replace"), _clean_error(error)
+        )
 
     async def inspect(self, *identifiers: str, options: Sequence[str] = ()) -> list[dict[str, Any]]:
         """What is known of containers; those that are gone are left out."""
@@ -79,8 +98,8 @@ class Engine:
             found = json.loads(answer.text or "[]")
         except ValueError:
             found = []
-        if not answer.well and not answer.about_nothing:
-            raise Failure("RuntimeUnavailable", f"{self.name} container inspect: {answer.complaint}")
+        if not answer.ok and not answer.not_found:
+            raise Failure("RuntimeUnavailable", f"{self.name} container inspect: {answer.error}")
         return [each for each in found if isinstance(each, dict)]
 
     async def _spawn(
@@ -108,21 +127,13 @@ class Engine:
         await process.wait()
 
 
-def find(name: str) -> str:
-    """The engine's program; a Failure when there is none."""
-    program = shutil.which(name)
-    if program is None:
-        raise Failure(
-            "RuntimeUnavailable", f"there is no program {name} on PATH; install it, or use --runtime=auto"
-        )
-    return program
-
-
-def _said(complaint: bytes) -> str:
+def _clean_error(stderr: bytes) -> str:
     """The essence of what a program wrote to its standard error: warnings that came before are left out."""
-    lines = [line.strip() for line in complaint.decode(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith(("time=", "WARN", "See 'docker", "Run 'docker"))]
-    text = "; ".join(told or lines)
+    lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
+    messages = [
+        line for line in lines if not line.startswith(("time=", "WARN", "See 'docker", "Run 'docker"))
+    ]
+    text = "; ".join(messages or lines)
     for prefix in _PREFIXES:
         text = text.replace(prefix, "")
-    return _WHICH.sub("", text)
+    return _CONTAINER_PREFIX.sub("", text)

@@ -6,8 +6,9 @@ import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.nodes.shim.isolation import syscalls, targets, template, trees
-from volcano.nodes.shim.isolation.template import Template
+from volcano.nodes.shim.isolation import mount_targets, removal, rootfs_template, syscalls
+from volcano.nodes.shim.isolation.base import strerror
+from volcano.nodes.shim.isolation.rootfs_template import RootfsTemplate
 from volcano.nodes.shim.specs import Failure, Mount
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -30,20 +31,20 @@ TTY_GROUP = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class RootfsLayer:
     """How a container's root is made: the options of an overlay, or a copy where there is none."""
 
     overlay: str | None
 
     @staticmethod
-    def best(place: str, base: Template, *, user_namespace: bool) -> "Layer":
+    def detect(place: str, base: RootfsTemplate, *, user_namespace: bool) -> "RootfsLayer":
         """Tried for real on the file system of `place`."""
         extra = ",userxattr" if user_namespace else ""
         # Without `volatile` the end of every container would wait for the disk.
         for options in (f",volatile{extra}", extra):
-            layer = Layer(options)
+            layer = RootfsLayer(options)
             trial = os.path.join(place, "trial")
-            trees.clear(trial)
+            removal.remove_tree(trial)
             try:
                 layer.prepare(trial, base)
                 layer.mount(trial, base)
@@ -55,22 +56,22 @@ class Layer:
                 os.chdir("/")
                 with contextlib.suppress(OSError):  # it was never mounted
                     syscalls.unmount(os.path.join(trial, "merged"))
-                trees.clear(trial)
-        return Layer(None)
+                removal.remove_tree(trial)
+        return RootfsLayer(None)
 
-    def prepare(self, place: str, base: Template) -> str:
+    def prepare(self, place: str, base: RootfsTemplate) -> str:
         """Makes the directories of a container's root; returns the one whose files the container will see."""
         os.makedirs(place, mode=0o755)
         merged = os.path.join(place, "merged")
         if self.overlay is None:
-            template.copy(base, merged)
+            rootfs_template.copy(base, merged)
             return merged
         for name in ("work", "upper", "merged"):
             os.mkdir(os.path.join(place, name), 0o755)
         os.mkdir(os.path.join(place, "upper", "etc"), 0o755)
         return os.path.join(place, "upper")
 
-    def mount(self, place: str, base: Template) -> None:
+    def mount(self, place: str, base: RootfsTemplate) -> None:
         """Makes `place`/merged a mount. Leaves the caller in `place`: names there need no escaping in the options.
 
         A container may make device files, as in any engine; that it cannot open them keeps it off the host's disks.
@@ -78,7 +79,7 @@ class Layer:
         os.chdir(place)
         if self.overlay is None:
             syscalls.bind("merged", "merged")
-            syscalls.restrict("merged", syscalls.MS_NODEV)
+            syscalls.add_mount_flags("merged", syscalls.MS_NODEV)
             return
         lower = os.open(base.root, os.O_PATH | os.O_CLOEXEC)
         options = f"lowerdir=/proc/self/fd/{lower},upperdir=upper,workdir=work{self.overlay}"
@@ -89,22 +90,22 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
+class DeviceOptions:
     """What a container's /dev is made of."""
 
     shared_memory: str
-    terminals: str = ""  # a directory with a devpts of the keeper's; a new one when empty
+    terminals: str = ""  # a directory with a devpts of the shim's; a new one when empty
     everything: bool = False  # the host's devices, for a privileged container
     tty_group: bool = True  # whether there is a group for terminals
 
 
-def build_devices(dev: str, devices: Devices) -> None:
+def mount_dev(dev: str, devices: DeviceOptions) -> None:
     """/dev in memory, with the harmless devices of the host, terminals, shared memory and message queues."""
     syscalls.mount("dev", dev, "tmpfs", _UNTRUSTED, "mode=0755,size=64k")
     present = os.listdir("/dev")
     chosen = [name for name in present if name in _DEVICES or name.startswith(_ACCELERATORS)]
     for name in present if devices.everything else chosen:
-        _show_device(name, dev)
+        _bind_device(name, dev)
     for name, pointed in _DEVICE_LINKS.items():
         if not os.path.lexists(f"{dev}/{name}"):
             os.symlink(pointed, f"{dev}/{name}")
@@ -113,19 +114,19 @@ def build_devices(dev: str, devices: Devices) -> None:
     if devices.terminals:
         syscalls.bind(devices.terminals, f"{dev}/pts")
     else:
-        mount_terminals(f"{dev}/pts", tty_group=devices.tty_group)
+        mount_devpts(f"{dev}/pts", tty_group=devices.tty_group)
     syscalls.bind(devices.shared_memory, f"{dev}/shm")
     with contextlib.suppress(OSError):  # a kernel without message queues
         syscalls.mount("mqueue", f"{dev}/mqueue", "mqueue", _UNTRUSTED)
 
 
-def mount_terminals(target: str, *, tty_group: bool) -> None:
+def mount_devpts(target: str, *, tty_group: bool) -> None:
     group = f",gid={TTY_GROUP}" if tty_group else ""
     flags = syscalls.MS_NOSUID | syscalls.MS_NOEXEC
     syscalls.mount("devpts", target, "devpts", flags, f"newinstance,ptmxmode=0666,mode=0620{group}")
 
 
-def mount_memory(target: str, size: int = 0) -> None:
+def mount_tmpfs(target: str, size: int = 0) -> None:
     """A tmpfs with the mode and owner of the directory it covers."""
     covered = os.stat(target)
     limit = f",size={size}" if size else ""
@@ -149,10 +150,10 @@ def mount_sys(target: str, *, writable: bool) -> None:
     except OSError:
         syscalls.bind("/sys", target)
         if not writable:
-            syscalls.restrict(target, syscalls.MS_RDONLY)
+            syscalls.add_mount_flags(target, syscalls.MS_RDONLY)
 
 
-def show_groups(target: str, groups: Sequence[tuple[str, str]]) -> None:
+def mount_cgroups(target: str, groups: Sequence[tuple[str, str]]) -> None:
     """The container's own control groups where programs look for their limits; each is named, or "" for version 2."""
     if not groups or not os.path.isdir(target):
         return
@@ -162,15 +163,15 @@ def show_groups(target: str, groups: Sequence[tuple[str, str]]) -> None:
         place = os.path.join(target, name)
         os.makedirs(place, exist_ok=True)
         syscalls.bind(directory, place)
-    syscalls.restrict(target, syscalls.MS_RDONLY)
+    syscalls.add_mount_flags(target, syscalls.MS_RDONLY)
 
 
-def protect_kernel() -> None:
+def mask_kernel_paths() -> None:
     """After the root has changed: what of /proc and /sys would reach beyond the container."""
     for path in _READ_ONLY:
         if os.path.exists(path):
             syscalls.bind(path, path)
-            syscalls.restrict(path, syscalls.MS_RDONLY)
+            syscalls.add_mount_flags(path, syscalls.MS_RDONLY)
     for path in _MASKED:
         if os.path.isdir(path):
             syscalls.mount("masked", path, "tmpfs", syscalls.MS_RDONLY | _UNTRUSTED, "size=0")
@@ -182,9 +183,9 @@ def mount_volumes(merged: str, mounts: Sequence[Mount], *, devices: bool) -> Non
     """Outer targets first; device files in them can be used where `devices` is said."""
     root = os.open(merged, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for each in sorted(mounts, key=lambda mount: len(targets.parts(mount.target))):
-            kept_out = 0 if devices else syscalls.MS_NODEV
-            _mount_volume(root, each, kept_out | (syscalls.MS_RDONLY if each.read_only else 0))
+        for each in sorted(mounts, key=lambda mount: len(mount_targets.path_parts(mount.target))):
+            no_devices = 0 if devices else syscalls.MS_NODEV
+            _mount_volume(root, each, no_devices | (syscalls.MS_RDONLY if each.read_only else 0))
     finally:
         os.close(root)
 
@@ -193,24 +194,24 @@ def _mount_volume(root: int, volume: Mount, restrictions: int) -> None:
     try:
         is_directory = stat.S_ISDIR(os.stat(volume.source).st_mode)
     except OSError as error:
-        message = f"cannot mount {volume.source} at {volume.target}: {_said(error)}"
+        message = f"cannot mount {volume.source} at {volume.target}: {strerror(error)}"
         raise Failure("CreateContainerError", message) from error
     try:
-        parent, name = targets.place(root, volume.target, directory=is_directory)
+        parent, name = mount_targets.open_target(root, volume.target, directory=is_directory)
         target = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
         syscalls.bind(volume.source, f"/proc/self/fd/{target}")
         os.close(target)
         if restrictions:
             mounted = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
-            syscalls.restrict(f"/proc/self/fd/{mounted}", restrictions)
+            syscalls.add_mount_flags(f"/proc/self/fd/{mounted}", restrictions)
             os.close(mounted)
         os.close(parent)
     except OSError as error:
-        message = f"cannot mount {volume.source} at {volume.target} in the container: {_said(error)}"
+        message = f"cannot mount {volume.source} at {volume.target} in the container: {strerror(error)}"
         raise Failure("CreateContainerError", message) from error
 
 
-def _show_device(name: str, dev: str) -> None:
+def _bind_device(name: str, dev: str) -> None:
     source, target = f"/dev/{name}", f"{dev}/{name}"
     if name in ("pts", "shm", "mqueue") or name in _DEVICE_LINKS:
         return
@@ -220,7 +221,3 @@ def _show_device(name: str, dev: str) -> None:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
     with contextlib.suppress(OSError):  # a device that we may not see ourselves
         syscalls.bind(source, target)
-
-
-def _said(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

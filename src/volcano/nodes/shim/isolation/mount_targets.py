@@ -8,59 +8,59 @@ from collections.abc import Sequence
 from volcano.nodes.shim.isolation import syscalls
 
 _MOST_LINKS = 40  # as the kernel's own limit
-_MOST_SIBLINGS = 256
+_MOST_ENTRIES = 256
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def parts(path: str) -> list[str]:
+def path_parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part not in ("", ".")]
 
 
-def place(root: int, target: str, *, directory: bool) -> tuple[int, str]:
+def open_target(root: int, target: str, *, directory: bool) -> tuple[int, str]:
     """The directory (open, to be closed) and the name at which `target` is below the open directory `root`.
 
     Links are followed as inside the root, so that none leads out of it, whoever changes them meanwhile.
     """
-    trail = [("", os.dup(root))]  # from the root down: each directory's name, and it
-    left = parts(target)[::-1]
+    parents = [("", os.dup(root))]  # from the root down: each directory's name, and it
+    left = path_parts(target)[::-1]
     links = 0
     try:
         while left:
             name = left.pop()
-            here = trail[-1][1]
+            here = parents[-1][1]
             pointed = _link(here, name)
             if name == "..":
-                if len(trail) > 1:
-                    os.close(trail.pop()[1])
+                if len(parents) > 1:
+                    os.close(parents.pop()[1])
             elif pointed is not None:
                 links += 1
                 if links > _MOST_LINKS:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), target)
                 if pointed.startswith("/"):
-                    _close(trail[1:])
-                    del trail[1:]
-                left.extend(parts(pointed)[::-1])
+                    _close(parents[1:])
+                    del parents[1:]
+                left.extend(path_parts(pointed)[::-1])
             else:
-                _make(trail, name, directory=bool(left) or directory)
+                _make(parents, name, directory=bool(left) or directory)
                 if not left:
-                    return os.dup(trail[-1][1]), name
-                trail.append((name, os.open(name, _PATH | os.O_DIRECTORY, dir_fd=trail[-1][1])))
+                    return os.dup(parents[-1][1]), name
+                parents.append((name, os.open(name, _PATH | os.O_DIRECTORY, dir_fd=parents[-1][1])))
     finally:
-        _close(trail)
+        _close(parents)
     raise OSError(errno.EBUSY, "the root itself cannot be a mount's target", target)
 
 
-def _make(trail: list[tuple[str, int]], name: str, *, directory: bool) -> None:
-    """A file or directory in the last one of the trail, which is made writable where it is not."""
+def _make(parents: list[tuple[str, int]], name: str, *, directory: bool) -> None:
+    """A file or directory in the last one of the parents, which is made writable where it is not."""
     try:
-        _create(trail[-1][1], name, directory=directory)
+        _create(parents[-1][1], name, directory=directory)
     except FileExistsError:
         return
     except OSError as error:
-        if error.errno != errno.EROFS or len(trail) < 2:
+        if error.errno != errno.EROFS or len(parents) < 2:
             raise
-        _soften(trail)
-        _create(trail[-1][1], name, directory=directory)
+        _cover_with_tmpfs(parents)
+        _create(parents[-1][1], name, directory=directory)
 
 
 def _create(parent: int, name: str, *, directory: bool) -> None:
@@ -71,34 +71,34 @@ def _create(parent: int, name: str, *, directory: bool) -> None:
         os.close(os.open(name, flags, 0o644, dir_fd=parent))
 
 
-def _soften(trail: list[tuple[str, int]]) -> None:
+def _cover_with_tmpfs(parents: list[tuple[str, int]]) -> None:
     """Covers a directory of the host's programs with one in memory that shows the same, and can have more."""
-    name, covered = trail[-1]
+    name, covered = parents[-1]
     readable = os.open(f"/proc/self/fd/{covered}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         children = os.listdir(readable)
     finally:
         os.close(readable)
-    if len(children) > _MOST_SIBLINGS:
+    if len(children) > _MOST_ENTRIES:
         raise OSError(errno.EROFS, f"{os.strerror(errno.EROFS)}, with too much in it to be shown elsewhere")
     syscalls.mount("opened", f"/proc/self/fd/{covered}", "tmpfs", syscalls.MS_NODEV, "mode=0755")
-    above = os.open(name, _PATH | os.O_DIRECTORY, dir_fd=trail[-2][1])
-    trail[-1] = (name, above)
+    cover = os.open(name, _PATH | os.O_DIRECTORY, dir_fd=parents[-2][1])
+    parents[-1] = (name, cover)
     try:
         for child in children:
-            _show(child, covered, above)
+            _bind_child(child, covered, cover)
     finally:
         os.close(covered)
 
 
-def _show(child: str, covered: int, above: int) -> None:
+def _bind_child(child: str, covered: int, cover: int) -> None:
     pointed = _link(covered, child)
     if pointed is not None:
-        os.symlink(pointed, child, dir_fd=above)
+        os.symlink(pointed, child, dir_fd=cover)
         return
     is_directory = stat.S_ISDIR(os.stat(child, dir_fd=covered, follow_symlinks=False).st_mode)
-    _create(above, child, directory=is_directory)
-    syscalls.bind(f"/proc/self/fd/{covered}/{child}", f"/proc/self/fd/{above}/{child}")
+    _create(cover, child, directory=is_directory)
+    syscalls.bind(f"/proc/self/fd/{covered}/{child}", f"/proc/self/fd/{cover}/{child}")
 
 
 def _link(parent: int, name: str) -> str | None:
@@ -108,6 +108,6 @@ def _link(parent: int, name: str) -> str | None:
         return None  # no link, or nothing there yet
 
 
-def _close(trail: Sequence[tuple[str, int]]) -> None:
-    for _, descriptor in trail:
+def _close(parents: Sequence[tuple[str, int]]) -> None:
+    for _, descriptor in parents:
         os.close(descriptor)

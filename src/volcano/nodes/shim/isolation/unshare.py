@@ -1,4 +1,4 @@
-"""The keeper enters the hub's namespaces: its own mounts, network, names, and as an ordinary user its own users too."""
+"""The shim enters the hub's namespaces: its own mounts, network, names, and as an ordinary user its own users too."""
 
 import os
 import pwd
@@ -10,84 +10,86 @@ from dataclasses import dataclass
 from volcano.nodes.shim.isolation import syscalls
 from volcano.nodes.shim.specs import Mode
 
-_LIKE_HOST = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
+_UNSHARED = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class IDMapping:
     """`count` users or groups, from `inside` on in the namespace and from `outside` on without."""
 
-    inside: int
-    outside: int
-    count: int
+    container_id: int
+    host_id: int
+    size: int
 
     def __str__(self) -> str:
-        return f"{self.inside} {self.outside} {self.count}"
+        return f"{self.container_id} {self.host_id} {self.size}"
 
 
 @dataclass(frozen=True, slots=True)
-class Users:
+class IDMappings:
     """Who exists in the hub: everybody (as real root), or the ranges of a user namespace."""
 
     user_namespace: bool = False
-    uids: tuple[Range, ...] = ()
-    gids: tuple[Range, ...] = ()
+    uids: tuple[IDMapping, ...] = ()
+    gids: tuple[IDMapping, ...] = ()
 
     @property
     def only_root(self) -> bool:
         """There is a single user, and groups cannot be changed."""
-        return self.user_namespace and sum(each.count for each in self.uids) == 1
+        return self.user_namespace and sum(each.size for each in self.uids) == 1
 
     def has_user(self, number: int) -> bool:
-        return not self.user_namespace or _covers(self.uids, number)
+        return not self.user_namespace or _mapped(self.uids, number)
 
     def has_group(self, number: int) -> bool:
-        return not self.user_namespace or _covers(self.gids, number)
+        return not self.user_namespace or _mapped(self.gids, number)
 
 
-def enter(mode: Mode) -> Users:
+def unshare_host_namespaces(mode: Mode) -> IDMappings:
     """Leaves the host's mounts, interprocess communication and host name, for good; the network is left later."""
-    users = _enter_user_namespace() if mode is Mode.USERNS else Users()
-    syscalls.unshare(_LIKE_HOST)
+    users = _unshare_user_namespace() if mode is Mode.USERNS else IDMappings()
+    syscalls.unshare(_UNSHARED)
     # Nothing that is mounted from here on may be seen by the host.
     syscalls.mount("", "/", flags=syscalls.MS_REC | syscalls.MS_PRIVATE)
     return users
 
 
-def enter_network() -> None:
+def unshare_network() -> None:
     syscalls.unshare(syscalls.CLONE_NEWNET)
 
 
-def _enter_user_namespace() -> Users:
+def _unshare_user_namespace() -> IDMappings:
     uid, gid = os.geteuid(), os.getegid()
-    for users in (*_wider(uid, gid), _narrow(uid, gid)):
+    for users in (*_several_users(uid, gid), _single_user(uid, gid)):
         if _unshare_with(users):
             return users
     raise OSError("no user namespace could be given a user")
 
 
-def _narrow(uid: int, gid: int) -> Users:
-    return Users(user_namespace=True, uids=(Range(0, uid, 1),), gids=(Range(0, gid, 1),))
+def _single_user(uid: int, gid: int) -> IDMappings:
+    return IDMappings(user_namespace=True, uids=(IDMapping(0, uid, 1),), gids=(IDMapping(0, gid, 1),))
 
 
-def _wider(uid: int, gid: int) -> list[Users]:
+def _several_users(uid: int, gid: int) -> list[IDMappings]:
     """More than one user: as root directly; else with what /etc/subuid grants, if its two programs are there."""
     if uid == 0:
         everybody = _inherited("uid_map"), _inherited("gid_map")
-        return [Users(user_namespace=True, uids=everybody[0], gids=everybody[1])]
+        return [IDMappings(user_namespace=True, uids=everybody[0], gids=everybody[1])]
     if not (shutil.which("newuidmap") and shutil.which("newgidmap")):
         return []
-    granted_uids, granted_gids = _granted("/etc/subuid", uid), _granted("/etc/subgid", uid)
+    granted_uids, granted_gids = _subordinate_ids("/etc/subuid", uid), _subordinate_ids("/etc/subgid", uid)
     if granted_uids is None or granted_gids is None:
         return []
     return [
-        Users(
-            user_namespace=True, uids=(Range(0, uid, 1), granted_uids), gids=(Range(0, gid, 1), granted_gids)
+        IDMappings(
+            user_namespace=True,
+            uids=(IDMapping(0, uid, 1), granted_uids),
+            gids=(IDMapping(0, gid, 1), granted_gids),
         )
     ]
 
 
-def _unshare_with(users: Users) -> bool:
+def _unshare_with(users: IDMappings) -> bool:
     """One user can be mapped from within; more only by somebody who has stayed outside."""
     if users.only_root:
         _unshare_users()
@@ -107,7 +109,7 @@ def _unshare_users() -> None:
     syscalls.unshare(syscalls.CLONE_NEWUSER)
 
 
-def _can_be_mapped(users: Users) -> bool:
+def _can_be_mapped(users: IDMappings) -> bool:
     ready_read, ready_write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -131,7 +133,7 @@ def _can_be_mapped(users: Users) -> bool:
         os.waitpid(child, 0)
 
 
-def _unshare_mapped_by_child(users: Users) -> None:
+def _unshare_mapped_by_child(users: IDMappings) -> None:
     go_read, go_write = os.pipe()
     target, child = os.getpid(), os.fork()
     if child == 0:
@@ -153,7 +155,7 @@ def _unshare_mapped_by_child(users: Users) -> None:
         raise OSError("the users of the new user namespace could not be mapped")
 
 
-def _map_process(pid: int, users: Users) -> None:
+def _map_process(pid: int, users: IDMappings) -> None:
     for program, table, ranges in (
         ("newuidmap", "uid_map", users.uids),
         ("newgidmap", "gid_map", users.gids),
@@ -165,13 +167,15 @@ def _map_process(pid: int, users: Users) -> None:
             subprocess.run([program, str(pid), *numbers], check=True, capture_output=True, timeout=5)
 
 
-def _inherited(table: str) -> tuple[Range, ...]:
+def _inherited(table: str) -> tuple[IDMapping, ...]:
     """Every user of the namespace we are in, under the same number."""
     with open(f"/proc/self/{table}", encoding="ascii") as lines:
-        return tuple(Range(int(first), int(first), int(count)) for first, _, count in map(str.split, lines))
+        return tuple(
+            IDMapping(int(first), int(first), int(count)) for first, _, count in map(str.split, lines)
+        )
 
 
-def _granted(path: str, uid: int) -> Range | None:
+def _subordinate_ids(path: str, uid: int) -> IDMapping | None:
     try:
         names = {str(uid), pwd.getpwuid(uid).pw_name}
     except KeyError:
@@ -183,12 +187,12 @@ def _granted(path: str, uid: int) -> Range | None:
         return None
     for entry in entries:
         if len(entry) == 3 and entry[0] in names and entry[1].isdigit() and entry[2].isdigit():
-            return Range(1, int(entry[1]), int(entry[2]))
+            return IDMapping(1, int(entry[1]), int(entry[2]))
     return None
 
 
-def _covers(ranges: tuple[Range, ...], number: int) -> bool:
-    return any(each.inside <= number < each.inside + each.count for each in ranges)
+def _mapped(ranges: tuple[IDMapping, ...], number: int) -> bool:
+    return any(each.container_id <= number < each.container_id + each.size for each in ranges)
 
 
 def _write(path: str, text: str) -> None:

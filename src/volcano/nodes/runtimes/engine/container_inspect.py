@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import parse_timestamp
-from volcano.nodes.runtimes.engine import commands as commands
+from volcano.nodes.runtimes.engine import commands
 from volcano.nodes.shim.specs import ContainerState
 
-LOST_CODE = 137
-LOST = "ContainerStatusUnknown"
-_NEVER = "0001-01-01"
-_TOO_FINE = re.compile(r"(\.\d{6})\d+")
+UNKNOWN_EXIT_CODE = 137
+UNKNOWN_EXIT_REASON = "ContainerStatusUnknown"
+_ZERO_TIME = "0001-01-01"
+_EXTRA_DIGITS = re.compile(r"(\.\d{6})\d+")
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class InspectedContainer:
     """A container that an engine has. `started` is 0 when it never ran."""
 
     identifier: str
@@ -27,7 +27,7 @@ class Known:
     finished: float
     exit_code: int
     out_of_memory: bool
-    trouble: str
+    error: str
     address: str
     directory: str  # the engine's own for it, where it tells
     stdin: bool
@@ -59,27 +59,27 @@ class Known:
         reason = "OOMKilled" if self.out_of_memory else "Error" if self.exit_code else "Completed"
         finished = max(self.finished, self.started)
         return ContainerState(
-            self.pod, self.name, self.attempt, self.started, 0, finished, self.exit_code, reason, self.trouble
+            self.pod, self.name, self.attempt, self.started, 0, finished, self.exit_code, reason, self.error
         )
 
 
-def known(found: Mapping[str, Any]) -> Known:
+def parse_inspect(found: Mapping[str, Any]) -> InspectedContainer:
     """From one entry of `container inspect`."""
     state = found.get("State") or {}
     config = found.get("Config") or {}
     networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
     addresses = [each.get("IPAddress") for each in networks.values() if each and each.get("IPAddress")]
     running = bool(state.get("Running"))
-    return Known(
+    return InspectedContainer(
         identifier=str(found.get("Id") or found.get("ID") or ""),
         labels=config.get("Labels") or {},
         running=running,
         pid=int(state.get("Pid") or 0),
-        started=moment(state.get("StartedAt") or ""),
-        finished=0.0 if running else moment(state.get("FinishedAt") or ""),
+        started=parse_engine_time(state.get("StartedAt") or ""),
+        finished=0.0 if running else parse_engine_time(state.get("FinishedAt") or ""),
         exit_code=int(state.get("ExitCode") or 0),
         out_of_memory=bool(state.get("OOMKilled")),
-        trouble=str(state.get("Error") or ""),
+        error=str(state.get("Error") or ""),
         address=str(addresses[0]) if addresses else "",
         directory=str(found.get("StaticDir") or ""),
         stdin=bool(config.get("OpenStdin")),
@@ -87,16 +87,18 @@ def known(found: Mapping[str, Any]) -> Known:
     )
 
 
-def moment(text: str) -> float:
+def parse_engine_time(text: str) -> float:
     """The wall time of an engine's timestamp; 0 for its way of saying never."""
-    if not text or text.startswith(_NEVER):
+    if not text or text.startswith(_ZERO_TIME):
         return 0.0
     try:
-        return parse_timestamp(_TOO_FINE.sub(r"\1", text))
+        return parse_timestamp(_EXTRA_DIGITS.sub(r"\1", text))
     except ValueError:
         return 0.0
 
 
-def lost(pod: str, name: str, attempt: int, started: float, now: float) -> ContainerState:
+def unknown_exit(pod: str, name: str, attempt: int, started: float, now: float) -> ContainerState:
     """A container of which nobody knows how it ended."""
-    return ContainerState(pod, name, attempt, started, 0, max(now, started), LOST_CODE, LOST)
+    return ContainerState(
+        pod, name, attempt, started, 0, max(now, started), UNKNOWN_EXIT_CODE, UNKNOWN_EXIT_REASON
+    )

@@ -1,4 +1,4 @@
-"""What the keeper remembers on disk: its sandboxes and what became of each container, whoever dies in between.
+"""What the shim remembers on disk: its sandboxes and what became of each container, whoever dies in between.
 
 `state/<pod uid>/sandbox.json` and `state/<pod uid>/<container>.<attempt>.json`. A record is replaced by renaming, and
 written before anybody is told. Nothing is synced to the platter: when the machine goes down, so do the containers.
@@ -16,46 +16,56 @@ from volcano.nodes.shim import wire
 from volcano.nodes.shim.specs import ContainerState, SandboxSpec, SandboxState
 
 # Records are padded to one size, so that on a full disk the end of a container can be written over its beginning.
-_ROOM = 2048
+_RECORD_SIZE = 2048
 _SANDBOX = "sandbox.json"
+# Files of the shim's directory.
+SOCKET = "shim.sock"
+LOG = "shim.log"
+PID_FILE = "shim.json"  # pid, start time, mode and version
+LOCK = "shim.lock"
+
+
+def shim_directory(directory: str) -> str:
+    """The directory of the shim in a cluster's data directory."""
+    return os.path.join(directory, "shim")
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class StoredState:
     """What was on disk."""
 
     sandboxes: tuple[SandboxState, ...]
     containers: tuple[ContainerState, ...]
 
 
-class Records:
-    """Written by the keeper alone."""
+class StateStore:
+    """Written by the shim alone."""
 
     def __init__(self, directory: str) -> None:
         self._directory = os.path.join(directory, "state")
 
     def save_sandbox(self, spec: SandboxSpec, address: str) -> None:
-        self._write(spec.uid, _SANDBOX, wire.plain(state_of(spec, address)))
+        self._write(spec.uid, _SANDBOX, wire.to_json(sandbox_state(spec, address)))
 
     def save_container(self, state: ContainerState) -> None:
-        self._write(state.pod, f"{state.name}.{state.attempt}.json", wire.plain(state))
+        self._write(state.pod, f"{state.name}.{state.attempt}.json", wire.to_json(state))
 
-    def forget_container(self, state: ContainerState) -> None:
+    def delete_container(self, state: ContainerState) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, state.pod, f"{state.name}.{state.attempt}.json"))
 
-    def forget_sandbox(self, pod: str) -> None:
+    def delete_sandbox(self, pod: str) -> None:
         """The sandbox is gone, its containers are remembered."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(self._directory, pod, _SANDBOX))
 
-    def forget(self, pod: str) -> None:
+    def delete_pod(self, pod: str) -> None:
         shutil.rmtree(os.path.join(self._directory, pod), ignore_errors=True)
 
-    def forget_all(self) -> None:
+    def delete_all(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def load(self) -> Remembered:
+    def load(self) -> StoredState:
         """Everything that can be read; a record torn by a full disk is as good as none."""
         sandboxes: list[SandboxState] = []
         containers: list[ContainerState] = []
@@ -65,7 +75,7 @@ class Records:
                     sandboxes.append(SandboxState(**content))
                 else:
                     containers.append(ContainerState(**content))
-        return Remembered(tuple(sandboxes), tuple(containers))
+        return StoredState(tuple(sandboxes), tuple(containers))
 
     def _contents(self) -> Iterator[tuple[str, dict[str, Any]]]:
         for folder, _, names in sorted(os.walk(self._directory)):
@@ -79,26 +89,26 @@ class Records:
 
     def _write(self, pod: str, name: str, content: dict[str, Any]) -> None:
         folder = os.path.join(self._directory, pod)
-        text = json.dumps(content).encode().ljust(_ROOM)
+        text = json.dumps(content).encode().ljust(_RECORD_SIZE)
         temporary = os.path.join(folder, f".{name}")
         target = os.path.join(folder, name)
         try:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            _fill(temporary, text, os.O_CREAT | os.O_TRUNC)
+            _write_all(temporary, text, os.O_CREAT | os.O_TRUNC)
             os.replace(temporary, target)
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             if not os.path.exists(target):
                 raise
-            _fill(target, text, 0)
+            _write_all(target, text, 0)
 
 
-def state_of(spec: SandboxSpec, address: str) -> SandboxState:
+def sandbox_state(spec: SandboxSpec, address: str) -> SandboxState:
     return SandboxState(spec.uid, spec.namespace, spec.name, spec.node, spec.directory, address)
 
 
-def _fill(path: str, text: bytes, flags: int) -> None:
+def _write_all(path: str, text: bytes, flags: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | flags, 0o600)
     try:
         if os.write(descriptor, text) != len(text):

@@ -8,59 +8,61 @@ from dataclasses import replace
 from pathlib import Path
 
 from volcano.clock import Clock
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
-from volcano.nodes.runtimes.engine import commands as commands
-from volcano.nodes.runtimes.engine.calls import Engine
-from volcano.nodes.runtimes.engine.commands import Flavour
-from volcano.nodes.runtimes.engine.output import Follower, rotate
-from volcano.nodes.runtimes.engine.records import Known, known, lost
-from volcano.nodes.runtimes.engine.usage import killed_for_memory, oom_file
+from volcano.nodes.runtimes.engine import commands
+from volcano.nodes.runtimes.engine.cli import EngineCLI
+from volcano.nodes.runtimes.engine.commands import EngineProfile
+from volcano.nodes.runtimes.engine.container_inspect import InspectedContainer, parse_inspect, unknown_exit
+from volcano.nodes.runtimes.engine.output import LogFollower, rotate
+from volcano.nodes.runtimes.engine.usage import oom_file, oom_killed
 from volcano.nodes.shim.specs import ContainerState, Failure
 
 ROTATION_SECONDS = 10.0
 DRAIN_SECONDS = 5.0
-_LONGEST_PAUSE = 30.0
+_INSPECT_BACKOFF = Backoff(first=1.0, longest=30.0)
+_OUTPUT_TIMEOUT = 30.0
 _log = Log("nodes.engine")
 
 
-class Tracking:
+class ContainerWatcher:
     """`tell` hears of each end, once."""
 
     def __init__(
         self,
-        engine: Engine,
-        flavour: Flavour,
+        engine: EngineCLI,
+        profile: EngineProfile,
         clock: Clock,
-        tell: Callable[[ContainerState], None],
+        on_exit: Callable[[ContainerState], None],
         *,
         log_size: int,
         log_files: int,
     ) -> None:
         self._engine = engine
-        self._flavour = flavour
+        self._profile = profile
         self._clock = clock
-        self._tell = tell
+        self._on_exit = on_exit
         self._log_size = log_size
         self._log_files = log_files
-        self._live: dict[tuple[str, str], Known] = {}
+        self._containers: dict[tuple[str, str], InspectedContainer] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def find(self, pod: str, name: str) -> Known | None:
-        return self._live.get((pod, name))
+    def find(self, pod: str, name: str) -> InspectedContainer | None:
+        return self._containers.get((pod, name))
 
-    def __iter__(self) -> Iterator[Known]:
-        return iter(list(self._live.values()))
+    def __iter__(self) -> Iterator[InspectedContainer]:
+        return iter(list(self._containers.values()))
 
-    def track(self, container: Known) -> None:
+    def watch(self, container: InspectedContainer) -> None:
         key = (container.pod, container.name)
-        self._live[key] = container
-        self._tasks[key] = asyncio.create_task(self._live_on(container), name=f"container {key}")
+        self._containers[key] = container
+        self._tasks[key] = asyncio.create_task(self._watch(container), name=f"container {key}")
 
-    async def catch_up(self, container: Known) -> None:
+    async def write_remaining_output(self, container: InspectedContainer) -> None:
         """Has all the output of a container that is over in its log."""
-        if not self._flavour.writes_logs and container.labels.get(commands.LOG):
+        if not self._profile.writes_logs and container.labels.get(commands.LOG):
             with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(_LONGEST_PAUSE):
+                async with asyncio.timeout(_OUTPUT_TIMEOUT):
                     await self._follower(container).run(follow=False)
 
     async def forget(self, pod: str) -> None:
@@ -70,14 +72,14 @@ class Tracking:
     async def close(self) -> None:
         await self._cancel(list(self._tasks))
 
-    async def keep_logs_short(self) -> None:
+    async def rotate_logs(self) -> None:
         """Until cancelled."""
         while True:
             await self._clock.sleep(ROTATION_SECONDS)
-            if self._flavour.writes_logs:
-                await asyncio.to_thread(self._rotate, list(self._live.values()))
+            if self._profile.writes_logs:
+                await asyncio.to_thread(self._rotate, list(self._containers.values()))
 
-    def _rotate(self, containers: list[Known]) -> None:
+    def _rotate(self, containers: list[InspectedContainer]) -> None:
         for container in containers:
             path, monitor = Path(container.labels.get(commands.LOG, "")), Path(container.directory, "ctl")
             try:
@@ -88,59 +90,59 @@ class Tracking:
     async def _cancel(self, keys: list[tuple[str, str]]) -> None:
         tasks = [self._tasks.pop(key) for key in keys]
         for key in keys:
-            self._live.pop(key, None)
+            self._containers.pop(key, None)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _live_on(self, container: Known) -> None:
-        output = asyncio.create_task(self._output(container))
+    async def _watch(self, container: InspectedContainer) -> None:
+        output = asyncio.create_task(self._follow_output(container))
         try:
-            out_of_memory = await self._ended(container)
+            out_of_memory = await self._wait_until_exited(container)
             # The rest of its output; whoever has inherited its streams does not keep us.
             await asyncio.wait([output], timeout=DRAIN_SECONDS)
         finally:
             output.cancel()
             await asyncio.gather(output, return_exceptions=True)
-        await self.catch_up(container)
+        await self.write_remaining_output(container)
         state = await self._last_state(container)
         key = (container.pod, container.name)
-        self._live.pop(key, None)
+        self._containers.pop(key, None)
         self._tasks.pop(key, None)
         # podman does not always notice; a container that went on and ended well was not killed.
-        self._tell(replace(state, reason="OOMKilled") if out_of_memory and state.exit_code else state)
+        self._on_exit(replace(state, reason="OOMKilled") if out_of_memory and state.exit_code else state)
 
-    async def _output(self, container: Known) -> None:
+    async def _follow_output(self, container: InspectedContainer) -> None:
         """Follows what it says, where that has to be done."""
-        while not self._flavour.writes_logs and container.labels.get(commands.LOG):
+        while not self._profile.writes_logs and container.labels.get(commands.LOG):
             try:
                 await self._follower(container).run(follow=True)
             except OSError as error:
                 _log.warning("output not followed", container=container.identifier, reason=str(error))
-            if not is_here(container) and not (await self._running(container)):
+            if not is_host_process(container) and not (await self._running(container)):
                 return
             await self._clock.sleep(1.0)
 
-    def _follower(self, container: Known) -> Follower:
+    def _follower(self, container: InspectedContainer) -> LogFollower:
         path = container.labels[commands.LOG]
-        return Follower(self._engine, container.identifier, path, self._log_size, self._log_files)
+        return LogFollower(self._engine, container.identifier, path, self._log_size, self._log_files)
 
-    async def _ended(self, container: Known) -> bool:
+    async def _wait_until_exited(self, container: InspectedContainer) -> bool:
         """Returns when its first process is gone; True when some of it was seen to be killed for want of memory.
 
         The kernel tells where the process can be seen from here. Its group is there for a moment longer.
         """
         out_of_memory = False
-        if is_here(container):
+        if is_host_process(container):
             counter = oom_file(container.pid)
-            await _gone(container.pid)
-            out_of_memory = killed_for_memory(counter)
+            await _wait_for_exit(container.pid)
+            out_of_memory = oom_killed(counter)
             await self._engine.call("wait", container.identifier)
         while await self._running(container):
-            await self._wait_for(container.identifier)
+            await self._wait_with_engine(container.identifier)
         return out_of_memory
 
-    async def _wait_for(self, identifier: str) -> None:
+    async def _wait_with_engine(self, identifier: str) -> None:
         """For an engine that runs elsewhere, such as in a virtual machine."""
         process = await asyncio.create_subprocess_exec(
             self._engine.program,
@@ -159,31 +161,31 @@ class Tracking:
                 process.kill()
                 await process.wait()
 
-    async def _running(self, container: Known) -> bool:
-        found = await self._look(container)
+    async def _running(self, container: InspectedContainer) -> bool:
+        found = await self._inspect(container)
         return found is not None and found.running
 
-    async def _last_state(self, container: Known) -> ContainerState:
-        found = await self._look(container)
+    async def _last_state(self, container: InspectedContainer) -> ContainerState:
+        found = await self._inspect(container)
         if found is None or found.running:
             now = self._clock.now().wall
-            return lost(container.pod, container.name, container.attempt, container.started, now)
+            return unknown_exit(container.pod, container.name, container.attempt, container.started, now)
         return found.state()
 
-    async def _look(self, container: Known) -> Known | None:
+    async def _inspect(self, container: InspectedContainer) -> InspectedContainer | None:
         """What the engine knows of it; asked again while the engine itself is away."""
-        pause = 1.0
+        failures = 0
         while True:
             try:
                 found = await self._engine.inspect(container.identifier)
-                return known(found[0]) if found else None
+                return parse_inspect(found[0]) if found else None
             except Failure as failure:
-                _log.warning("engine does not answer", engine=self._engine.name, reason=failure.message)
-            await self._clock.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+                _log.warning("engine not reachable", engine=self._engine.name, reason=failure.message)
+            await self._clock.sleep(_INSPECT_BACKOFF.delay(failures))
+            failures += 1
 
 
-def is_here(container: Known) -> bool:
+def is_host_process(container: InspectedContainer) -> bool:
     """Whether its process is one of this host, and not one of an engine's own machine that has the same number."""
     if not container.pid:
         return False
@@ -193,7 +195,7 @@ def is_here(container: Known) -> bool:
         return False
 
 
-async def _gone(pid: int) -> None:
+async def _wait_for_exit(pid: int) -> None:
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:  # gone already, or a kernel without
