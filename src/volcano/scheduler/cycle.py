@@ -2,8 +2,9 @@
 
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
-from volcano.scheduler.engine.config import Action, Config
+from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.faults import Aside, PluginFault
+from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
 from volcano.scheduler.engine.times import Stopwatch, Times
 from volcano.scheduler.report.conditions import decisions

@@ -9,7 +9,7 @@ from tests.builders import pod
 from volcano.model.parse import Parser
 from volcano.model.task import Task
 from volcano.scheduler.engine import reducers
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Refusal, Vote
+from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Rejection, Vote
 
 PARSER = Parser()
 A, B, C = (PARSER.pod(orjson.dumps(pod(name))) for name in "abc")
@@ -47,13 +47,13 @@ def test_an_empty_intersection_stays_empty_within_its_tier() -> None:
     assert victims([naming(A), naming(B), naming(C)], [naming(B)]) == [B]
 
 
-def votes(*answers: Any) -> Refusal | None:
+def votes(*answers: Any) -> Rejection | None:
     return reducers.tiered_vote([[(str(i), lambda a=a: a)] for i, a in enumerate(answers)])
 
 
 def test_one_veto_refuses_and_the_first_tier_with_a_permit_decides() -> None:
     assert votes(Vote.ABSTAIN, Vote.PERMIT, Vote.REJECT) is None
-    refused = votes(Vote.ABSTAIN, Refusal("no"), Vote.PERMIT)
+    refused = votes(Vote.ABSTAIN, Rejection("no"), Vote.PERMIT)
     assert refused is not None
     assert (refused.message, refused.plugin) == ("no", "1")
     assert votes(Vote.ABSTAIN) is None

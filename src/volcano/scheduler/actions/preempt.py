@@ -6,10 +6,20 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import EVICTABLE, Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
 from volcano.scheduler.engine.plugin import Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.victim_search import Hunter, InnerHunter, Prey, Trails, same_queue
+
+ARGUMENTS = (
+    Argument("predicateErrorCacheEnable", Type.BOOLEAN),
+    Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
+    Argument("topologyAwarePreemptWorkerNum"),
+    Argument("minCandidateNodesPercentage"),
+    Argument("minCandidateNodesAbsolute"),
+    Argument("maxCandidateNodesAbsolute"),
+)
 
 
 def preempt(session: Session) -> None:

@@ -6,10 +6,13 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.task import Task
 from volcano.scheduler.actions.preempt import fill, starving
+from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.victim_search import Hunter, Prey, Trails, other_queues
+
+ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def reclaim(session: Session) -> None:

@@ -1,45 +1,27 @@
 """The scheduler's configuration file, as Volcano's: read, checked, refused with the line and what would be right."""
 
-import importlib
-import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources as package_files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.plugin_loader import (
+    ACTIONS,
+    PLUGINS,
+    Action,
+    LoadedAction,
+    LoadError,
+    is_path,
+    load_action,
+    load_plugin,
+    shadowed,
+)
 from volcano.scheduler.engine.switches import SWITCHES, disabled
 
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
-
-Action = Callable[["Session"], None]
-
-ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
-PLUGINS = (
-    "gang", "priority", "conformance", "drf", "proportion", "capacity", "predicates", "nodeorder", "binpack",
-    "resource-strategy-fit", "overcommit", "sla", "tdm", "task-topology", "numa-aware", "cdp", "rescheduling", "usage",
-    "pdb", "nodegroup", "network-topology-aware", "extender", "resourcequota", "deviceshare",
-)  # fmt: skip
-CACHE_SWITCH = Argument("predicateErrorCacheEnable", Type.BOOLEAN)
-ACTION_ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
-    "allocate": (CACHE_SWITCH,),
-    "backfill": (CACHE_SWITCH,),
-    "reclaim": (CACHE_SWITCH,),
-    "preempt": (
-        CACHE_SWITCH,
-        Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
-        Argument("topologyAwarePreemptWorkerNum"),
-        Argument("minCandidateNodesPercentage"),
-        Argument("minCandidateNodesAbsolute"),
-        Argument("maxCandidateNodesAbsolute"),
-    ),
-    "gangpreempt": (Argument("maxDomains"), Argument("allowWholeBundle", Type.BOOLEAN)),
-    "gangreclaim": (Argument("maxDomains"), Argument("allowWholeBundle", Type.BOOLEAN)),
-}
 TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 
 
@@ -97,66 +79,18 @@ def parse(text: str, file: str = "configuration") -> Config:
         _tier(document, ("tiers", i)) for i, _ in enumerate(document.list(("tiers",), top.get("tiers")))
     )
     _check_conflicts(document, tiers)
-    configurations = dict(_configurations(document, top))
+    configurations = dict(_configurations(document, top, dict(actions)))
     metrics = {str(k): str(v) for k, v in document.mapping(("metrics",), top.get("metrics") or {}).items()}
-    steps = tuple(load_action(name) for name in actions)
-    return Config(actions, tiers, steps, configurations, metrics, tuple(document.warnings), text)
-
-
-def load_plugin(name: str) -> type[Plugin]:
-    """The class of a plugin. Raises LookupError saying what would be right."""
-    if ":" in name or "." in name:
-        outside: type[Plugin] = _outside(name, _is_plugin, "a Plugin subclass")
-        return outside
-    if name not in PLUGINS:
-        raise LookupError(
-            f"unknown plugin {name!r}; choose from {', '.join(sorted(filter(_available, PLUGINS)))}, "
-            "or name another as module:Class"
-        )
-    module = _module_of(name)
-    if not _available(name):
-        raise LookupError(f"plugin {name!r} is not available yet; leave it out")
-    found = vars(importlib.import_module(module)).values()
-    classes: list[type[Plugin]] = [c for c in found if _is_plugin(c) and c.__module__.startswith(module)]
-    return classes[-1]
-
-
-def _module_of(plugin: str) -> str:
-    return f"volcano.scheduler.plugins.{plugin.replace('-', '_')}"
-
-
-def _available(plugin: str) -> bool:
-    return importlib.util.find_spec(_module_of(plugin)) is not None
-
-
-def _is_plugin(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Plugin)
-
-
-def load_action(name: str) -> Action:
-    """An action as a function of a session. Raises LookupError saying what would be right."""
-    if ":" in name or "." in name:
-        action: Action = _outside(name, callable, "a function of a session")
-        return action
-    if name not in ACTIONS:
-        raise LookupError(
-            f"unknown action {name!r}; choose from {', '.join(ACTIONS)}, or name one from elsewhere as module:function"
-        )
-    found: Action = getattr(importlib.import_module(f"volcano.scheduler.actions.{name}"), name)
-    return found
-
-
-def _outside(name: str, wanted: Callable[[Any], bool], what: str) -> Any:
-    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
-    if not module or not attribute:
-        raise LookupError(f"{name!r} should name a module and {what} in it, as module:Name")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever its code does when it is read
-        raise LookupError(f"{name!r} cannot be loaded: {error}") from error
-    if not wanted(found):
-        raise LookupError(f"{name!r} is not {what}")
-    return found
+    steps = tuple(action.run for _, action in actions)
+    return Config(
+        tuple(name for name, _ in actions),
+        tiers,
+        steps,
+        configurations,
+        metrics,
+        tuple(document.warnings),
+        text,
+    )
 
 
 class Document:
@@ -233,20 +167,22 @@ def _kind(value: Any) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {value!r}"
 
 
-def _actions(document: Document, top: Mapping[str, Any]) -> tuple[str, ...]:
+def _actions(document: Document, top: Mapping[str, Any]) -> list[tuple[str, LoadedAction]]:
     text = top.get("actions")
     if not isinstance(text, str) or not text.strip():
         raise document.error(
             ("actions",),
             f'actions must name at least one action, such as "enqueue, allocate, backfill", not {_kind(text)}',
         )
-    names = tuple(part.strip() for part in text.split(","))
-    for name in names:
+    actions = []
+    for name in (part.strip() for part in text.split(",")):
         try:
-            load_action(name)
-        except LookupError as error:
-            raise document.error(("actions",), str(error.args[0])) from None
-    return names
+            actions.append((name, load_action(name)))
+        except LoadError as error:
+            raise document.error(("actions",), str(error)) from None
+        if warning := shadowed(ACTIONS, name):
+            document.warn(("actions",), warning)
+    return actions
 
 
 def _tier(document: Document, path: tuple[Any, ...]) -> tuple[PluginConfig, ...]:
@@ -263,8 +199,10 @@ def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig:
         raise document.error(path, f"a plugin needs a name, such as gang, not {_kind(name)}")
     try:
         plugin = load_plugin(name)
-    except LookupError as error:
-        raise document.error((*path, "name"), str(error.args[0])) from None
+    except LoadError as error:
+        raise document.error((*path, "name"), str(error)) from None
+    if warning := shadowed(PLUGINS, name):
+        document.warn((*path, "name"), warning)
     document.warn_unknown(path, given, ("name", "arguments", *SWITCHES))
     switches = {}
     for switch in SWITCHES:
@@ -295,16 +233,21 @@ def _check_arguments(
             raise document.error((*path, name), f"{name} of {owner} {complaint}")
 
 
-def _configurations(document: Document, top: Mapping[str, Any]) -> Iterator[tuple[str, Arguments]]:
+def _configurations(
+    document: Document, top: Mapping[str, Any], actions: Mapping[str, LoadedAction]
+) -> Iterator[tuple[str, Arguments]]:
     for i, item in enumerate(document.list(("configurations",), top.get("configurations"))):
         path = ("configurations", i)
         given = document.mapping(path, item)
         name = str(given.get("name", ""))
         values = document.mapping((*path, "arguments"), given.get("arguments") or {})
-        if name not in ACTIONS and ":" not in name and "." not in name:
+        try:
+            action = actions.get(name) or (None if is_path(name) else load_action(name))
+        except LoadError:
             document.warn(path, f"{name!r} is no action; its arguments have no effect")
-        if name in ACTIONS:
-            _check_arguments(document, (*path, "arguments"), name, values, ACTION_ARGUMENTS.get(name, ()))
+        else:
+            if action is not None and action.arguments is not None:
+                _check_arguments(document, (*path, "arguments"), name, values, action.arguments)
         yield name, Arguments(values)
 
 

@@ -16,7 +16,7 @@ _PLACING = frozenset(
     )
 )  # fmt: skip
 _EVICTING = _PLACING | {
-    "job_pipelined", "job_starving", "preemptable", "preemptive", "reclaimable", "spare", "unified_evictable",
+    "job_pipelined", "job_starving", "preemptable", "preemptive", "reclaimable", "filter_victims", "unified_evictable",
 }  # fmt: skip
 # Action → the questions that set it limits. Without one of the answers the action is not run: a pod in the wrong place,
 # or evicted by mistake, is worse than one that waits. An action from elsewhere is taken to evict.

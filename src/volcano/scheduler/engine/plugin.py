@@ -45,7 +45,7 @@ class Vote(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Rejection:
     """No, and why: the sentence for people, and the resource that lacks, as data, where there is one."""
 
     message: str
@@ -55,12 +55,12 @@ class Refusal:
     have: float = 0.0
     plugin: str = ""  # filled in by the policy
 
-    def by(self, plugin: str) -> "Refusal":
+    def by(self, plugin: str) -> "Rejection":
         return self if self.plugin else replace(self, plugin=plugin)
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
+class RejectedNodes:
     """Nodes ruled out for one reason. `mask` is true for the rows of the table that was asked about."""
 
     mask: Mask
@@ -155,11 +155,11 @@ class Plugin:
 
     # -- admission ---------------------------------------------------------------------------------
 
-    def job_valid(self, job: Job) -> Refusal | None:
+    def job_valid(self, job: Job) -> Rejection | None:
         """Whether the job can be scheduled at all, such as having enough tasks for its minimum."""
 
-    def job_enqueueable(self, job: Job) -> "Vote | Refusal":
-        """Whether a job's pods may be created. A Refusal is a rejection that says why."""
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
+        """Whether a job's pods may be created. A Rejection says why."""
         return Vote.ABSTAIN
 
     def job_enqueued(self, job: Job) -> None:
@@ -182,10 +182,6 @@ class Plugin:
         """Whether the job would be ready once what is being released is free."""
         return Vote.ABSTAIN
 
-    def sub_job_pipelined(self, sub_job: SubJob) -> Vote:
-        """As `job_pipelined`, for one sub-group."""
-        return Vote.ABSTAIN
-
     def job_starving(self, job: Job) -> int:
         """Whether the job lacks something it is entitled to, so that others may be evicted for it.
 
@@ -203,7 +199,7 @@ class Plugin:
         """How many of `count` tasks like this one the queue may still take: its capability, its deserved share."""
         return count
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         """After `allocatable` answered 0: what lacks, for people."""
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
@@ -212,14 +208,14 @@ class Plugin:
 
     # -- nodes: which will do ----------------------------------------------------------------------
 
-    def pre_predicate(self, task: Task) -> Refusal | None:
+    def pre_predicate(self, task: Task) -> Rejection | None:
         """What rules the task out on every node, before any is looked at. Depends on the shape, not on placements."""
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterable[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes]:
         """Nodes ruled out by facts alone: labels, taints. Asked once per shape and queue, for all nodes; cached."""
         return ()
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[Reject] | None:
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes] | None:
         """Nodes ruled out by what is placed where: ports, pod affinity, spread, volume limits.
 
         None when the task cares about none of it, and neither do the pods that are there about it; this must then
@@ -254,7 +250,7 @@ class Plugin:
         """Whether `reserve` has anything to do for tasks of this shape; only asked of plugins that override it."""
         return True
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
         """Sets aside what the task needs on the node beyond counted resources: volumes, devices.
 
         Returns annotations to bind with. A refusal means the node is not taken after all.
@@ -282,7 +278,7 @@ class Plugin:
 
     # -- victims -----------------------------------------------------------------------------------
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Those of the candidates that may be taken at all: a veto, asked of every plugin before any vote.
 
         Candidates come in the order they would be evicted, so that running totals ("still over its share after that?")
@@ -306,19 +302,7 @@ class Plugin:
         """Which running tasks the shuffle action should evict."""
         return ()
 
-    # -- topology and reservation of nodes (seams) -------------------------------------------------
 
-    def hyper_node_gradient(
-        self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool
-    ) -> Sequence[Sequence[str]] | None:
-        """Hypernodes to try for a job or sub-group, in groups from the tightest to the widest."""
-
-    def hyper_node_order(self, sub_job: SubJob, hypernodes: Sequence[str]) -> Mapping[str, float]:
-        """A score per hypernode."""
-        return {}
-
-    def target_job(self, jobs: Sequence[Job]) -> Job | None:
-        """The job for which nodes are to be reserved."""
-
-    def reserved_nodes(self) -> None:
-        """Reserves nodes for the target job."""
+HOOKS: Final = frozenset(
+    name for name, value in vars(Plugin).items() if callable(value) and not name.startswith("_")
+)

@@ -13,7 +13,7 @@ from volcano.scheduler.engine import reducers
 from volcano.scheduler.engine.config import Config, PluginConfig
 from volcano.scheduler.engine.faults import OPEN, SHARED, guarded, overrides
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Reject
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, RejectedNodes, Rejection
 from volcano.scheduler.engine.reducers import Ask, Named, Tiers
 
 if TYPE_CHECKING:
@@ -68,13 +68,13 @@ class Policy:
         self._impartial: dict[Purpose, bool] = {}
         self._voting: dict[str, tuple[list[Ask], Tiers, Tiers]] = {}
         self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
-        self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
+        self._protectors = [p for p in self.plugins if type(p).filter_victims is not Plugin.filter_victims]
 
     @property
     def plugins(self) -> list[Plugin]:
         return [plugin for tier in self.tiers for plugin in tier]
 
-    def tiers_of(self, question: str) -> Tiers:
+    def hooks_by_tier(self, question: str) -> Tiers:
         """Who answers a question, by tier: plugins that override the method and are not switched off."""
         found = self._asked.get(question)
         if found is None:
@@ -103,10 +103,10 @@ class Policy:
         """Who answers a question, in order, with their names."""
         found = self._named.get(question)
         if found is None:
-            found = self._named[question] = [named for tier in self.tiers_of(question) for named in tier]
+            found = self._named[question] = [named for tier in self.hooks_by_tier(question) for named in tier]
         return found
 
-    def asked(self, question: str) -> list[Ask]:
+    def hooks(self, question: str) -> list[Ask]:
         """Who answers a question, in order."""
         found = self._flat.get(question)
         if found is None:
@@ -124,7 +124,7 @@ class Policy:
 
         Queues for whose jobs others were evicted go before all: else the evicted would take the room back.
         """
-        key = reducers.order(self.asked("queue_order"), queue)
+        key = reducers.order(self.hooks("queue_order"), queue)
         return (not self._owed(queue.name), *key, queue.created, queue.name)
 
     def _owed(self, queue: str) -> bool:
@@ -163,18 +163,18 @@ class Policy:
         key = tally.order
         if key is None:
             owed = job.uid in self._promises().get(job.queue, NO_JOBS)
-            key = (not owed, *reducers.order(self.asked("job_order"), job), job.created, job.uid)
+            key = (not owed, *reducers.order(self.hooks("job_order"), job), job.created, job.uid)
             tally.order = key
         return key
 
     def sub_job_order(self, sub_job: SubJob) -> tuple[Any, ...]:
-        return (*reducers.order(self.asked("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
+        return (*reducers.order(self.hooks("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
 
     def task_order(self, task: Task) -> tuple[Any, ...]:
         """A key; at equal terms by the number at the end of the name, then by age."""
         key = self._task_keys.get(task.uid)
         if key is None:
-            said = [ask(task) for ask in self.asked("task_order")]
+            said = [ask(task) for ask in self.hooks("task_order")]
             key = self._task_keys[task.uid] = (*said, task.index, task.created, task.uid)
         return key
 
@@ -197,7 +197,7 @@ class Policy:
         if not hunt.purpose.across_queues or len(names) == 1:
             return ordered
         evictor = queues[hunt.job.queue]
-        asked = self.asked("victim_queue_order")
+        asked = self.hooks("victim_queue_order")
         # Later sorts win: first the reverse of queue order, then what plugins say about whom to take from.
         queue_keys = {name: self.queue_order(queues[name]) for name in names}
         ordered.sort(key=lambda task: queue_keys[jobs[task.job].queue], reverse=True)
@@ -208,14 +208,14 @@ class Policy:
 
     # -- admission ---------------------------------------------------------------------------------
 
-    def job_valid(self, job: Job) -> Refusal | None:
+    def job_valid(self, job: Job) -> Rejection | None:
         return reducers.first_refusal(self.named("job_valid"), job)
 
-    def job_enqueueable(self, job: Job) -> Refusal | None:
-        return reducers.tiered_vote(self.tiers_of("job_enqueueable"), job)
+    def job_enqueueable(self, job: Job) -> Rejection | None:
+        return reducers.tiered_vote(self.hooks_by_tier("job_enqueueable"), job)
 
     def job_enqueued(self, job: Job) -> None:
-        reducers.tell_all(self.asked("job_enqueued"), job)
+        reducers.tell_all(self.hooks("job_enqueued"), job)
 
     # -- gangs -------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class Policy:
         tally = self.session.ledger.tally(job)
         short = tally.short
         if short is None:
-            short = tally.short = reducers.most(self.asked("job_short"), job)
+            short = tally.short = reducers.most(self.hooks("job_short"), job)
         return short
 
     def job_ready(self, job: Job) -> bool:
@@ -232,28 +232,23 @@ class Policy:
 
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         return (
-            reducers.most(self.asked("sub_job_short"), sub_job) <= 0 if job.sub_jobs else self.job_ready(job)
+            reducers.most(self.hooks("sub_job_short"), sub_job) <= 0 if job.sub_jobs else self.job_ready(job)
         )
 
     def job_pipelined(self, job: Job) -> bool:
-        return reducers.tiered_vote(self.tiers_of("job_pipelined"), job) is None
-
-    def sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
-        if not job.sub_jobs:
-            return self.job_pipelined(job)
-        return reducers.tiered_vote(self.tiers_of("sub_job_pipelined"), sub_job) is None
+        return reducers.tiered_vote(self.hooks_by_tier("job_pipelined"), job) is None
 
     def job_starving(self, job: Job) -> int:
         """For how many more tasks others may be evicted."""
-        return reducers.tiered_everyone(self.tiers_of("job_starving"), job)
+        return reducers.tiered_everyone(self.hooks_by_tier("job_starving"), job)
 
     # -- queues ------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        return reducers.anyone(self.asked("overused"), queue)
+        return reducers.anyone(self.hooks("overused"), queue)
 
     def allocatable(self, queue: Queue, task: Task, count: int = 1) -> int:
-        return reducers.least(self.asked("allocatable"), queue, task, count)
+        return reducers.least(self.hooks("allocatable"), queue, task, count)
 
     def promise(self, task: Task) -> None:
         """Counts a task for its queue as if it were placed, wherever; for statements that are undone."""
@@ -262,23 +257,23 @@ class Policy:
             if name in limiting:
                 tell((task,), ())
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         return reducers.first_refusal(self.named("why_not_allocatable"), queue, task)
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return reducers.everyone(self.asked("preemptive"), queue, tasks)
+        return reducers.everyone(self.hooks("preemptive"), queue, tasks)
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def pre_predicate(self, task: Task) -> Refusal | None:
+    def pre_predicate(self, task: Task) -> Rejection | None:
         return reducers.first_refusal(self.named("pre_predicate"), task)
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> list[tuple[str, Reject]]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> list[tuple[str, RejectedNodes]]:
         return list(reducers.rejections(self.named("reject_nodes"), task, nodes))
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[tuple[str, Reject]] | None:
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[tuple[str, RejectedNodes]] | None:
         """None when nobody cares about placements for tasks like this one."""
-        found: list[tuple[str, Reject]] | None = None
+        found: list[tuple[str, RejectedNodes]] | None = None
         for name, ask in self.named("reject_nodes_now"):
             answer = ask(task, nodes)
             if answer is not None:
@@ -287,38 +282,38 @@ class Policy:
         return found
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
-        return reducers.total(self.asked("score_nodes"), task, nodes)
+        return reducers.total(self.hooks("score_nodes"), task, nodes)
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         """None when the feasible nodes need not be compared for tasks like this one."""
         scores: Vector | None = None
-        for ask in self.asked("score_nodes_together"):
+        for ask in self.hooks("score_nodes_together"):
             answer: Vector | None = ask(task, nodes)
             if answer is not None:
                 scores = answer if scores is None else scores + answer
         return scores
 
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
-        return reducers.first_answer(self.asked("best_node"), None, task, nodes, scores)
+        return reducers.first_answer(self.hooks("best_node"), None, task, nodes, scores)
 
     # -- what happens: the ledger tells ------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        reducers.tell_all(self.asked("on_allocate"), tasks, rows)
+        reducers.tell_all(self.hooks("on_allocate"), tasks, rows)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        reducers.tell_all(self.asked("on_deallocate"), tasks, rows)
+        reducers.tell_all(self.hooks("on_deallocate"), tasks, rows)
 
     def reserves(self, task: Task) -> bool:
         return bool(self._reserving_for(task))
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
         """All reserve, or none does; the annotations of all are merged."""
         annotations: dict[str, str] = {}
         done: list[Plugin] = []
         for plugin in self._reserving_for(task):
             answer = plugin.reserve(task, row)
-            if isinstance(answer, Refusal):
+            if isinstance(answer, Rejection):
                 for earlier in reversed(done):
                     earlier.release(task, row)
                 return answer.by(plugin.name)
@@ -359,8 +354,8 @@ class Policy:
         """Who has a veto, who votes, and the first of these tiers."""
         found = self._voting.get(vote)
         if found is None:
-            vetoes: list[Ask] = [p.spare for p in self._protectors if vote not in self._disabled[p]]
-            tiers = self.tiers_of(vote)
+            vetoes: list[Ask] = [p.filter_victims for p in self._protectors if vote not in self._disabled[p]]
+            tiers = self.hooks_by_tier(vote)
             found = self._voting[vote] = (vetoes, tiers, [tier for tier in tiers if tier][:1])
         return found
 
@@ -375,20 +370,4 @@ class Policy:
         return known
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)
-
-    # -- topology ----------------------------------------------------------------------------------
-
-    def hyper_node_gradient(
-        self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool
-    ) -> Sequence[Sequence[str]]:
-        return reducers.first_answer(
-            self.asked("hyper_node_gradient"), [[within]], job, sub_job, within, evicting=evicting
-        )
-
-    def hyper_node_order(self, sub_job: SubJob, hypernodes: Sequence[str]) -> dict[str, float]:
-        scores = dict.fromkeys(hypernodes, 0.0)
-        for ask in self.asked("hyper_node_order"):
-            for name, score in ask(sub_job, hypernodes).items():
-                scores[name] += score
-        return scores
+        return reducers.tiered_union(self.hooks_by_tier("victim_tasks"), candidates)

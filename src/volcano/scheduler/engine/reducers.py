@@ -7,7 +7,7 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Abstain, Refusal, Reject, Vote
+from volcano.scheduler.engine.plugin import Abstain, RejectedNodes, Rejection, Vote
 
 Answer = TypeVar("Answer")
 Ask = Callable[..., Any]
@@ -46,16 +46,16 @@ def least(asked: Sequence[Ask], queue: Any, task: Task, count: int) -> int:
     return count
 
 
-def first_refusal(asked: Sequence[Named], *subject: Any) -> Refusal | None:
+def first_refusal(asked: Sequence[Named], *subject: Any) -> Rejection | None:
     """The first refusal, with the name of who refused; None when nobody does."""
     for name, ask in asked:
-        refusal: Refusal | None = ask(*subject)
+        refusal: Rejection | None = ask(*subject)
         if refusal is not None:
             return refusal.by(name)
     return None
 
 
-def rejections(asked: Sequence[Named], *subject: Any) -> Iterator[tuple[str, Reject]]:
+def rejections(asked: Sequence[Named], *subject: Any) -> Iterator[tuple[str, RejectedNodes]]:
     """Everything that rules nodes out, with who said so, in plugin order."""
     for name, ask in asked:
         for reject in ask(*subject) or ():
@@ -71,16 +71,16 @@ def total(asked: Sequence[Ask], task: Any, nodes: Sized) -> Vector:
     return np.zeros(len(nodes)) if score is None else score
 
 
-def tiered_vote(tiers: Tiers, *subject: Any) -> Refusal | None:
+def tiered_vote(tiers: Tiers, *subject: Any) -> Rejection | None:
     """One veto refuses; the first tier with a permit decides; None, a yes, when nobody minds."""
     for tier in tiers:
         permitted = False
         for name, ask in tier:
-            answer: Vote | Refusal = ask(*subject)
-            if isinstance(answer, Refusal):
+            answer: Vote | Rejection = ask(*subject)
+            if isinstance(answer, Rejection):
                 return answer.by(name)
             if answer is Vote.REJECT:
-                return Refusal(f"refused by {name}", plugin=name)
+                return Rejection(f"refused by {name}", plugin=name)
             permitted = permitted or answer is Vote.PERMIT
         if permitted:
             return None
@@ -136,10 +136,10 @@ def sieve(asked: Sequence[Ask], hunt: Any, candidates: Sequence[Task]) -> Sequen
     return candidates
 
 
-def first_answer(asked: Sequence[Ask], default: Answer, *subject: Any, **options: Any) -> Answer:
+def first_answer(asked: Sequence[Ask], default: Answer, *subject: Any) -> Answer:
     """The first answer that is not None, else the default."""
     for ask in asked:
-        answer: Answer | None = ask(*subject, **options)
+        answer: Answer | None = ask(*subject)
         if answer is not None:
             return answer
     return default

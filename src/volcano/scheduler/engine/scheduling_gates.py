@@ -10,7 +10,7 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import refused
 from volcano.scheduler.engine.job_queue import Sheet, Worklist
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
 
 FEATURE = "SchedulingGatesQueueAdmission"
@@ -58,5 +58,5 @@ def _admitted(session: Session, queue: Queue, sheet: Sheet) -> Iterator[RemoveGa
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
             refusal = policy.why_not_allocatable(queue, task)
-            refusal = refusal or Refusal(f"queue {queue.name} may not take more", "QueueLimit")
+            refusal = refusal or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
             session.judge(refused(sheet.job.uid, "queue", refusal, task.name))

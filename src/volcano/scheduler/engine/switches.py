@@ -15,24 +15,28 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "enablePredicate": ("pre_predicate", "reject_nodes", "reject_nodes_now"),
     "enableBestNode": ("best_node",),
     "enableNodeOrder": ("score_nodes", "score_nodes_together"),
-    "enableTargetJob": ("target_job",),
-    "enableReservedNodes": ("reserved_nodes",),
     "enableJobEnqueued": ("job_enqueueable", "job_enqueued"),
     "enabledVictim": ("victim_tasks",),
     "enableJobStarving": ("job_starving",),
     "enabledOverused": ("overused",),
     "enabledAllocatable": ("allocatable", "why_not_allocatable"),
-    "enabledHyperNodeOrder": ("hyper_node_order",),
     "enabledSubJobReady": ("sub_job_short",),
-    "enabledSubJobPipelined": ("sub_job_pipelined",),
     "enabledSubJobOrder": ("sub_job_order",),
-    "enabledHyperNodeGradient": ("hyper_node_gradient",),
 }
+
+# Switches of Volcano whose hooks do not exist here: accepted without effect.
+WITHOUT_EFFECT = (
+    "enableTargetJob",
+    "enableReservedNodes",
+    "enabledHyperNodeOrder",
+    "enabledHyperNodeGradient",
+    "enabledSubJobPipelined",
+)
 
 # Switches that turn something on; off unless said.
 MODES = ("enableHierarchy", "enabledClusterOrder")
 
-SWITCHES = (*QUESTIONS, *MODES)
+SWITCHES = (*QUESTIONS, *MODES, *WITHOUT_EFFECT)
 
 
 def disabled(switches: Mapping[str, bool]) -> frozenset[str]:

@@ -12,10 +12,10 @@ from volcano.scheduler.engine.plugin import Hunt, Plugin
 class Cdp(Plugin):
     """The cooldown is a label or annotation of the pod and counts from when it was scheduled."""
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not self._cooling_down(task)]
 
-    preemptable = reclaimable = spare
+    preemptable = reclaimable = filter_victims
 
     def _cooling_down(self, task: Task) -> bool:
         text = task.labels.get(COOLDOWN_TIME) or task.annotations.get(COOLDOWN_TIME)

@@ -22,11 +22,11 @@ class Conformance(Plugin):
     def task_order(self, task: Task) -> bool:
         return not protected(task)
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not protected(task)]
 
-    # What `spare` already filtered passes: the vote lets the tier decide without waiting for a later one.
-    preemptable = reclaimable = unified_evictable = spare
+    # What `filter_victims` already filtered passes: the vote lets the tier decide without waiting for a later one.
+    preemptable = reclaimable = unified_evictable = filter_victims
 
 
 def protected(task: Task) -> bool:

@@ -7,7 +7,7 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Rejection, Vote
 
 PIPELINED = READY | {Status.PIPELINED}
 
@@ -17,17 +17,17 @@ class Gang(Plugin):
 
     weighs_taker = False
 
-    def job_valid(self, job: Job) -> Refusal | None:
+    def job_valid(self, job: Job) -> Rejection | None:
         tally = self.ledger.tally(job)
         if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
-            return Refusal("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
+            return Rejection("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
         if job.group.sub_groups and not self._sub_groups_exist(job):
-            return Refusal(
+            return Rejection(
                 "Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask"
             )
         valid = tally.count(VALID)
         if valid < job.min_available:
-            return Refusal(
+            return Rejection(
                 f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}",
                 "NotEnoughTasks",
                 need=job.min_available,
@@ -67,9 +67,6 @@ class Gang(Plugin):
             and self._enough_sub_groups(job, PIPELINED)
         )
         return Vote.PERMIT if complete and not self._resources_short(job) else Vote.REJECT
-
-    def sub_job_pipelined(self, sub_job: SubJob) -> Vote:
-        return Vote.PERMIT if self._members_short(sub_job, PIPELINED) == 0 else Vote.REJECT
 
     def job_starving(self, job: Job) -> int:
         tally = self.ledger.tally(job)
@@ -130,7 +127,7 @@ class Gang(Plugin):
 
     def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """A gang may lose the members it has beyond its minimum; when gangs may be broken, everybody."""
-        return candidates if hunt.breaking else self.surplus(candidates)
+        return candidates if hunt.breaking else self._surplus(candidates)
 
     reclaimable = preemptable
 
@@ -138,7 +135,7 @@ class Gang(Plugin):
         """The gang actions weigh whole gangs themselves."""
         return candidates
 
-    def surplus(self, candidates: Sequence[Task]) -> list[Task]:
+    def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
         """Those of the candidates, in their order, whose loss leaves every job and role its minimum."""
         members: dict[str, int] = {}
         roles: dict[tuple[str, str], int] = {}

@@ -14,7 +14,7 @@ from volcano.model.status import HOLDING
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, Reject
+from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import Column
 from volcano.scheduler.plugins.proportion.shares import add
 from volcano.scheduler.plugins.proportion.tree import QueueTree, plant
@@ -42,7 +42,7 @@ class NodeGroup(Plugin):
         self.strict = arguments.boolean("strict", True)
         self.ordered = arguments.boolean("enablePreferredOrder", False)
         self.hierarchical = arguments.hierarchy
-        self._limits: dict[str, Mapping[str, Vector] | None] = {}
+        self._parsed_limits: dict[str, Mapping[str, Vector] | None] = {}
         self.moved = self.ledger.totals()  # what came to a queue in a group during this cycle, less what went
         self._held_before: dict[str, dict[str, Vector]] = {}
 
@@ -55,7 +55,7 @@ class NodeGroup(Plugin):
     def tree(self) -> QueueTree:
         return plant(self.snapshot.queues)
 
-    def affinity(self, queue: Queue) -> GroupAffinity | None:
+    def _affinity(self, queue: Queue) -> GroupAffinity | None:
         """The queue's own affinity, or the nearest ancestor's in hierarchical mode."""
         if queue.affinity is not None or not self.hierarchical:
             return queue.affinity
@@ -75,30 +75,30 @@ class NodeGroup(Plugin):
 
     # -- which nodes -----------------------------------------------------------------------------------------
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         queue = self._queue(task)
         if queue is None:
             return
-        if self.limits(queue) is None:
-            yield Reject(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, curable=False)
+        if self._limits(queue) is None:
+            yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, curable=False)
             return
-        affinity = self.affinity(queue)
+        affinity = self._affinity(queue)
         labelled = self.groups.codes[nodes.index] >= 0
         if affinity is None or affinity == NO_GROUPS:
             if self.strict:
-                yield Reject(~labelled, NO_LABEL, curable=False)
-            yield Reject(labelled, NO_AFFINITY, curable=False)
+                yield RejectedNodes(~labelled, NO_LABEL, curable=False)
+            yield RejectedNodes(labelled, NO_AFFINITY, curable=False)
             return
-        yield Reject(~labelled, NO_LABEL, curable=False)
+        yield RejectedNodes(~labelled, NO_LABEL, curable=False)
         tolerated = self._member(affinity.anti_preferred, nodes)
         wanted = self._member((*affinity.required, *affinity.preferred), nodes)
         banned = self._member(affinity.anti_required, nodes)
-        yield Reject(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, curable=False)
+        yield RejectedNodes(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, curable=False)
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[Reject] | None:
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
         """Groups in which the queue would hold more than its limit."""
         queue = self._queue(task)
-        limits = None if queue is None else self.limits(queue)
+        limits = None if queue is None else self._limits(queue)
         if queue is None or not limits:
             return None
         over = []
@@ -107,14 +107,14 @@ class NodeGroup(Plugin):
             asked = (task.request > 0) & np.isfinite(limit)
             if (need[asked] > limit[asked] + STEP).any():
                 over.append(group)
-        return [Reject(self._member(over, nodes), EXCEEDED)]
+        return [RejectedNodes(self._member(over, nodes), EXCEEDED)]
 
     # -- which is best ---------------------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         score = np.zeros(len(nodes))
         queue = self._queue(task)
-        affinity = None if queue is None else self.affinity(queue)
+        affinity = None if queue is None else self._affinity(queue)
         if affinity is None:
             return score
         score += REQUIRED_SCORE * self._member(affinity.required, nodes)
@@ -127,11 +127,11 @@ class NodeGroup(Plugin):
 
     # -- limits ----------------------------------------------------------------------------------------------
 
-    def limits(self, queue: Queue) -> Mapping[str, Vector] | None:
+    def _limits(self, queue: Queue) -> Mapping[str, Vector] | None:
         """What a queue may hold in each group it limits; None when its annotation cannot be understood."""
-        if queue.name not in self._limits:
-            self._limits[queue.name] = self._parse(queue.annotations.get(LIMITS, ""))
-        return self._limits[queue.name]
+        if queue.name not in self._parsed_limits:
+            self._parsed_limits[queue.name] = self._parse(queue.annotations.get(LIMITS, ""))
+        return self._parsed_limits[queue.name]
 
     def _parse(self, text: str) -> Mapping[str, Vector] | None:
         if not text:
@@ -173,7 +173,7 @@ class NodeGroup(Plugin):
 
     def _move(self, tasks: Sequence[Task], rows: Sequence[int], sign: float) -> None:
         queue = self._queue(tasks[0])
-        if queue is None or not self.limits(queue):
+        if queue is None or not self._limits(queue):
             return
         for task, row in zip(tasks, rows, strict=True):
             group = self.snapshot.nodes[row].labels.get(GROUP_LABEL)

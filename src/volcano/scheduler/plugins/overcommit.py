@@ -8,7 +8,7 @@ import numpy as np
 from volcano.model.job import Job
 from volcano.model.resources import Vector, positive
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
 from volcano.scheduler.plugins.proportion.shares import asked, lacking
 
 
@@ -34,7 +34,7 @@ class Overcommit(Plugin):
         promised = [totals.inqueue for totals in self.snapshot.totals.values()]
         return self.resources.zeros() + sum(promised)
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         if job.group.min_resources is None:
             return Vote.PERMIT
         refusal = lacking(

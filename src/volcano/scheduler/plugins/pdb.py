@@ -46,7 +46,7 @@ class Pdb(Plugin):
             self._taken[key] = self._taken.get(key, 0) + by
             self._until.pop(key, None)
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Whoever a budget does not let go is not offered to any tier."""
         return self._within_budgets(candidates)
 

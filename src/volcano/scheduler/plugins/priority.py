@@ -27,7 +27,7 @@ class Priority(Plugin):
         tally = self.ledger.tally(job)
         return max(0, len(job.tasks) - tally.ready - tally.counts[Status.PIPELINED])
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Inside a queue nobody has to go for someone who is not more important, whatever another tier says."""
         return candidates if hunt.purpose.across_queues else self._less_important(hunt, candidates)
 

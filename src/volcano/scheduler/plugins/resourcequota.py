@@ -6,7 +6,7 @@ from volcano.kube import quantity
 from volcano.model.job import Job
 from volcano.model.storage import Quota
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
 
 
 class ResourceQuota(Plugin):
@@ -15,7 +15,7 @@ class ResourceQuota(Plugin):
     def open(self, arguments: Arguments) -> None:
         self.admitted: dict[str, dict[str, float]] = {}  # namespace → name → amount let in during this cycle
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         wanted = amounts(job)
         if not wanted:
             return Vote.PERMIT
@@ -24,7 +24,7 @@ class ResourceQuota(Plugin):
             for name in sorted(quota.hard.keys() & wanted.keys()):
                 need = quota.used.get(name, 0.0) + admitted.get(name, 0.0) + wanted[name]
                 if need > quota.hard[name]:
-                    return Refusal(sentence(quota, wanted), resource=name, need=need, have=quota.hard[name])
+                    return Rejection(sentence(quota, wanted), resource=name, need=need, have=quota.hard[name])
         return Vote.PERMIT
 
     def job_enqueued(self, job: Job) -> None:

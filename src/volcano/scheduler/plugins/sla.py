@@ -16,13 +16,13 @@ class Sla(Plugin):
         waiting = arguments.duration("sla-waiting-time", 0.0)
         self.waiting = waiting if waiting > 0 else None
 
-    def deadline(self, job: Job) -> float | None:
+    def _deadline(self, job: Job) -> float | None:
         """When the job's waiting must have an end; None when nobody promised one."""
         waiting = job.group.sla_waiting if job.group.sla_waiting is not None else self.waiting
         return None if waiting is None else job.created + waiting
 
     def job_order(self, job: Job) -> tuple[bool, float]:
-        deadline = self.deadline(job)
+        deadline = self._deadline(job)
         return (deadline is None, deadline or 0.0)
 
     def job_enqueueable(self, job: Job) -> Vote:
@@ -33,5 +33,5 @@ class Sla(Plugin):
 
     def _overdue(self, job: Job) -> Vote:
         """A permit here, in an earlier tier than those who would refuse, ends the vote."""
-        deadline = self.deadline(job)
+        deadline = self._deadline(job)
         return Vote.PERMIT if deadline is not None and deadline < self.snapshot.now else Vote.ABSTAIN

@@ -15,7 +15,7 @@ from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Hunt, Plugin, Reject, Vote
+from volcano.scheduler.engine.plugin import MAX_SCORE, Hunt, Plugin, RejectedNodes, Vote
 
 ZONES = "tdm.revocable-zone."
 SHUT = "node(s) were in a revocable zone that is not open now"
@@ -78,11 +78,11 @@ class Tdm(Plugin):
     def _open(self, nodes: NodeTable) -> Mask:
         return nodes.column("tdm open", lambda node: node.revocable_zone in self.open_zones, np.bool_)
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         lent, is_open = self._lent(nodes), self._open(nodes)
-        yield Reject(lent & ~is_open, SHUT, curable=False)
+        yield RejectedNodes(lent & ~is_open, SHUT, curable=False)
         if not task.revocable_zone:
-            yield Reject(lent & is_open, NOT_REVOCABLE, curable=False)
+            yield RejectedNodes(lent & is_open, NOT_REVOCABLE, curable=False)
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         """Revocable pods go to lent nodes, so that the others stay free for those that cannot."""

@@ -129,7 +129,7 @@ def test_g9_a_share_is_what_is_held_of_what_is_deserved(
 ) -> None:
     queues = [queue("q", deserved=amount(*deserved) if deserved else None)]
     jobs = [runs("r", "q", "n1", *held), job("asks", 5, min_available=0, queue="q", cpu=1)]
-    assert plugin_of(queues, jobs).share("q") == pytest.approx(share)
+    assert plugin_of(queues, jobs)._share("q") == pytest.approx(share)
 
 
 def test_g10_at_equal_shares_who_deserves_something_goes_first() -> None:

@@ -144,5 +144,5 @@ def test_without_the_switch_drf_has_no_opinion_on_queues() -> None:
 def test_resources_the_cluster_lacks_count_nothing() -> None:
     made = session(nodes=[node("n1", cpu=10)], jobs=[job("g", 1, cpu=1, gpu=1)], plugins=["drf"])
     asked = made.resources.vector({"cpu": 1000.0, "nvidia.com/gpu": 1000.0})
-    assert drf_of(made).share(asked) == pytest.approx(0.1)
+    assert drf_of(made)._dominant_share(asked) == pytest.approx(0.1)
     assert resources(gpu=1) == {"nvidia.com/gpu": "1"}

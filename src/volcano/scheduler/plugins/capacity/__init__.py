@@ -12,7 +12,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Vote
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Rejection, Vote
 from volcano.scheduler.engine.plugin_metrics import Reading, amounts
 from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
 from volcano.scheduler.plugins.proportion.shares import (
@@ -96,7 +96,7 @@ class Capacity(Plugin):
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
         self.holdings.take(tasks)
 
-    def share(self, queue: str) -> float:
+    def _share(self, queue: str) -> float:
         """The largest part of what a queue deserves that it holds; 1 for a queue that deserves nothing."""
         entitlement = self.deserved.get(queue)
         return 1.0 if entitlement is None else entitlement.share(self.holdings.allocated[queue])
@@ -106,7 +106,7 @@ class Capacity(Plugin):
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
         """Important queues first; then, level by level, the smaller share; then who deserves something."""
         path = reversed(self.tree.path(queue.name))
-        levels = tuple((self.share(name), self.deserved[name].empty) for name in path)
+        levels = tuple((self._share(name), self.deserved[name].empty) for name in path)
         return (-queue.priority, not self.tree.leaf(queue.name), levels)
 
     def victim_queue_order(self, queue: Queue, evictor: Queue) -> int:
@@ -118,14 +118,14 @@ class Capacity(Plugin):
 
     # -- how much a queue may take ---------------------------------------------------------------------------
 
-    def _closed(self, queue: Queue) -> Refusal | None:
+    def _closed(self, queue: Queue) -> Rejection | None:
         """What keeps the queue from taking anything at all."""
         if self.broken:
-            return Refusal(f"the tree of queues is broken: {self.broken}", reason="QueueTreeBroken")
+            return Rejection(f"the tree of queues is broken: {self.broken}", reason="QueueTreeBroken")
         if not self.tree.leaf(queue.name):
-            return Refusal(f"queue {queue.name} has children; submit to one of them", reason="QueueNotLeaf")
+            return Rejection(f"queue {queue.name} has children; submit to one of them", reason="QueueNotLeaf")
         if not queue.open:
-            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
         return None
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
@@ -136,7 +136,7 @@ class Capacity(Plugin):
             count = min(count, how_many(parts, self.holdings.allocated[name], self.capability[name]))
         return count
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         refusal = self._closed(queue)
         for name in self.tree.path(queue.name):
             refusal = refusal or lacking(
@@ -148,7 +148,7 @@ class Capacity(Plugin):
             )
         return refusal
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         queue = self.snapshot.queues[job.queue]
         refusal = self._closed(queue)
         if refusal is not None:
@@ -165,7 +165,7 @@ class Capacity(Plugin):
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name in self.tree.parent:
-            queue, share = self.snapshot.queues[name], self.share(name)
+            queue, share = self.snapshot.queues[name], self._share(name)
             yield Reading("queue_share", (name,), share)
             yield Reading("queue_overused", (name,), float(share > 1))
             yield from amounts("deserved", name, self.deserved[name].amount, self.resources)
@@ -195,7 +195,7 @@ class Capacity(Plugin):
         counted = columns & ((need >= STEP) & (amount >= STEP))
         return bool((need[counted] <= amount[counted] + STEP).any())
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         if not hunt.purpose.across_queues:
             return candidates
         self._kept, self._hunt = list(self._victims(hunt, candidates)), hunt

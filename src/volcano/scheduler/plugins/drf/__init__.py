@@ -37,17 +37,17 @@ class Drf(Plugin):
         self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)
         self._worth: list[float] = self.worth.tolist()
 
-    def share(self, allocated: Vector) -> float:
+    def _dominant_share(self, allocated: Vector) -> float:
         """The dominant share of an allocation."""
         largest: float = max(map(mul, allocated.tolist(), self._worth))  # too small for arrays to pay
         return largest
 
     def job_order(self, job: Job) -> float:
-        return self.share(self.ledger.allocated(job))
+        return self._dominant_share(self.ledger.allocated(job))
 
     def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Whoever, without the victim, still holds as much as the taker would hold with its task."""
-        taker = self.share(self.ledger.allocated(hunt.job) + hunt.task.request)
+        taker = self._dominant_share(self.ledger.allocated(hunt.job) + hunt.task.request)
         held: dict[str, Vector] = {}
         victims = []
         for task in candidates:
@@ -56,7 +56,7 @@ class Drf(Plugin):
                 continue
             left = held.get(job.uid, self.ledger.allocated(job)) - task.request
             held[job.uid] = left
-            if self.share(left) >= taker - SAME_SHARE:
+            if self._dominant_share(left) >= taker - SAME_SHARE:
                 victims.append(task)
         return victims
 
@@ -65,7 +65,9 @@ class Drf(Plugin):
         for uid in self.ledger.touched_jobs:
             job = self.snapshot.jobs.get(uid)
             if job is not None:
-                yield Reading("job_share", (job.namespace, job.name), self.share(self.ledger.allocated(job)))
+                yield Reading(
+                    "job_share", (job.namespace, job.name), self._dominant_share(self.ledger.allocated(job))
+                )
 
     # -- the hierarchy ---------------------------------------------------------------------------------------
 

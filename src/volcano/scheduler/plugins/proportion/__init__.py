@@ -10,7 +10,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Hunt, Plugin, Rejection, Vote
 from volcano.scheduler.engine.plugin_metrics import Reading, amounts
 from volcano.scheduler.plugins.proportion.division import Claim, divide, gather
 from volcano.scheduler.plugins.proportion.shares import (
@@ -104,9 +104,9 @@ class Proportion(Plugin):
 
     def queue_order(self, queue: Queue) -> tuple[int, float]:
         """Important queues first, then those that hold the smallest part of what they deserve."""
-        return (-queue.priority, self.share(queue.name))
+        return (-queue.priority, self._share(queue.name))
 
-    def share(self, queue: str) -> float:
+    def _share(self, queue: str) -> float:
         """The largest part of what a queue deserves, over all resources, that it holds."""
         worth = self._worth.get(queue)
         return 0.0 if worth is None else float((self.holdings.allocated[queue] * worth).max())
@@ -119,10 +119,10 @@ class Proportion(Plugin):
             for name, amount in self.deserved.items()
         }
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         queue = self.snapshot.queues[job.queue]
         if not queue.open:
-            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
         if job.group.min_resources is None:
             return Vote.PERMIT
         return room_for(self.holdings, job, self.capability, self.session.preempts) or Vote.PERMIT
@@ -151,9 +151,9 @@ class Proportion(Plugin):
             found = max(found, min(count, lacking, room))
         return found
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         if not queue.open:
-            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
         return lacking(
             self.holdings.allocated[queue.name] + task.request,
             self._share_of(queue),
@@ -182,7 +182,7 @@ class Proportion(Plugin):
         for name, queue in self.snapshot.queues.items():
             if name not in self.deserved or not self.tree.parent.get(name):
                 continue
-            yield Reading("queue_share", (name,), self.share(name))
+            yield Reading("queue_share", (name,), self._share(name))
             idle = not self.holdings.allocated[name].any()  # it has all that it deserves: nothing
             yield Reading("queue_overused", (name,), float(not idle and self.overused(queue)))
             yield from amounts("deserved", name, self.deserved[name], self.resources)
@@ -191,11 +191,11 @@ class Proportion(Plugin):
 
     # -- who gives back --------------------------------------------------------------------------------------
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         """Nobody takes from a queue its guarantee or its share, whichever tier this plugin stands in."""
         if not hunt.purpose.across_queues:
             return candidates
-        return self.protection.spare(hunt, candidates)
+        return self.protection.filter_victims(hunt, candidates)
 
     def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self.protection.spare(hunt, candidates)
+        return self.protection.filter_victims(hunt, candidates)

@@ -13,7 +13,7 @@ from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, pos
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import Hunt, Refusal
+from volcano.scheduler.engine.plugin import Hunt, Rejection
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.
@@ -107,7 +107,9 @@ class Holdings:
         return sum(below, start=self.snapshot.resources.zeros())
 
 
-def room_for(holdings: Holdings, job: Job, limits: Mapping[str, Vector], preempting: bool) -> Refusal | None:
+def room_for(
+    holdings: Holdings, job: Job, limits: Mapping[str, Vector], preempting: bool
+) -> Rejection | None:
     """Why a job's minimum does not go into its queue, or into an ancestor of it, beside what is committed there.
 
     Where preemption is at work, what it could take for the job is no obstacle: a job that is never let in could never
@@ -156,7 +158,7 @@ def lacking(
     resources: ResourceIndex,
     message: str,
     word: str = "insufficient",
-) -> Refusal | None:
+) -> Rejection | None:
     """The refusal that names what a limit lacks; None when it suffices."""
     over = columns & (need > limit * (1 + HAIR) + HAIR)
     if not over.any():
@@ -164,7 +166,7 @@ def lacking(
     names = [resources.names[column] for column in np.flatnonzero(over)]
     first = int(np.flatnonzero(over)[0])
     text = f"{message}: {', '.join(f'{word} {name}' for name in names)}"
-    return Refusal(text, resource=names[0], need=float(need[first]), have=float(limit[first]))
+    return Rejection(text, resource=names[0], need=float(need[first]), have=float(limit[first]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +218,7 @@ class Protection:
         self._kept: list[Task] = []
         self._hunt: Hunt | None = None
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
         """The candidates whose loss leaves their queue its guarantee and its share."""
         if candidates is not self._kept or hunt is not self._hunt:  # what was kept a moment ago is kept
             self._kept, self._hunt = list(self._walk(hunt, candidates)), hunt
