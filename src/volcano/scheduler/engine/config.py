@@ -1,4 +1,4 @@
-"""The scheduler's configuration file, as Volcano's: read, checked, refused with the line and what would be right."""
+"""The scheduler's configuration file, in Volcano's format: errors name the line and what would be right."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used: where, what is wrong, and what would be right."""
+    """An invalid configuration: where, what is wrong, and what would be right."""
 
     def __init__(self, file: str, line: int, problem: str) -> None:
         super().__init__(f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
@@ -42,12 +42,12 @@ class PluginConfig:
     name: str
     plugin: type[Plugin]
     arguments: Arguments = field(default_factory=Arguments)
-    disabled: frozenset[str] = frozenset()  # questions it is not asked
+    disabled: frozenset[str] = frozenset()  # hooks that are not called
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a cycle runs with."""
+    """The configuration of a cycle."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConfig, ...], ...]
@@ -57,20 +57,22 @@ class Config:
     warnings: tuple[str, ...] = ()
     text: str = ""
     features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
-    ports: Mapping[str, Any] = field(default_factory=dict)  # ways out for plugins that ask others, by plugin
+    ports: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # transports of plugins that call other programs, by plugin
 
     def arguments(self, action: str) -> Arguments:
-        """The arguments of an action."""
+        """Returns the arguments of an action."""
         return self.configurations.get(action, Arguments())
 
 
 def shipped(name: str = "volcano-scheduler.conf") -> str:
-    """The text of a configuration that comes with the program."""
+    """Returns the text of a configuration file of this package."""
     return (package_files.files("volcano.scheduler") / "conf" / name).read_text()
 
 
 def parse(text: str, file: str = "configuration") -> Config:
-    """A configuration from its text. Raises ConfigError with the line and what would be right."""
+    """Parses a configuration. Raises ConfigError with the line and what would be right."""
     document = Document(text, file)
     top = document.mapping((), document.value)
     document.warn_unknown((), top, TOP_LEVEL)
@@ -117,7 +119,7 @@ class Document:
         self.warnings.append(f"{self.file}:{self.line(path)}: {problem}")
 
     def line(self, path: tuple[Any, ...]) -> int:
-        """The line of the value at a path, or of the nearest thing around it."""
+        """Returns the line of the value at a path, or of its nearest parent."""
         while path not in self._lines and path:
             path = path[:-1]
         return self._lines.get(path, 1)
@@ -229,8 +231,8 @@ def _check_arguments(
         argument = next((argument for argument in known if argument.matches(str(name))), None)
         if argument is None:
             document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
-        elif complaint := argument.complaint(value):
-            raise document.error((*path, name), f"{name} of {owner} {complaint}")
+        elif problem := argument.problem(value):
+            raise document.error((*path, name), f"{name} of {owner} {problem}")
 
 
 def _configurations(

@@ -147,7 +147,7 @@ class Placer:
             return rows
         table = self._nodes.rows(rows)
         for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
-            if not reject.curable:
+            if not reject.resolvable:
                 rows, table = rows[~reject.mask], table.rows(~reject.mask)
                 break
         ranks = self._rank[rows]
@@ -308,9 +308,9 @@ class Placer:
         for plugin, reject in policy.reject_nodes(task, nodes):
             fresh = int((reject.mask & fit.alive).sum())
             if fresh:
-                fit.ruled.append(Ruled(plugin, reject.reason, reject.curable, fresh))
+                fit.ruled.append(Ruled(plugin, reject.reason, reject.resolvable, fresh))
             fit.alive &= ~reject.mask
-            if not reject.curable:
+            if not reject.resolvable:
                 fit.curable &= ~reject.mask
         fit.anywhere = bool(fit.alive.all())
         times.add(PREDICATE, begun)

@@ -28,7 +28,7 @@ def lift_gates(session: Session) -> None:
         for sheet in sheets:
             for task in sheet.tasks:
                 if not task.gates:
-                    session.policy.promise(task)
+                    session.policy.assume(task)
         for queue, sheet in Worklist(session, sheets).turns(lambda queue: queue.open):
             with session.attempt(sheet.job):
                 session.gates.extend(_admitted(session, queue, sheet))
@@ -54,7 +54,7 @@ def _admitted(session: Session, queue: Queue, sheet: Sheet) -> Iterator[RemoveGa
         if not task.gates:
             continue
         if policy.allocatable(queue, task) > 0:
-            policy.promise(task)
+            policy.assume(task)
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
             refusal = policy.why_not_allocatable(queue, task)

@@ -195,7 +195,7 @@ class Hunter:
         """
         session, task = self._session, hunt.task
         policy, ledger = session.policy, session.ledger
-        if hunt.breaking or not policy.impartial(self._purpose) or policy.reserves(task):
+        if hunt.breaking or not policy.ignores_preemptor(self._purpose) or policy.reserves(task):
             return 0
         victims = self._spare_of_one_gang(self._takeable(task, self._prey.on(row)))
         if not victims or policy.reject_nodes_now(task, session.nodes.at(np.array((row,)))) is not None:

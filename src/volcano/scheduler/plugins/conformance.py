@@ -13,8 +13,8 @@ CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
 class Conformance(Plugin):
     """Pods of `kube-system`, and pods of a system priority class wherever they are, are protected."""
 
-    leads = True  # also before jobs of a higher priority
-    weighs_taker = False
+    orders_first = True  # also before jobs of a higher priority
+    depends_on_preemptor = False
 
     def job_order(self, job: Job) -> bool:
         return not (job.namespace == SYSTEM_NAMESPACE or job.group.priority_class in CRITICAL)

@@ -15,7 +15,7 @@ PIPELINED = READY | {Status.PIPELINED}
 class Gang(Plugin):
     """All or nothing: fewer tasks than the minimum are never started, and victims never shrink a job below it."""
 
-    weighs_taker = False
+    depends_on_preemptor = False
 
     def job_valid(self, job: Job) -> Rejection | None:
         tally = self.ledger.tally(job)

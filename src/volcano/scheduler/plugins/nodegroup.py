@@ -80,20 +80,20 @@ class NodeGroup(Plugin):
         if queue is None:
             return
         if self._limits(queue) is None:
-            yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, curable=False)
+            yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, resolvable=False)
             return
         affinity = self._affinity(queue)
         labelled = self.groups.codes[nodes.index] >= 0
         if affinity is None or affinity == NO_GROUPS:
             if self.strict:
-                yield RejectedNodes(~labelled, NO_LABEL, curable=False)
-            yield RejectedNodes(labelled, NO_AFFINITY, curable=False)
+                yield RejectedNodes(~labelled, NO_LABEL, resolvable=False)
+            yield RejectedNodes(labelled, NO_AFFINITY, resolvable=False)
             return
-        yield RejectedNodes(~labelled, NO_LABEL, curable=False)
+        yield RejectedNodes(~labelled, NO_LABEL, resolvable=False)
         tolerated = self._member(affinity.anti_preferred, nodes)
         wanted = self._member((*affinity.required, *affinity.preferred), nodes)
         banned = self._member(affinity.anti_required, nodes)
-        yield RejectedNodes(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, curable=False)
+        yield RejectedNodes(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, resolvable=False)
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
         """Groups in which the queue would hold more than its limit."""

@@ -11,7 +11,7 @@ from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose
 class Priority(Plugin):
     """Jobs are ordered by their priority class, tasks by their pod's priority."""
 
-    weighs_taker = False
+    depends_on_preemptor = False
 
     def job_order(self, job: Job) -> int:
         return -job.priority

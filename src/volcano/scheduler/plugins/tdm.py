@@ -80,9 +80,9 @@ class Tdm(Plugin):
 
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         lent, is_open = self._lent(nodes), self._open(nodes)
-        yield RejectedNodes(lent & ~is_open, SHUT, curable=False)
+        yield RejectedNodes(lent & ~is_open, SHUT, resolvable=False)
         if not task.revocable_zone:
-            yield RejectedNodes(lent & is_open, NOT_REVOCABLE, curable=False)
+            yield RejectedNodes(lent & is_open, NOT_REVOCABLE, resolvable=False)
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         """Revocable pods go to lent nodes, so that the others stay free for those that cannot."""

@@ -31,7 +31,7 @@ class Drf(Plugin):
     def open(self, arguments: Arguments) -> None:
         self.hierarchical = arguments.hierarchy
         if not self.hierarchical:
-            self.silent = FLAT
+            self.unused_hooks = FLAT
         real = self.snapshot.total >= STEP
         # What one unit of each resource is worth; resources the cluster lacks are worth nothing.
         self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)

@@ -70,13 +70,13 @@ class Predicates(Plugin):
     def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         constraints, facts = task.shape.constraints, self.facts
         yield RejectedNodes(
-            facts.taints.closed(constraints.tolerations)[nodes.index], CORDONED, curable=False
+            facts.taints.closed(constraints.tolerations)[nodes.index], CORDONED, resolvable=False
         )
         if "NodeAffinity" in self.on and (constraints.node_selector or constraints.required_nodes):
-            yield RejectedNodes(~facts.chosen(constraints)[nodes.index], NOT_CHOSEN, curable=False)
+            yield RejectedNodes(~facts.chosen(constraints)[nodes.index], NOT_CHOSEN, resolvable=False)
         if "TaintToleration" in self.on:
             yield RejectedNodes(
-                facts.taints.repelled(constraints.tolerations)[nodes.index], TAINTED, curable=False
+                facts.taints.repelled(constraints.tolerations)[nodes.index], TAINTED, resolvable=False
             )
         if constraints.claims:
             if "VolumeZone" in self.on:

@@ -28,7 +28,7 @@ def rejections(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Iterator
     """Nodes too far from whom the task wants near, too near to whom it avoids, or near to whom avoids it."""
     constraints = task.shape.constraints
     if constraints.required_near:
-        yield RejectedNodes(far(task, nodes, neighbours), NOT_NEAR, curable=False)
+        yield RejectedNodes(far(task, nodes, neighbours), NOT_NEAR, resolvable=False)
     if constraints.required_apart:
         near = np.zeros(len(nodes), dtype=np.bool_)
         for term in constraints.required_apart:

@@ -68,7 +68,7 @@ def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[Rejec
     for constraint in wanted:
         missing |= facts.labels.column(constraint.topology_key).codes[nodes.index] < 0
     if wanted:
-        yield RejectedNodes(missing, UNLABELLED, curable=False)
+        yield RejectedNodes(missing, UNLABELLED, resolvable=False)
 
 
 def rejections(

@@ -98,9 +98,11 @@ class Volumes:
         everywhere = np.ones(len(nodes), dtype=np.bool_)
         for volume in self.bound(task):
             if volume is None:
-                yield RejectedNodes(everywhere, LOST_VOLUME, curable=False)
+                yield RejectedNodes(everywhere, LOST_VOLUME, resolvable=False)
             elif volume.nodes is not None:
-                yield RejectedNodes(~self.labels.chosen(volume.nodes)[nodes.index], WRONG_NODE, curable=False)
+                yield RejectedNodes(
+                    ~self.labels.chosen(volume.nodes)[nodes.index], WRONG_NODE, resolvable=False
+                )
 
     def wrong_zone(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Nodes in another zone or region than a volume the task already has."""
@@ -109,7 +111,7 @@ class Volumes:
                 {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
             )
             if labels:
-                yield RejectedNodes(self._elsewhere(labels)[nodes.index], WRONG_ZONE, curable=False)
+                yield RejectedNodes(self._elsewhere(labels)[nodes.index], WRONG_ZONE, resolvable=False)
 
     def _elsewhere(self, labels: Mapping[str, str]) -> Mask:
         """Nodes that say where they are, and are not where the labels say; values may be joined by `__`."""
@@ -135,7 +137,7 @@ class Volumes:
             served = self._provisionable(claim)
             for volume in self._fitting(claim):
                 served = served | self._reaches(volume)
-            yield RejectedNodes(~served[nodes.index], NO_VOLUME, curable=False)
+            yield RejectedNodes(~served[nodes.index], NO_VOLUME, resolvable=False)
 
     def _provisionable(self, claim: Claim) -> Mask:
         """Nodes for which a volume would be made on demand."""

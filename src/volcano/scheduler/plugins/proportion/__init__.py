@@ -43,7 +43,7 @@ class Proportion(Plugin):
     deserves; who comes to hold more, because others came back for their part, can be reclaimed from.
     """
 
-    weighs_taker = False
+    depends_on_preemptor = False
 
     # -- what belongs to whom --------------------------------------------------------------------------------
 
