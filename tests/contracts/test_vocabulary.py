@@ -1,4 +1,4 @@
-"""Words: a mechanism that has a name in Kubernetes keeps it, and texts say what a thing does without figures of speech."""
+"""Vocabulary: mechanisms keep their Kubernetes names; texts are plain and without figures of speech."""
 
 import re
 from collections.abc import Iterator

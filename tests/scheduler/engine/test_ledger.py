@@ -8,7 +8,7 @@ from tests.scenario import session
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.ledger import Eviction, Placement
-from volcano.scheduler.engine.plugin import Plugin, Refusal
+from volcano.scheduler.engine.plugin import Plugin, Rejection
 from volcano.scheduler.engine.session import Session
 
 
@@ -122,9 +122,9 @@ class Devices(Plugin):
     def open(self, arguments: object) -> None:
         self.taken: dict[int, str] = {}
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
         if row in self.taken:
-            return Refusal("no device left")
+            return Rejection("no device left")
         self.taken[row] = task.uid
         return {"device": f"gpu-{row}"}
 

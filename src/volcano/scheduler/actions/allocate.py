@@ -8,12 +8,15 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.diagnosis import FitError, from_refusal
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.scheduling_gates import FEATURE, lift_gates
 from volcano.scheduler.engine.session import Session
+
+ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def allocate(session: Session) -> None:
@@ -80,9 +83,9 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
 def _admitted(session: Session, queue: Queue, work: JobQueue) -> bool:
     """Whether a queue may have more now; those who wait in one that may not are told why."""
     if not queue.open:
-        refusal = Refusal(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
+        refusal = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
     elif session.policy.overused(queue):
-        refusal = Refusal(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
+        refusal = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
     else:
         return True
     for job in work.waiting(queue.name):
@@ -151,7 +154,7 @@ def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> N
     refusal = session.policy.why_not_allocatable(queue, task)
     if refusal is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
-        refusal = Refusal(message, "QueueLimit")
+        refusal = Rejection(message, "QueueLimit")
     diagnosis = from_refusal(job.uid, "queue", refusal, task.name)
     if diagnosis.resource:
         diagnosis = replace(diagnosis, message=f"{diagnosis.message} ({diagnosis.shortage()})")

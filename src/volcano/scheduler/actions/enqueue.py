@@ -3,7 +3,7 @@
 from volcano.model.decisions import RecordEvent
 from volcano.scheduler.engine.diagnosis import from_refusal
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
 
 CLOSED = "queue {} is {}, it takes no jobs"
@@ -17,9 +17,9 @@ def enqueue(session: Session) -> None:
         job = task_queue.job
         with session.attempt(job):
             if job.group.malformed:
-                refusal: Refusal | None = Refusal(job.group.malformed, "Malformed")
+                refusal: Rejection | None = Rejection(job.group.malformed, "Malformed")
             elif not queue.open:
-                refusal = Refusal(CLOSED.format(queue.name, queue.state), "QueueClosed")
+                refusal = Rejection(CLOSED.format(queue.name, queue.state), "QueueClosed")
             else:
                 refusal = None if job.group.min_resources is None else policy.job_enqueueable(job)
             if refusal is None:

@@ -2,6 +2,7 @@
 
 from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
+from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.eviction import evict_for_starving_jobs, is_starving
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import Purpose
@@ -15,6 +16,15 @@ BETWEEN_JOBS = EvictionRules(
     job_allowed=lambda session, queue, job: job.group.topology is None,
 )
 INSIDE_JOB = EvictionRules(Purpose.PREEMPT, Scope.SAME_JOB)
+
+ARGUMENTS = (
+    Argument("predicateErrorCacheEnable", Type.BOOLEAN),
+    Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
+    Argument("topologyAwarePreemptWorkerNum"),
+    Argument("minCandidateNodesPercentage"),
+    Argument("minCandidateNodesAbsolute"),
+    Argument("maxCandidateNodesAbsolute"),
+)
 
 
 def preempt(session: Session) -> None:

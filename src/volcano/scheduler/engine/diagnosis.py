@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from volcano.model.resources import shown
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 
 NO_NODES = "no nodes available to schedule pods"
 
@@ -19,7 +19,7 @@ class FitError:
     resource: str = ""  # the scarcest resource, when resources are what lacks
     need: float = 0.0
     have: float = 0.0  # the most that any node has of it
-    refusal: Refusal | None = None
+    refusal: Rejection | None = None
 
     def sentence(self) -> str:
         """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
@@ -59,7 +59,7 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def from_refusal(job: str, stage: str, refusal: Refusal, task: str = "") -> Diagnosis:
+def from_refusal(job: str, stage: str, refusal: Rejection, task: str = "") -> Diagnosis:
     """The verdict a plain refusal stands for."""
     return Diagnosis(
         job, stage, refusal.message, refusal.plugin, refusal.resource, refusal.need, refusal.have, task=task

@@ -9,7 +9,7 @@ from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.diagnosis import from_refusal
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -126,7 +126,7 @@ class JobQueue:
 
     def block(self, queue: str, stage: str) -> None:
         """Nothing more for a queue whose head waits; those behind are told so, once, whoever is at the head."""
-        refusal = Refusal(BEHIND.format(queue), "QueueHead")
+        refusal = Rejection(BEHIND.format(queue), "QueueHead")
         for job in self.waiting(queue):
             self._session.record(from_refusal(job, stage, refusal))
         self.drop(queue)

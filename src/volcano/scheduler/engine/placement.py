@@ -10,7 +10,7 @@ from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.diagnosis import FitError
 from volcano.scheduler.engine.nodetable import NodeTable, Rows
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.runs import ScoreCopies, greedy
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Fit:
         self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
         # The same for one row, where arrays do not pay.
         self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
-        self.refusal: Refusal | None = None
+        self.refusal: Rejection | None = None
         self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
         self.anywhere = True  # all are alive
         self.resolvable: Mask = np.ones(
@@ -99,7 +99,7 @@ class Placer:
             return None
         policy = self._session.policy
         now = self._ruled_now(task, fit, within)
-        if now is None and within is None and not policy.asked("best_node"):
+        if now is None and within is None and not policy.hooks("best_node"):
             row = self._best_alone(task, fit)
             if row is not None:
                 return Choice(row)
@@ -134,7 +134,7 @@ class Placer:
             return False
         if not self._room(fit, row):
             return False
-        if not self._session.policy.asked("reject_nodes_now"):
+        if not self._session.policy.hooks("reject_nodes_now"):
             return True
         answers = self._session.policy.reject_nodes_now(task, self._nodes.at(np.array((row,))))
         return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
@@ -200,7 +200,7 @@ class Placer:
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.infeasible or policy.asked("best_node"):
+        if fit.refusal is not None or fit.infeasible or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._some) is not None:
             return []
@@ -392,7 +392,7 @@ class Placer:
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
         """The best of these rows, by all scores and whoever overrules them."""
         policy = self._session.policy
-        if len(rows) == 1 and not policy.asked("best_node"):
+        if len(rows) == 1 and not policy.hooks("best_node"):
             return int(rows[0])
         table, scores = self._nodes.rows(rows), fit.score[self._rank[rows]]
         together = policy.score_nodes_together(task, table)

@@ -13,7 +13,15 @@ from volcano.model.resources import Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, EvictionContext, Plugin, Refusal, Reject, Vote
+from volcano.scheduler.engine.plugin import (
+    ABSTAIN,
+    Abstain,
+    EvictionContext,
+    Plugin,
+    RejectedNodes,
+    Rejection,
+    Vote,
+)
 from volcano.scheduler.plugins.extender.payloads import (
     job_info,
     node_info,
@@ -89,7 +97,7 @@ class Extender(Plugin):
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[Reject] | None:
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
         if "predicate" not in self.verbs or not self._concerns(task):
             return None
         refused: dict[tuple[str, bool], list[int]] = {}
@@ -103,7 +111,7 @@ class Extender(Plugin):
             if message:
                 refused.setdefault((message, code != UNRESOLVABLE), []).append(place)
         return [
-            Reject(np.isin(np.arange(len(nodes)), places), message, resolvable)
+            RejectedNodes(np.isin(np.arange(len(nodes)), places), message, resolvable)
             for (message, resolvable), places in refused.items()
         ]
 
@@ -119,12 +127,12 @@ class Extender(Plugin):
 
     # -- jobs and queues ----------------------------------------------------------------------------------------------
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         if "jobEnqueueable" not in self.verbs:
             return Vote.ABSTAIN
         answer = self._try("jobEnqueueable", {"job": job_info(job, self.resources)})
         if answer is None:
-            return Vote.PERMIT if self.ignorable else Refusal("the extender cannot be reached")
+            return Vote.PERMIT if self.ignorable else Rejection("the extender cannot be reached")
         return _vote(answer.get("status", 0))
 
     def job_enqueued(self, job: Job) -> None:

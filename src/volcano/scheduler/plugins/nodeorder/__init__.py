@@ -37,7 +37,7 @@ class NodeOrder(Plugin):
     def open(self, arguments: Arguments) -> None:
         self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
         if self._predicates is not None:  # who counts neighbours for both
-            self.silent = frozenset(("on_allocate", "on_deallocate"))
+            self.unused_hooks = frozenset(("on_allocate", "on_deallocate"))
 
     @cached_property
     def somebody_has_images(self) -> bool:

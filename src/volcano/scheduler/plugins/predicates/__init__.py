@@ -10,7 +10,7 @@ from volcano.model.decisions import ClaimVolume
 from volcano.model.task import HostPort, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, Refusal, Reject
+from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates import affinity, spread
 from volcano.scheduler.plugins.predicates.attachments import Attachments
 from volcano.scheduler.plugins.predicates.neighbours import Neighbours
@@ -62,18 +62,20 @@ class Predicates(Plugin):
 
     # -- by facts alone --------------------------------------------------------------------------------------
 
-    def pre_predicate(self, task: Task) -> Refusal | None:
+    def pre_predicate(self, task: Task) -> Rejection | None:
         if "VolumeBinding" in self.on and task.shape.constraints.claims:
             return self.volumes.refusal(task)
         return None
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         constraints, facts = task.shape.constraints, self.facts
-        yield Reject(facts.taints.closed(constraints.tolerations)[nodes.index], CORDONED, resolvable=False)
+        yield RejectedNodes(
+            facts.taints.closed(constraints.tolerations)[nodes.index], CORDONED, resolvable=False
+        )
         if "NodeAffinity" in self.on and (constraints.node_selector or constraints.required_nodes):
-            yield Reject(~facts.chosen(constraints)[nodes.index], NOT_CHOSEN, resolvable=False)
+            yield RejectedNodes(~facts.chosen(constraints)[nodes.index], NOT_CHOSEN, resolvable=False)
         if "TaintToleration" in self.on:
-            yield Reject(
+            yield RejectedNodes(
                 facts.taints.repelled(constraints.tolerations)[nodes.index], TAINTED, resolvable=False
             )
         if constraints.claims:
@@ -86,7 +88,7 @@ class Predicates(Plugin):
 
     # -- by what is placed where -----------------------------------------------------------------------------
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[Reject] | None:
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes] | None:
         constraints = task.shape.constraints
         if not (
             constraints.host_ports
@@ -99,7 +101,7 @@ class Predicates(Plugin):
             return None
         return list(self._rejections_now(task, nodes))
 
-    def _rejections_now(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def _rejections_now(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         constraints = task.shape.constraints
         if "NodePorts" in self.on and constraints.host_ports:
             yield self._port_taken(constraints.host_ports, nodes)
@@ -114,19 +116,19 @@ class Predicates(Plugin):
             if "VolumeBinding" in self.on:
                 yield from self.volumes.unserved(task, nodes)
 
-    def _port_taken(self, wanted: Sequence[HostPort], nodes: NodeTable) -> Reject:
+    def _port_taken(self, wanted: Sequence[HostPort], nodes: NodeTable) -> RejectedNodes:
         taken = np.zeros(len(nodes), dtype=np.bool_)
         for port in wanted:
             crowd = self.neighbours.having(port, partial(uses, port))
             taken |= crowd.per_node[nodes.index] > 0
-        return Reject(taken, PORT_TAKEN)
+        return RejectedNodes(taken, PORT_TAKEN)
 
     # -- what happens ----------------------------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
         return bool(task.shape.constraints.claims)
 
-    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Refusal:
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
         return self.volumes.reserve(task, row) or {}
 
     def release(self, task: Task, row: int) -> None:

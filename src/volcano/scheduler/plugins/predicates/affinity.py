@@ -7,7 +7,7 @@ import numpy as np
 from volcano.model.resources import Mask
 from volcano.model.task import Task
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Reject
+from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.neighbours import Neighbours, who
 
 NOT_NEAR = "node(s) didn't match pod affinity rules"
@@ -24,23 +24,23 @@ def concerned(task: Task, neighbours: Neighbours) -> bool:
     return bool(repelling) and any(True for _ in repelling.about(task, neighbours.matches))
 
 
-def rejections(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Iterator[Reject]:
+def rejections(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Iterator[RejectedNodes]:
     """Nodes too far from whom the task wants near, too near to whom it avoids, or near to whom avoids it."""
     constraints = task.shape.constraints
     if constraints.required_near:
-        yield Reject(far(task, nodes, neighbours), NOT_NEAR, resolvable=False)
+        yield RejectedNodes(far(task, nodes, neighbours), NOT_NEAR, resolvable=False)
     if constraints.required_apart:
         near = np.zeros(len(nodes), dtype=np.bool_)
         for term in constraints.required_apart:
             crowd = neighbours.crowd(who(term))
             near |= crowd.domains(neighbours.labels, term.topology_key).per_node(nodes.index) > 0
-        yield Reject(near, NOT_APART)
+        yield RejectedNodes(near, NOT_APART)
     unwelcome: Mask | None = None
     for _, domains in neighbours.repelling.about(task, neighbours.matches):
         there = domains.per_node(nodes.index) > 0
         unwelcome = there if unwelcome is None else unwelcome | there
     if unwelcome is not None:
-        yield Reject(unwelcome, UNWELCOME)
+        yield RejectedNodes(unwelcome, UNWELCOME)
 
 
 def far(task: Task, nodes: NodeTable, neighbours: Neighbours) -> Mask:

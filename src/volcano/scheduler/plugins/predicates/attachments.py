@@ -11,7 +11,7 @@ from volcano.model.resources import Mask
 from volcano.model.storage import Storage
 from volcano.model.task import Task
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Reject
+from volcano.scheduler.engine.plugin import RejectedNodes
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -42,7 +42,7 @@ class Attachments:
             if users[volume] <= 0:
                 del users[volume]
 
-    def rejections(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def rejections(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Nodes that would have more volumes attached than they take."""
         wanted: dict[str, set[str]] = {}
         for driver, volume in attached(task, self._storage):
@@ -52,7 +52,7 @@ class Attachments:
             full: Mask = len(volumes) > limits
             for row, users in self._users.get(driver, {}).items():
                 full[row] = len(users.keys() | volumes) > limits[row]
-            yield Reject(full[nodes.index], TOO_MANY)
+            yield RejectedNodes(full[nodes.index], TOO_MANY)
 
     def _limit(self, driver: str) -> NDArray[np.float64]:
         """How many volumes of a driver each node takes; infinitely many where nothing is said."""

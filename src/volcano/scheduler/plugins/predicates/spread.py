@@ -10,7 +10,7 @@ from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Reject
+from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import exactly
 from volcano.scheduler.plugins.predicates.neighbours import Crowd, Domains, Neighbours, Who
 from volcano.scheduler.plugins.predicates.node_match import NodeFacts
@@ -61,19 +61,19 @@ def spreads(task: Task, when: str, neighbours: Neighbours, facts: NodeFacts) -> 
     return made
 
 
-def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[Reject]:
+def unlabelled(task: Task, nodes: NodeTable, facts: NodeFacts) -> Iterator[RejectedNodes]:
     """Nodes without a label that a binding constraint spreads over."""
     missing = np.zeros(len(nodes), dtype=np.bool_)
     wanted = constraints(task, HARD)
     for constraint in wanted:
         missing |= facts.labels.column(constraint.topology_key).codes[nodes.index] < 0
     if wanted:
-        yield Reject(missing, UNLABELLED, resolvable=False)
+        yield RejectedNodes(missing, UNLABELLED, resolvable=False)
 
 
 def rejections(
     task: Task, nodes: NodeTable, binding: Sequence[Spread], neighbours: Neighbours
-) -> Iterator[Reject]:
+) -> Iterator[RejectedNodes]:
     """Nodes in domains that already hold too many of the pods to be spread."""
     if not binding:
         return
@@ -84,4 +84,4 @@ def rejections(
         emptiest = 0.0 if few or not len(spread.present) else counts[spread.present].min()
         itself = neighbours.matches(spread.kind, task)
         crowded |= spread.domains.per_node(nodes.index) + itself - emptiest > spread.constraint.max_skew
-    yield Reject(crowded, SKEWED)
+    yield RejectedNodes(crowded, SKEWED)

@@ -11,7 +11,7 @@ from volcano.model.resources import Mask
 from volcano.model.storage import Claim, StorageClass, Volume
 from volcano.model.task import Task
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Refusal, Reject
+from volcano.scheduler.engine.plugin import RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates.labels import ABSENT, LabelColumns
 
 if TYPE_CHECKING:
@@ -63,16 +63,16 @@ class Volumes:
 
     # -- before any node -------------------------------------------------------------------------------------
 
-    def refusal(self, task: Task) -> Refusal | None:
+    def refusal(self, task: Task) -> Rejection | None:
         """What is wrong with the claims themselves."""
         for name in task.shape.constraints.claims:
             claim = self.storage.claims.get((task.namespace, name))
             if claim is None:
-                return Refusal(f'persistentvolumeclaim "{name}" not found')
+                return Rejection(f'persistentvolumeclaim "{name}" not found')
             if claim.deleting:
-                return Refusal(f'persistentvolumeclaim "{name}" is being deleted')
+                return Rejection(f'persistentvolumeclaim "{name}" is being deleted')
             if not claim.volume and not self._waits(claim):
-                return Refusal(UNBOUND)
+                return Rejection(UNBOUND)
         return None
 
     def waiting(self, task: Task) -> list[Claim]:
@@ -93,23 +93,25 @@ class Volumes:
 
     # -- which nodes -----------------------------------------------------------------------------------------
 
-    def misplaced(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def misplaced(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Nodes that cannot reach a volume the task already has."""
         everywhere = np.ones(len(nodes), dtype=np.bool_)
         for volume in self.bound(task):
             if volume is None:
-                yield Reject(everywhere, LOST_VOLUME, resolvable=False)
+                yield RejectedNodes(everywhere, LOST_VOLUME, resolvable=False)
             elif volume.nodes is not None:
-                yield Reject(~self.labels.chosen(volume.nodes)[nodes.index], WRONG_NODE, resolvable=False)
+                yield RejectedNodes(
+                    ~self.labels.chosen(volume.nodes)[nodes.index], WRONG_NODE, resolvable=False
+                )
 
-    def wrong_zone(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def wrong_zone(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Nodes in another zone or region than a volume the task already has."""
         for volume in self.bound(task):
             labels = (
                 {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
             )
             if labels:
-                yield Reject(self._elsewhere(labels)[nodes.index], WRONG_ZONE, resolvable=False)
+                yield RejectedNodes(self._elsewhere(labels)[nodes.index], WRONG_ZONE, resolvable=False)
 
     def _elsewhere(self, labels: Mapping[str, str]) -> Mask:
         """Nodes that say where they are, and are not where the labels say; values may be joined by `__`."""
@@ -129,13 +131,13 @@ class Volumes:
         said: Mask = np.any([self.labels.column(key).codes != ABSENT for key in ZONES], axis=0)
         return said
 
-    def unserved(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def unserved(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         """Nodes for which a waiting claim finds neither a volume nor somebody to provision one."""
         for claim in self.waiting(task):
             served = self._provisionable(claim)
             for volume in self._fitting(claim):
                 served = served | self._reaches(volume)
-            yield Reject(~served[nodes.index], NO_VOLUME, resolvable=False)
+            yield RejectedNodes(~served[nodes.index], NO_VOLUME, resolvable=False)
 
     def _provisionable(self, claim: Claim) -> Mask:
         """Nodes for which a volume would be made on demand."""
@@ -180,7 +182,7 @@ class Volumes:
 
     # -- setting volumes aside -------------------------------------------------------------------------------
 
-    def reserve(self, task: Task, row: int) -> Refusal | None:
+    def reserve(self, task: Task, row: int) -> Rejection | None:
         """Sets a volume aside for each waiting claim of the task; nothing is set aside when one finds none."""
         chosen: dict[str, str] = {}
         for claim in self.waiting(task):
@@ -188,7 +190,7 @@ class Volumes:
             near = (each.name for each in self._fitting(claim) if self._reaches(each)[row])
             volume = next((each for each in near if each not in chosen.values()), None)
             if volume is None and not self._provisionable(claim)[row]:
-                return Refusal(NO_VOLUME)
+                return Rejection(NO_VOLUME)
             chosen[name] = volume or ""
         self._promised.update({volume: claim for claim, volume in chosen.items() if volume})
         self._chosen[task.uid] = chosen

@@ -47,7 +47,7 @@ class TaskTopology(Plugin):
         self.weight = arguments.integer("task-topology.weight", 1)
         self._arrangements: dict[str, Arrangement | None] = {}
 
-    def arrangement(self, uid: str) -> Arrangement | None:
+    def _arrangement(self, uid: str) -> Arrangement | None:
         """The buckets of a job; None when it has no wishes."""
         if uid not in self._arrangements:
             job = self.snapshot.jobs.get(uid)
@@ -70,7 +70,7 @@ class TaskTopology(Plugin):
 
     def task_order(self, task: Task) -> tuple[object, ...]:
         """Tasks of the largest bucket first, bucket by bucket."""
-        found = self.arrangement(task.job)
+        found = self._arrangement(task.job)
         bucket = None if found is None else found.bucket_of.get(task.uid)
         if found is None or bucket is None:
             return (1,)
@@ -78,7 +78,7 @@ class TaskTopology(Plugin):
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         """How many of the task's bucket are on a node or could join it there, against what it would rather avoid."""
-        found = self.arrangement(task.job)
+        found = self._arrangement(task.job)
         bucket = None if found is None else found.bucket_of.get(task.uid)
         if found is None or bucket is None:
             return None
@@ -99,7 +99,7 @@ class TaskTopology(Plugin):
         return score * (self.weight * MAX_SCORE / found.largest)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        found = self.arrangement(tasks[0].job)
+        found = self._arrangement(tasks[0].job)
         if found is not None:
             self._settle(found, tasks, rows, 1)
             self.ledger.record_undo(lambda: self._settle(found, tasks, rows, -1))
