@@ -12,7 +12,7 @@ from tests.apiserver import truth
 from tests.manifests.test_manifests import FOLDER, TABLE
 from volcano.apiserver.interfaces import Strategy
 from volcano.apiserver.schema.decoding import drop_nulls
-from volcano.apiserver.schema.quick_check import well_formed
+from volcano.apiserver.schema.well_formed import well_formed
 from volcano.kube import type_info
 from volcano.kube.errors import ApiError, Cause
 from volcano.kube.manifest import Manifest

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.apiserver.schema.quick_check import well_formed
+from volcano.apiserver.schema.well_formed import well_formed
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import Kind

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import at, items, number
+from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.naming import find
 from volcano.cli.session import Session
 from volcano.cli.top.board import WAITING, why_waiting

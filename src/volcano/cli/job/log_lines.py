@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-from volcano.apiserver.endpoints.tables.reading import wall_time
+from volcano.apiserver.endpoints.tables.cells import wall_time
 
 # Shades of one hue for the pods of one task: tasks are told apart by hue, their indices by shade.
 HUES = (

@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
-from volcano.apiserver.endpoints.tables.reading import at, items, number, wall_time
 from volcano.cli.top.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import (

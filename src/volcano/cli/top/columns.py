@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.colours import style_of
 from volcano.cli.top.bars import Gauge, bar
 from volcano.cli.top.board import WAITING, Board, JobRow

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volcano.apiserver.endpoints.tables.reading import at, is_true, items, number
+from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE, ROOT_QUEUE

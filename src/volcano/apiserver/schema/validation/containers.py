@@ -17,7 +17,7 @@ from volcano.apiserver.schema.validation.names import (
     qualified_name,
 )
 from volcano.apiserver.schema.validation.podsettings import container_confinement, pauses
-from volcano.apiserver.schema.validation.resources import requirements
+from volcano.apiserver.schema.validation.resource_quantities import requirements
 from volcano.kube.manifest import Manifest
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")

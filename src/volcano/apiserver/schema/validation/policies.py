@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.resources import amount, container_name, quota_name
+from volcano.apiserver.schema.validation.resource_quantities import amount, container_name, quota_name
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
 

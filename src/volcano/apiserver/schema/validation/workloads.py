@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.jobpolicies import by_index, failure_policy
+from volcano.apiserver.schema.validation.job_policies import by_index, failure_policy
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.names import dns_label, dns_subdomain, percent
 from volcano.apiserver.schema.validation.pods import template
