@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.endpoints.discovery import version_rank
+from volcano.apiserver.schema.crds import version_rank
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList,application/json"
 CRD = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from volcano.apiserver.schema.cel import BadRule, Expression, compile_rules
+from volcano.apiserver.schema.cel import Expression, RuleCompilationError, compile_rules
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.kube.errors import Cause
 
@@ -151,15 +151,15 @@ def test_kubernetes_functions_are_there(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("self +", "compilation failed: .*mismatched input"),
         ("nonsense(self)", "undeclared reference to 'nonsense'"),
         ("other == 1", "undeclared reference to 'other'"),
     ],
 )
-def test_a_rule_that_cannot_work_is_refused_when_it_is_written(text: str, complaint: str) -> None:
-    with pytest.raises(BadRule, match=complaint):
+def test_a_rule_that_cannot_work_is_refused_when_it_is_written(text: str, message: str) -> None:
+    with pytest.raises(RuleCompilationError, match=message):
         Expression(text)
 
 

@@ -80,7 +80,7 @@ def test_each_served_version_is_a_kind_stored_under_the_storage_version() -> Non
     ],
 )
 def test_versions_are_ranked_by_maturity_then_number(names: list[str], order: str) -> None:
-    assert " ".join(sorted(names, key=crds.version_order)) == order
+    assert " ".join(sorted(names, key=crds.version_rank)) == order
 
 
 def test_columns_short_names_categories_and_selectable_fields_are_taken_over() -> None:

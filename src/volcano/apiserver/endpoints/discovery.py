@@ -1,7 +1,6 @@
 """Discovery: groups, versions and resources, unaggregated (per group) and aggregated (apidiscovery.k8s.io)."""
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +9,7 @@ from typing import Any
 import orjson
 
 from volcano.apiserver.endpoints.negotiation import DISCOVERY_CONVERSIONS, MediaTypeOptions, negotiate
+from volcano.apiserver.schema.crds import version_rank
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import NAMESPACE, VIRTUAL, Kind
 from volcano.kube.manifest import Manifest
@@ -62,16 +62,6 @@ SUBRESOURCES: dict[str, Subresource] = {
 }
 # Namespaces are deleted one by one, because deleting one deletes everything in it.
 _NOT_SERVED = {NAMESPACE: "deletecollection"}
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-
-
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sort key of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then names that are no Kubernetes versions."""
-    found = _VERSION.fullmatch(version)
-    if not found:
-        return (3, 0, 0, version)
-    major, stage, minor = found.groups()
-    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), "")
 
 
 def group_rank(group: str) -> tuple[int, str]:

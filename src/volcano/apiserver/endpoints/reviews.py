@@ -14,8 +14,6 @@ from volcano.kube.errors import BadRequest, Cause, Invalid
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-AUTHORIZATION = "authorization.k8s.io"
-
 # Evaluates a review that a user posted in a namespace (empty for cluster-scoped kinds).
 ReviewHandler = Callable[["Reviews", Kind, Manifest, User, str], Manifest]
 

@@ -1,4 +1,4 @@
-"""What priority classes, quotas and limit ranges must look like."""
+"""Validation of PriorityClasses, ResourceQuotas and LimitRanges."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ SYSTEM_PRIORITIES: Mapping[str, int] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-_HIGHEST = 1_000_000_000
+_MAX_USER_PRIORITY = 1_000_000_000
 SCOPES = (
     "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
@@ -29,7 +29,7 @@ _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 
 
 def priority_class(manifest: Manifest) -> Causes:
-    """Complaints about a PriorityClass."""
+    """Validates a PriorityClass."""
     name, value = manifest["metadata"].get("name") or "", manifest.get("value") or 0
     if name.startswith("system-"):
         if SYSTEM_PRIORITIES.get(name) != value:
@@ -38,8 +38,10 @@ def priority_class(manifest: Manifest) -> Causes:
                 "priority class names with 'system-' prefix are reserved for system use only. "
                 f"error: {name} is not a known system priority class",
             )
-    elif value > _HIGHEST:
-        yield field.forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
+    elif value > _MAX_USER_PRIORITY:
+        yield field.forbidden(
+            "value", f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}"
+        )
     policy = manifest.get("preemptionPolicy")
     yield from field.one_of("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
 
@@ -51,7 +53,7 @@ def priority_class_update(new: Manifest, old: Manifest, subresource: str) -> Cau
 
 
 def resource_quota(manifest: Manifest) -> Causes:
-    """Complaints about a ResourceQuota."""
+    """Validates a ResourceQuota."""
     spec = manifest.get("spec") or {}
     for name, value in (spec.get("hard") or {}).items():
         path = f"spec.hard[{name}]"
@@ -61,7 +63,7 @@ def resource_quota(manifest: Manifest) -> Causes:
     for scope in scopes:
         if scope not in SCOPES:
             yield field.invalid("spec.scopes", scopes, "unsupported scope")
-        elif any(not _scope_fits(scope, name) for name in spec.get("hard") or {}):
+        elif any(not _scope_applies(scope, name) for name in spec.get("hard") or {}):
             yield field.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
     if any(pair <= set(scopes) for pair in _OPPOSITES):
         yield field.invalid("spec.scopes", scopes, "conflicting scopes")
@@ -89,7 +91,7 @@ def _scope_requirement(requirement: Manifest, path: str) -> Causes:
         yield field.invalid(f"{path}.operator", operator, "not a valid selector operator")
 
 
-def _scope_fits(scope: str, name: str) -> bool:
+def _scope_applies(scope: str, name: str) -> bool:
     if scope == "BestEffort":
         return name == "pods"
     return name in _COMPUTE or name.startswith(("requests.", "limits.")) or "/" in name
@@ -102,7 +104,7 @@ def resource_quota_update(new: Manifest, old: Manifest, subresource: str) -> Cau
 
 
 def limit_range(manifest: Manifest) -> Causes:
-    """Complaints about a LimitRange."""
+    """Validates a LimitRange."""
     seen: set[str] = set()
     for where, item in field.items(manifest.get("spec") or {}, "limits", "spec"):
         kind = item.get("type") or ""
@@ -157,7 +159,7 @@ def _limits(item: Manifest, path: str, kind: str) -> Causes:
 def _ordered(
     path: str, name: str, part: str, low: Any, low_name: str, high: Any, high_name: str, *, shown: Any = None
 ) -> Causes:
-    """A complaint when the first amount is greater than the second."""
+    """Validates that the first quantity is at most the second."""
     if low is not None and high is not None and quantity.parse(low) > quantity.parse(high):
         text = f"{low_name} {low} is greater than {high_name} {high}"
         yield field.invalid(f"{path}.{part}[{name}]", str(low if shown is None else shown), text)
