@@ -19,7 +19,7 @@ from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
-from volcano.apiserver.endpoints.health import Check, Health, RequestMetrics
+from volcano.apiserver.endpoints.health import HealthCheck, Health, RequestMetrics
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.endpoints.nonresource import NonResourceHandler
 from volcano.apiserver.endpoints.openapi import OpenApi
@@ -59,8 +59,8 @@ class Setup:
     logs: LogSource | None = None
     streams: StreamSource | None = None
     audit: Sink | None = None
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, HealthCheck] = field(default_factory=dict)
+    ready: Mapping[str, HealthCheck] = field(default_factory=dict)
     metrics: CollectorRegistry | None = None
 
 

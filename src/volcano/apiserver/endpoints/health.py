@@ -16,7 +16,7 @@ from volcano.metrics import CONTENT_TYPE, CollectorRegistry, render
 from volcano.net.messages import Request, Response
 
 # Returns an error message, empty if healthy.
-Check = Callable[[], str]
+HealthCheck = Callable[[], str]
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 ENDPOINTS = ("healthz", "livez", "readyz")
@@ -47,15 +47,15 @@ def version_info(volcano_version: str) -> dict[str, str]:
 class Health:
     """Handles /healthz, /livez, /readyz and the single checks below them."""
 
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, HealthCheck] = field(default_factory=dict)
+    ready: Mapping[str, HealthCheck] = field(default_factory=dict)
 
     def handle(self, request: Request) -> Response | None:
         """Returns the response for a health path, None for any other path."""
         endpoint, _, single = request.path.strip("/").partition("/")
         if endpoint not in ENDPOINTS:
             return None
-        checks: dict[str, Check] = {"ping": lambda: "", **self.live}
+        checks: dict[str, HealthCheck] = {"ping": lambda: "", **self.live}
         if endpoint == "readyz":
             checks |= self.ready
         if single:
@@ -66,7 +66,7 @@ class Health:
         return _report(endpoint, checks, excluded, verbose="verbose" in request.query)
 
 
-def _report(endpoint: str, checks: Mapping[str, Check], excluded: set[str], *, verbose: bool) -> Response:
+def _report(endpoint: str, checks: Mapping[str, HealthCheck], excluded: set[str], *, verbose: bool) -> Response:
     lines, failed = [], []
     for name, check in checks.items():
         if name in excluded:
@@ -159,7 +159,7 @@ class RequestMetrics(Collector):
         inflight.add_metric(("readOnly",), self.reading)
         yield inflight
 
-    def handle(self) -> Response:
+    def response(self) -> Response:
         """Returns all metrics in the Prometheus text format."""
         return Response(200, {"Content-Type": CONTENT_TYPE}, render(self.registry))
 

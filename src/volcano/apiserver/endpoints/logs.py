@@ -11,8 +11,8 @@ from volcano.kube.manifest import Manifest
 from volcano.net.messages import Answer, Request, Stream
 
 # Values of the `stream` parameter and the stream name in a container log; empty is both.
-OUTPUTS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
-CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
+CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +104,20 @@ def _options(pod: Manifest, request: Request, now: float) -> LogOptions:
         _since(name, request, now),
         flag(request, "timestamps"),
         limit,
-        _output(name, request, tail),
+        _stream(name, request, tail),
     )
 
 
-def _output(name: str, request: Request, tail: int | None) -> str:
-    wanted = request.parameter("stream")
-    if wanted not in OUTPUTS:
-        known = ", ".join(f'"{output}"' for output in OUTPUTS if output)
-        message = f'Unsupported value: "{wanted[:100]}": supported values: {known}'
+def _stream(name: str, request: Request, tail: int | None) -> str:
+    stream = request.parameter("stream")
+    if stream not in STREAMS:
+        known = ", ".join(f'"{choice}"' for choice in STREAMS if choice)
+        message = f'Unsupported value: "{stream[:100]}": supported values: {known}'
         raise _invalid(name, "stream", message, "FieldValueNotSupported")
-    if OUTPUTS[wanted] and tail is not None:
+    if STREAMS[stream] and tail is not None:
         message = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
         raise _invalid(name, "stream", message, "FieldValueForbidden")
-    return OUTPUTS[wanted]
+    return STREAMS[stream]
 
 
 def _since(name: str, request: Request, now: float) -> float | None:
@@ -138,14 +138,14 @@ def _since(name: str, request: Request, now: float) -> float | None:
         raise BadRequest(f'sinceTime "{moment[:100]}" is not an RFC 3339 time') from None
 
 
-def container_of(pod: Manifest, wanted: str) -> str:
+def container_of(pod: Manifest, requested: str) -> str:
     """Container of a request: the one it names, or the only one."""
     name, spec = pod["metadata"]["name"], pod.get("spec") or {}
-    names = {field: [str(c.get("name", "")) for c in spec.get(field) or ()] for field in CONTAINERS}
-    if wanted:
-        if any(wanted in group for group in names.values()):
-            return wanted
-        raise BadRequest(f"container {wanted[:300]} is not valid for pod {name}")
+    names = {field: [str(c.get("name", "")) for c in spec.get(field) or ()] for field in CONTAINER_FIELDS}
+    if requested:
+        if any(requested in group for group in names.values()):
+            return requested
+        raise BadRequest(f"container {requested[:300]} is not valid for pod {name}")
     if len(names["containers"]) == 1:
         return names["containers"][0]
     inits = (

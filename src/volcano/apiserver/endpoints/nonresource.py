@@ -49,7 +49,7 @@ class NonResourceHandler:
         self._openapi = openapi
         self._handlers: dict[str, Callable[[], Response]] = {
             "/version": lambda: version_response(version),
-            "/metrics": metrics.handle,
+            "/metrics": metrics.response,
             "/.well-known/openid-configuration": self._openid_configuration,
             "/openid/v1/jwks": self._jwks,
         }

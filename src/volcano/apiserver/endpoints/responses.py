@@ -18,7 +18,7 @@ INCLUDE_OBJECT_POLICIES = ("", "None", "Metadata", "Object")
 
 
 class ResponseWriter:
-    """Converts and encodes objects of one kind as one request wants them."""
+    """Converts and encodes objects of one kind as negotiated for one request."""
 
     def __init__(self, request: Request, output: MediaTypeOptions, printer: Printer, now: float) -> None:
         self._request = request

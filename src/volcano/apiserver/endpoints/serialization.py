@@ -88,19 +88,19 @@ def _json(body: bytes, strict: bool) -> Body:
 
 
 class _DuplicateFields(dict[str, Any]):
-    """A JSON object with duplicate fields."""
+    """A JSON object and the names of its duplicate fields."""
 
-    names: list[str]
+    def __init__(self, fields: dict[str, Any], names: list[str]) -> None:
+        super().__init__(fields)
+        self.names = names
 
 
 def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) == len(pairs):
         return found
-    marked = _DuplicateFields(found)
     names = [name for name, _ in pairs]
-    marked.names = sorted({name for name in names if names.count(name) > 1})
-    return marked
+    return _DuplicateFields(found, sorted({name for name in names if names.count(name) > 1}))
 
 
 def _duplicates(body: bytes) -> Iterator[str]:

@@ -61,16 +61,16 @@ class Expression:
             self._program = cel.compile(_rewrite_optionals(source))
         except ValueError as error:
             raise RuleCompilationError(f"compilation failed: {error}") from None
-        wanted = {name for name in self._program.functions() if not name.startswith(("_", "!", "-", "@"))}
+        called = {name for name in self._program.functions() if not name.startswith(("_", "!", "-", "@"))}
         bound = {"self", "oldSelf", *_BOUND.findall(source)}
-        unknown = sorted(wanted - _NATIVE - _KNOWN)
+        unknown = sorted(called - _NATIVE - _KNOWN)
         unknown += sorted(set(self._program.variables()) - bound - _NAMESPACES - _TYPE_NAMES)
         if unknown:
             raise RuleCompilationError(
                 f"compilation failed: undeclared reference to '{unknown[0]}' (in container '')"
             )
         self._functions = {
-            name: function for name, function in FUNCTIONS.items() if name.rpartition(".")[2] in wanted
+            name: function for name, function in FUNCTIONS.items() if name.rpartition(".")[2] in called
         }
 
     def __call__(self, variables: Mapping[str, Any]) -> Any:

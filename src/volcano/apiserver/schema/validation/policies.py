@@ -137,19 +137,19 @@ def _limits(item: Manifest, path: str, kind: str) -> Causes:
         for part in parts if kind in ("Container", "Pod") else ():
             if name in parts[part]:
                 yield from container_name(name, f"{path}.{part}[{name}]")
-        top, low, usual, asked, ratio = (parts[part].get(name) for part in parts)
-        yield from _ordered(path, name, "min", low, "min value", top, "max value")
+        high, low, default, request, ratio = (parts[part].get(name) for part in parts)
+        yield from _ordered(path, name, "min", low, "min value", high, "max value")
         if pod:
             continue
         yield from _ordered(
-            path, name, "defaultRequest", low, "min value", asked, "default request value", shown=asked
+            path, name, "defaultRequest", low, "min value", request, "default request value", shown=request
         )
-        yield from _ordered(path, name, "defaultRequest", asked, "default request value", top, "max value")
+        yield from _ordered(path, name, "defaultRequest", request, "default request value", high, "max value")
         yield from _ordered(
-            path, name, "defaultRequest", asked, "default request value", usual, "default limit value"
+            path, name, "defaultRequest", request, "default request value", default, "default limit value"
         )
-        yield from _ordered(path, name, "default", low, "min value", usual, "default value", shown=low)
-        yield from _ordered(path, name, "default", usual, "default value", top, "max value", shown=top)
+        yield from _ordered(path, name, "default", low, "min value", default, "default value", shown=low)
+        yield from _ordered(path, name, "default", default, "default value", high, "max value", shown=high)
         if ratio is not None and quantity.parse(ratio) < 1:
             yield field.invalid(
                 f"{path}.maxLimitRequestRatio[{name}]", str(ratio), f"ratio {ratio} is less than 1"

@@ -89,12 +89,12 @@ def requirements(resources: Mapping[str, Any], path: str) -> Causes:
         if limit is not None:
             if limit == value:
                 continue
-            asked, most = quantity.parse(value), quantity.parse(limit)
-            if asked != most and not _is_overcommitable(name):
+            request, most = quantity.parse(value), quantity.parse(limit)
+            if request != most and not _is_overcommitable(name):
                 yield field.invalid(
                     f"{path}.requests", str(value), f"must be equal to {name} limit of {limit}"
                 )
-            elif asked > most:
+            elif request > most:
                 text = f"must be less than or equal to {name} limit of {limit}"
                 yield field.invalid(f"{path}.requests", str(value), text)
         elif not _is_overcommitable(name):
