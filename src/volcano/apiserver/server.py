@@ -19,7 +19,7 @@ from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
 from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
-from volcano.apiserver.endpoints.health import HealthCheck, Health, RequestMetrics
+from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
 from volcano.apiserver.endpoints.nonresource import NonResourceHandler
 from volcano.apiserver.endpoints.openapi import OpenApi

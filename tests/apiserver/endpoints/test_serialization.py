@@ -42,7 +42,7 @@ def test_protobuf_bodies_are_understood() -> None:
     assert (decoded["kind"], decoded["metadata"]["name"]) == ("Namespace", "a")
 
 
-def test_other_formats_are_refused() -> None:
+def test_other_formats_are_rejected() -> None:
     with pytest.raises(UnsupportedMediaType, match="accepted media types include: application/json"):
         decode(JSON_BODY, "application/cbor")
 
@@ -73,7 +73,7 @@ def test_malformed_bodies_are_the_clients_fault(body: bytes, content_type: str) 
         decode(body, content_type)
 
 
-def test_a_yaml_bomb_is_refused_before_it_unfolds() -> None:
+def test_a_yaml_bomb_is_rejected_before_it_is_expanded() -> None:
     levels = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [b"a%d: &a%d [%b]" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 9)]
     with pytest.raises(BadRequest, match="more than"):
@@ -112,7 +112,7 @@ def test_duplicate_fields_are_named_with_their_path() -> None:
     assert body.value["spec"]["replicas"] == 2
 
 
-def test_duplicates_are_also_found_when_nobody_is_strict() -> None:
+def test_duplicates_are_also_found_when_not_strict() -> None:
     assert decode(DUPLICATE.replace(b" ", b""), "application/json").strict_errors
     assert not decode(JSON_BODY, "application/json").strict_errors
 
@@ -121,7 +121,7 @@ def test_duplicate_yaml_keys_are_named_with_their_line() -> None:
     assert decode_yaml(b"a: 1\nb: 2\na: 3\n").strict_errors == ('line 3: key "a" already set in map',)
 
 
-async def test_only_long_answers_are_compressed_and_only_on_request() -> None:
+async def test_only_long_responses_are_compressed_and_only_on_request() -> None:
     long, short = b"x" * 200_000, b"x" * 1000
     packed, headers = await compressed(long, "deflate, gzip")
     assert gzip.decompress(packed) == long

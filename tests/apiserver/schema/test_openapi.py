@@ -89,7 +89,7 @@ def test_every_reference_of_a_document_resolves(api_version: str) -> None:
 
 @pytest.mark.parametrize("served", [*BUILT_IN, *widgets()], ids=lambda served: str(served.kind))
 def test_kubectl_finds_every_kind_by_path_and_by_schema(served: Served) -> None:
-    """`explain` looks for the path, then for the schema that names the same kind."""
+    """`explain` uses the path, then the schema of the same kind."""
     kind = served.kind
     written = document([served], verbs_of)
     gvk = {"group": kind.group, "version": kind.version, "kind": kind.kind}

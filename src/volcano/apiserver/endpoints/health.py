@@ -66,7 +66,9 @@ class Health:
         return _report(endpoint, checks, excluded, verbose="verbose" in request.query)
 
 
-def _report(endpoint: str, checks: Mapping[str, HealthCheck], excluded: set[str], *, verbose: bool) -> Response:
+def _report(
+    endpoint: str, checks: Mapping[str, HealthCheck], excluded: set[str], *, verbose: bool
+) -> Response:
     lines, failed = [], []
     for name, check in checks.items():
         if name in excluded:

@@ -306,7 +306,7 @@ def test_a_crd_without_columns_shows_the_age() -> None:
     assert [column.name for column in printer_of(custom).columns] == ["Name", "Age"]
 
 
-def test_a_table_carries_metadata_unless_told_otherwise() -> None:
+def test_a_table_includes_metadata_by_default() -> None:
     printer = PRINTERS[kinds.NAMESPACE]
     manifest = {"metadata": {"name": "a", "labels": {"l": "1"}}, "spec": {"finalizers": []}}
     whole, bare = (table(printer, [manifest], NOW, include=include) for include in ("Object", "None"))

@@ -1,4 +1,4 @@
-"""The line a pod gets: the most telling word for what it is doing."""
+"""Printed columns of pods."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def deleting(manifest: Manifest) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("given", "status"),
     [
         pytest.param(pod(phase="Pending"), "Pending", id="not placed yet"),
         pytest.param(pod(waiting("ContainerCreating"), phase="Pending"), "ContainerCreating", id="starting"),
@@ -112,12 +112,12 @@ def deleting(manifest: Manifest) -> Manifest:
         pytest.param(
             pod(RUNNING, inits=[waiting("X")], conditions=INITIALIZED),
             "Init:X",
-            id="once initialized, a word stays",
+            id="once initialized, the container decides",
         ),
     ],
 )
-def test_the_status_is_the_most_telling_word(given: Manifest, word: str) -> None:
-    assert pod_status(given) == word
+def test_the_status_is_the_most_specific_reason(given: Manifest, status: str) -> None:
+    assert pod_status(given) == status
 
 
 def test_ready_counts_containers_and_sidecars() -> None:
