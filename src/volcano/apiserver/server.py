@@ -18,15 +18,15 @@ from volcano.apiserver.authz.rbac import Authorizer
 from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
-from volcano.apiserver.endpoints.handlers import CONNECTS, Resources
-from volcano.apiserver.endpoints.health import Check, Health, RequestMetrics
+from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
+from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
-from volcano.apiserver.endpoints.nonresource import Paths
+from volcano.apiserver.endpoints.nonresource import NonResourceHandler
 from volcano.apiserver.endpoints.openapi import OpenApi
 from volcano.apiserver.endpoints.parameters import flag
-from volcano.apiserver.endpoints.responses import refusal, with_warnings
+from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
+from volcano.apiserver.endpoints.responses import error_response, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
-from volcano.apiserver.endpoints.routes import Route, route
 from volcano.apiserver.interfaces import Admit, User
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.storage.history import Change
@@ -59,8 +59,8 @@ class Setup:
     logs: LogSource | None = None
     streams: StreamSource | None = None
     audit: Sink | None = None
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, HealthCheck] = field(default_factory=dict)
+    ready: Mapping[str, HealthCheck] = field(default_factory=dict)
     metrics: CollectorRegistry | None = None
 
 
@@ -79,12 +79,14 @@ class ApiServer:
         self._secrets = TokenSecrets(self.tokens, setup.authority)
         self._audit = Audit(setup.audit, setup.new_id) if setup.audit is not None else None
         reviews = Reviews(self.authenticator, self.authorizer)
-        self._resources = Resources(registry, reviews, setup.random, setup.logs, setup.streams)
+        self._resources = ResourceHandler(registry, reviews, setup.random, setup.logs, setup.streams)
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, setup.address)
         health = Health(setup.live, setup.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
-        self._paths = Paths(table, discovery, health, self.metrics, self.tokens, __version__, openapi)
+        self._paths = NonResourceHandler(
+            table, discovery, health, self.metrics, self.tokens, __version__, openapi
+        )
         registry.store.observers.append(self._changed)
         registry.issue_token = self._issue_token
 
@@ -134,12 +136,14 @@ class ApiServer:
             if isinstance(answer, Response):
                 with_warnings(answer, warnings)
         except ApiError as error:
-            answer = refusal(error)
+            answer = error_response(error)
         except Exception as error:
             log.error(
                 "request failed", error=error, method=request.method, target=request.target or request.path
             )
-            answer = refusal(InternalError("Internal error occurred: the request could not be handled"))
+            answer = error_response(
+                InternalError("Internal error occurred: the request could not be handled")
+            )
         finally:
             self._busy(-1, mutating=mutating)
         return self._booked(request, asked, who, answer, received)
@@ -150,28 +154,28 @@ class ApiServer:
         else:
             self.metrics.reading += change
 
-    async def _answer(self, request: Request, asked: Route, who: "_Who") -> Answer:
+    async def _answer(self, request: Request, asked: RequestInfo, who: "_Who") -> Answer:
         who.real = self.authenticator.authenticate(request)
         who.acting = impersonated(request, who.real, self.authorizer)
         if not self.authorizer.unrestricted(who.acting):
             self.authorizer.check(who.acting, asked.action)
-            if asked.subresource in CONNECTS:
+            if asked.subresource in CONNECT_SUBRESOURCES:
                 # A websocket begins with GET; whoever may only read must not run commands by it.
                 self.authorizer.check(who.acting, replace(asked, verb="create").action)
         if asked.resource:
-            return await self._resources.answer(request, asked, who.acting)
-        return self._paths.answer(request)
+            return await self._resources.handle(request, asked, who.acting)
+        return self._paths.handle(request)
 
     def _booked(
-        self, request: Request, asked: Route, who: "_Who", answer: Answer, received: Instant
+        self, request: Request, asked: RequestInfo, who: "_Who", answer: Answer, received: Instant
     ) -> Answer:
         """Counts and records an answer."""
         now = self.registry.clock.now()
-        known = not asked.resource or self._resources.knows(asked)
+        known = not asked.resource or self._resources.serves(asked)
         labels = self.metrics.labels(asked, known=known)
         code = 101 if not isinstance(answer, Response | Stream) else answer.status
         seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
-        self.metrics.answered(labels, code, seconds, dry_run="dryRun" in request.query)
+        self.metrics.observe(labels, code, seconds, dry_run="dryRun" in request.query)
         if self._audit is not None:
             streaming = not isinstance(answer, Response)
             self._audit.record(request, asked, who.acting, who.real, code, received, now, streaming=streaming)
@@ -202,13 +206,13 @@ class _Who:
     acting: User | None = None
 
 
-def _route(request: Request) -> Route:
+def _route(request: Request) -> RequestInfo:
     if not request.query:
-        return route(request.method, request.path)
+        return new_request_info(request.method, request.path)
     selected = ""
     if fields := request.parameter("fieldSelector"):
         try:
             selected = parse_fields(fields).exact("metadata.name") or ""
         except ValueError:
             selected = ""  # the registry will say what is wrong with it
-    return route(request.method, request.path, watch=flag(request, "watch"), selected=selected)
+    return new_request_info(request.method, request.path, watch=flag(request, "watch"), selected=selected)

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.pods import pod_cells
+from volcano.apiserver.endpoints.tables.pods import print_pod
 from volcano.cli import flags
 from volcano.cli.errors import CommandError
 from volcano.cli.listing import Listing, show
@@ -63,7 +63,7 @@ def pod_columns(now: float) -> Sequence[Column]:
     def cells(pod: Manifest) -> list[Any]:
         state = (pod["metadata"].get("uid", ""), pod["metadata"].get("resourceVersion", ""))
         if state not in known:
-            known[state] = pod_cells(pod, now)
+            known[state] = print_pod(pod, now)
         return known[state]
 
     def cell(place: int) -> Callable[[Any], str]:

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from volcano.apiserver.endpoints.tables.reading import at, is_true, items, number
+from volcano.apiserver.endpoints.tables.cells import at, is_true, items, number
 from volcano.cli.printing.tables import Column
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest

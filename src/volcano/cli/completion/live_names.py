@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import yaml
 
-from volcano.apiserver.endpoints.tables.reading import items
+from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli.completion.candidates import NameRequest
 from volcano.cli.session import Session
 from volcano.clients.kubeconfig import kubeconfig_files

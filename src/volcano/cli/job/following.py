@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import at, items, number
+from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.objects import find
 from volcano.cli.session import Session
 from volcano.cli.waiting import WAITING, why_waiting

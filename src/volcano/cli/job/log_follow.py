@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import at
+from volcano.apiserver.endpoints.tables.cells import at
 from volcano.cli.captured_log import captured_log
 from volcano.cli.errors import CommandError
 from volcano.cli.job.following import ENDS, ended, phase_of, states, why

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.reading import at, items, number
+from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.errors import Missing, near
 from volcano.cli.job.log_lines import Line, colour_of
 from volcano.cli.session import Session

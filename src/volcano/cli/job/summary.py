@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from volcano.apiserver.endpoints.tables.cells import at, items, name_of, number
 from volcano.apiserver.endpoints.tables.pods import pod_status
-from volcano.apiserver.endpoints.tables.reading import at, items, name_of, number
 from volcano.cli.job.following import message_of, phase_of
 from volcano.cli.shares import queue_of
 from volcano.cli.waiting import WAITING, why_waiting

@@ -6,7 +6,7 @@ import math
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import items
+from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.job.following import (

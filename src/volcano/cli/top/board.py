@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
-from volcano.apiserver.endpoints.tables.reading import at, items, number, wall_time
 from volcano.cli.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
 from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import JOB

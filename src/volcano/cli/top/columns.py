@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.bars import Gauge, bar
 from volcano.cli.printing.colours import style_of
 from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session

@@ -1,6 +1,6 @@
-"""Questions put to our strategies and to a real server alike, and the real server's recorded answers.
+"""Manifests for comparing our strategies with a real API server, and the recorded responses of that server.
 
-`python -m tests.apiserver.truth` starts a real server, asks it everything and writes the answers down.
+`python -m tests.apiserver.conformance` starts a real server and records its responses.
 """
 
 import copy
@@ -23,7 +23,7 @@ from volcano.kube.kinds import BUILT_IN, Kind, by_gvk
 from volcano.kube.manifest import Manifest
 
 FOLDER = Path(__file__).parent
-ANSWERS = FOLDER / "wrong_answers.json"
+VALIDATION_ERRORS = FOLDER / "validation_errors.json"
 DEFAULTED = FOLDER / "defaulted_manifests.json"
 NOW = Instant(1_800_000_000.0, 0.0)
 UID = "11111111-2222-3333-4444-555555555555"
@@ -32,7 +32,7 @@ _UNSTABLE = ("uid", "creationTimestamp", "managedFields", "resourceVersion")
 
 
 class Case(NamedTuple):
-    """A wrong manifest, or a wrong change to `old`."""
+    """An invalid manifest, or an invalid change of `old`."""
 
     name: str
     new: Manifest
@@ -44,7 +44,7 @@ def kind_of(manifest: Manifest) -> Kind:
 
 
 def merged(base: Any, change: Any) -> Any:
-    """A merge patch applied."""
+    """Applies a merge patch."""
     if not isinstance(change, dict):
         return change
     result = dict(base) if isinstance(base, dict) else {}
@@ -56,14 +56,14 @@ def merged(base: Any, change: Any) -> Any:
     return result
 
 
-def wrong_creations() -> Iterator[Case]:
-    table = yaml.safe_load((FOLDER / "wrong_manifests.yaml").read_text())
+def invalid_creates() -> Iterator[Case]:
+    table = yaml.safe_load((FOLDER / "invalid_manifests.yaml").read_text())
     for case in table["cases"]:
         yield Case(_title(case), copy.deepcopy(merged(table["bases"][case["base"]], case["change"])))
 
 
-def wrong_updates() -> Iterator[Case]:
-    table = yaml.safe_load((FOLDER / "wrong_manifests.yaml").read_text())
+def invalid_updates() -> Iterator[Case]:
+    table = yaml.safe_load((FOLDER / "invalid_manifests.yaml").read_text())
     for case in table["updates"]:
         old = copy.deepcopy(merged(table["bases"][case["base"]], case.get("stored") or {}))
         yield Case(f"update of {_title(case)}", case["change"], old)
@@ -73,12 +73,12 @@ def _title(case: Manifest) -> str:
     return f"{case['base']}: {json.dumps(case['change'])[1:-1]}"
 
 
-def given_manifests() -> list[Manifest]:
-    return list(yaml.safe_load_all((FOLDER / "given_manifests.yaml").read_text()))
+def minimal_manifests() -> list[Manifest]:
+    return list(yaml.safe_load_all((FOLDER / "minimal_manifests.yaml").read_text()))
 
 
 def prepared(manifest: Manifest, uid: str = UID) -> Manifest:
-    """A new object as our server makes it, up to validation."""
+    """Prepares a new object as our server does, up to validation."""
     strategy, manifest = strategy_for(kind_of(manifest)), copy.deepcopy(manifest)
     if strategy.kind.namespaced:
         manifest["metadata"].setdefault("namespace", "default")
@@ -89,8 +89,8 @@ def prepared(manifest: Manifest, uid: str = UID) -> Manifest:
     return manifest
 
 
-def our_verdict(case: Case) -> list[Cause]:
-    """What our strategies say about a case."""
+def our_causes(case: Case) -> list[Cause]:
+    """Causes that our strategies report for a case."""
     if case.old is None:
         new = prepared(case.new)
         return strategy_for(kind_of(new)).validate(new, None, "")
@@ -103,7 +103,7 @@ def our_verdict(case: Case) -> list[Cause]:
 
 
 class RealServer:
-    """Just enough of a client to ask a real server."""
+    """Minimal client of a real server."""
 
     def __init__(self, url: str, token: str) -> None:
         self._url, self._token = url, token
@@ -117,8 +117,8 @@ class RealServer:
             headers={"Authorization": f"Bearer {self._token}", "Content-Type": kind},
         )
         try:
-            with urllib.request.urlopen(request, context=self._context) as answer:
-                found: Manifest = json.load(answer)
+            with urllib.request.urlopen(request, context=self._context) as response:
+                found: Manifest = json.load(response)
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read().decode()
@@ -128,8 +128,8 @@ class RealServer:
     def create(self, manifest: Manifest, *, dry_run: bool = True) -> Manifest:
         return self.call("POST", _path(manifest) + ("?dryRun=All" if dry_run else ""), manifest)
 
-    def verdict(self, case: Case) -> list[Cause]:
-        """What the real server says about a case."""
+    def causes(self, case: Case) -> list[Cause]:
+        """Causes that the real server reports for a case."""
         if case.old is None:
             return causes_of(self.create(case.new))
         path = f"{_path(case.old)}/{case.old['metadata']['name']}"
@@ -158,26 +158,26 @@ def _path(manifest: Manifest) -> str:
 
 
 def stable(manifest: Manifest) -> Manifest:
-    """An answer without what differs from one server to the next."""
+    """An object without the fields that differ between servers."""
     text = json.dumps(manifest)
     uid = (manifest.get("metadata") or {}).get("uid")
-    answer: Manifest = json.loads(text.replace(uid, UID) if uid else text)
+    result: Manifest = json.loads(text.replace(uid, UID) if uid else text)
     for name in _UNSTABLE:
-        answer.get("metadata", {}).pop(name, None)
-    return answer
+        result.get("metadata", {}).pop(name, None)
+    return result
 
 
 def record(server: RealServer) -> None:
-    """Writes down what a real server answers; texts only where ours are the same, the rest being Go's internals."""
-    answers = {}
-    for case in [*wrong_creations(), *wrong_updates()]:
-        ours = {(cause.field, cause.reason, cause.message) for cause in our_verdict(case)}
-        answers[case.name] = [
+    """Records the responses of a real server. Messages only where ours are equal: the others show Go internals."""
+    errors = {}
+    for case in [*invalid_creates(), *invalid_updates()]:
+        ours = {(cause.field, cause.reason, cause.message) for cause in our_causes(case)}
+        errors[case.name] = [
             [cause.field, cause.reason, cause.message if tuple(cause[i] for i in (2, 0, 1)) in ours else None]
-            for cause in server.verdict(case)
+            for cause in server.causes(case)
         ]
-    ANSWERS.write_text(json.dumps(answers, indent=0, ensure_ascii=False) + "\n")
-    stored = [stable(server.create(manifest)) for manifest in given_manifests()]
+    VALIDATION_ERRORS.write_text(json.dumps(errors, indent=0, ensure_ascii=False) + "\n")
+    stored = [stable(server.create(manifest)) for manifest in minimal_manifests()]
     DEFAULTED.write_text(json.dumps(stored, indent=0, ensure_ascii=False) + "\n")
 
 

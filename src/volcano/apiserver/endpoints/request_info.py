@@ -1,4 +1,4 @@
-"""Paths to meanings: which verb on which resource a request is about."""
+"""RequestInfo: the verb, resource, namespace, name and subresource of a request, parsed from its method and path."""
 
 from functools import lru_cache
 
@@ -7,53 +7,53 @@ import msgspec
 from volcano.apiserver.authz.rbac import Action
 from volcano.kube.errors import NotFound
 
-# A namespace's own subresources; anything else below it is a collection in that namespace.
+# Subresources of namespaces; any other path below a namespace is a collection in it.
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
-class Route(msgspec.Struct, frozen=True, gc=False):  # made for every request, which a dataclass is slow at
-    """A request's verb and, for a resource request, which resource it is about."""
+class RequestInfo(msgspec.Struct, frozen=True, gc=False):  # created for every request, slow for a dataclass
+    """Verb of a request and, for a resource request, its resource."""
 
     verb: str
     path: str
     group: str = ""
     version: str = ""
-    resource: str = ""  # the plural; empty when the path is no resource
+    resource: str = ""  # plural name; empty for a non-resource request
     namespace: str = ""
     name: str = ""
     subresource: str = ""
-    rest: str = ""  # what follows the subresource
-    selected: str = ""  # the one name a list or watch is limited to by its field selector
+    rest: str = ""  # path after the subresource
+    selected: str = ""  # metadata.name in the field selector of a list or watch
 
     @property
     def action(self) -> Action:
-        """What authorization is asked about."""
+        """Action to authorize."""
         if not self.resource:
             return Action(self.verb, path=self.path)
         name = self.name or self.selected
         return Action(self.verb, self.group, self.resource, self.subresource, name, self.namespace)
 
 
-@lru_cache(maxsize=256)  # clients that create, list or watch ask under the same few paths again and again
-def route(method: str, path: str, *, watch: bool = False, selected: str = "") -> Route:
-    """What a request is about. `selected` is the name its field selector pins down, if it does."""
+@lru_cache(maxsize=256)  # most requests use the same few collection paths
+def new_request_info(method: str, path: str, *, watch: bool = False, selected: str = "") -> RequestInfo:
+    """Parses the method and path of a request; `selected` is metadata.name in its field selector."""
     parts = [part for part in path.split("/") if part]
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
-        return Route("get" if method == "HEAD" else method.lower(), path)
+        return RequestInfo("get" if method == "HEAD" else method.lower(), path)
     namespace, rest = _namespace(rest)
     resource, name, subresource = (*rest, "", "")[:3]
     verb = _verb(method, name, watch=watch)
-    beyond = "/".join(rest[3:])
-    return Route(verb, path, group, version, resource, namespace, name, subresource, beyond, selected)
+    trailing = "/".join(rest[3:])
+    return RequestInfo(verb, path, group, version, resource, namespace, name, subresource, trailing, selected)
 
 
 def _namespace(parts: list[str]) -> tuple[str, list[str]]:
-    """The namespace a path is about, and the path within it. A Namespace object is in itself."""
+    """Splits the namespace off a path. A request for a Namespace object has that namespace."""
     if parts[0] != "namespaces" or len(parts) < 2:
         return "", parts
     namespace = parts[1]
@@ -73,5 +73,5 @@ def _verb(method: str, name: str, *, watch: bool) -> str:
 
 
 def unknown_path() -> NotFound:
-    """What a path that leads nowhere is answered with."""
+    """Error for a path that is not served."""
     return NotFound("the server could not find the requested resource")

@@ -1,4 +1,4 @@
-"""When a batch/v1 Job gives up or is content early: its rules must be possible to follow."""
+"""Validation of the pod failure policy and the per-index settings of batch/v1 Jobs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,27 +8,27 @@ from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.names import qualified_name
 from volcano.kube.errors import Cause
 
-_MOST_PARALLEL = 100_000
+_MAX_PARALLELISM = 100_000
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")
 
 
-def by_index(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about settings that only make sense with indexes, or with each other."""
+def indexed_settings(spec: Mapping[str, Any], path: str) -> Causes:
+    """Validates the settings of Indexed completion mode."""
     per_index, most = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
     if most is not None and per_index is None:
         yield field.required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     if spec.get("completionMode") == "Indexed":
-        if parallelism is not None and parallelism > _MOST_PARALLEL:
-            detail = f"must be less than or equal to {_MOST_PARALLEL} when completion mode is Indexed"
+        if parallelism is not None and parallelism > _MAX_PARALLELISM:
+            detail = f"must be less than or equal to {_MAX_PARALLELISM} when completion mode is Indexed"
             yield field.invalid(f"{path}.parallelism", parallelism, detail)
         if most is not None and completions is not None and most > completions:
             yield field.invalid(f"{path}.maxFailedIndexes", most, "must be less than or equal to completions")
-        if most is not None and most > _MOST_PARALLEL:
+        if most is not None and most > _MAX_PARALLELISM:
             yield field.invalid(
-                f"{path}.maxFailedIndexes", most, f"must be less than or equal to {_MOST_PARALLEL}"
+                f"{path}.maxFailedIndexes", most, f"must be less than or equal to {_MAX_PARALLELISM}"
             )
     elif spec.get("completionMode") in (None, "", "NonIndexed"):
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
@@ -37,7 +37,7 @@ def by_index(spec: Mapping[str, Any], path: str) -> Causes:
 
 
 def failure_policy(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about what is to happen when a pod fails."""
+    """Validates podFailurePolicy."""
     pod = (spec.get("template") or {}).get("spec") or {}
     known = {one.get("name") for one in (*(pod.get("containers") or ()), *(pod.get("initContainers") or ()))}
     for where, rule in field.items(spec.get("podFailurePolicy") or {}, "rules", path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from volcano.apiserver.endpoints.tables.reading import (
+from volcano.apiserver.endpoints.tables.cells import (
     at,
     first_few,
     human_duration,

@@ -1,4 +1,4 @@
-"""What amounts of resources must look like: known names, sensible quantities, requests within limits."""
+"""Validation of resource names and quantities, and of requests against limits."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -19,7 +19,7 @@ _STANDARD = frozenset(
         "requests.storage",
     }
 )  # fmt: skip
-_WHOLE = frozenset(
+_INTEGER_RESOURCES = frozenset(
     {
         "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
         "persistentvolumeclaims", "services.nodeports", "services.loadbalancers",
@@ -38,10 +38,10 @@ def is_native(name: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def _name_complaints(name: str) -> tuple[str, ...]:
-    complaints = qualified_name(name)
-    if complaints:
-        return complaints
+def _name_errors(name: str) -> tuple[str, ...]:
+    errors = qualified_name(name)
+    if errors:
+        return errors
     if (
         "/" not in name
         and name not in _STANDARD
@@ -53,31 +53,33 @@ def _name_complaints(name: str) -> tuple[str, ...]:
 
 
 def container_name(name: str, path: str) -> Causes:
-    """Complaints about the name of something a container asks for."""
-    yield from field.each(path, name, _name_complaints(name))
+    """Validates the name of a container resource."""
+    yield from field.each(path, name, _name_errors(name))
     if "/" not in name and name not in _CONTAINER and not is_huge(name):
         yield field.invalid(path, name, "must be a standard resource for containers")
 
 
 def quota_name(name: str, path: str) -> Causes:
-    """Complaints about the name of something a quota limits."""
-    yield from field.each(path, name, _name_complaints(name))
+    """Validates the name of a resource in a quota."""
+    yield from field.each(path, name, _name_errors(name))
     plain = name.removeprefix("requests.").removeprefix("limits.")
     if "/" not in name and name not in _STANDARD and not is_huge(plain) and not name.startswith("count/"):
         yield field.invalid(path, name, "must be a standard resource for quota")
 
 
 def amount(name: str, value: Any, path: str) -> Causes:
-    """Complaints about a quantity: not negative, and whole where halves make no sense."""
+    """Validates a quantity: not negative, and an integer for countable resources."""
     number = quantity.parse(value)
     if number < 0:
         yield field.invalid(path, str(value), NEGATIVE)
-    if (name in _WHOLE or is_extended(name) or name.startswith("count/")) and number != int(number):
+    if (name in _INTEGER_RESOURCES or is_extended(name) or name.startswith("count/")) and number != int(
+        number
+    ):
         yield field.invalid(path, str(value), _INTEGER)
 
 
 def requirements(resources: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about a container's requests and limits."""
+    """Validates the requests and limits of a container."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name, value in limits.items():
         yield from _quantity(name, value, f"{path}.limits")
@@ -87,33 +89,33 @@ def requirements(resources: Mapping[str, Any], path: str) -> Causes:
         if limit is not None:
             if limit == value:
                 continue
-            asked, most = quantity.parse(value), quantity.parse(limit)
-            if asked != most and not _overcommits(name):
+            request, most = quantity.parse(value), quantity.parse(limit)
+            if request != most and not _is_overcommitable(name):
                 yield field.invalid(
                     f"{path}.requests", str(value), f"must be equal to {name} limit of {limit}"
                 )
-            elif asked > most:
+            elif request > most:
                 text = f"must be less than or equal to {name} limit of {limit}"
                 yield field.invalid(f"{path}.requests", str(value), text)
-        elif not _overcommits(name):
+        elif not _is_overcommitable(name):
             yield field.required(f"{path}.limits", "Limit must be set for non overcommitable resources")
     named = limits.keys() | requests.keys()
     if any(is_huge(name) for name in named) and not named & {"cpu", "memory"}:
         yield field.forbidden(path, "HugePages require cpu or memory")
 
 
-def _overcommits(name: str) -> bool:
-    """Only cpu, memory and the like may be promised more than once."""
+def _is_overcommitable(name: str) -> bool:
+    """Whether a resource can be overcommitted."""
     return is_native(name) and not is_huge(name)
 
 
 @lru_cache(maxsize=4096)
-def _fine(name: str, value: Any) -> bool:
-    """Whether there is nothing to say about one amount; most are seen again and again."""
+def _is_valid(name: str, value: Any) -> bool:
+    """Whether a resource name and quantity are valid; cached, because most occur again."""
     return not [*container_name(name, ""), *amount(name, value, "")]
 
 
 def _quantity(name: str, value: Any, path: str) -> Causes:
-    if not _fine(name, value):
+    if not _is_valid(name, value):
         yield from container_name(name, f"{path}[{name}]")
         yield from amount(name, value, f"{path}[{name}]")

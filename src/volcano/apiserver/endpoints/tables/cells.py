@@ -1,4 +1,4 @@
-"""Looking into manifests without tripping over what is missing, and saying what was found as kubectl expects it."""
+"""Printers, and the access to manifest fields and the formatting that print handlers share."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from volcano.kube.manifest import Manifest
 
 NONE, UNSET, UNKNOWN = "<none>", "<unset>", "<unknown>"
 
-# The cells of one object, in the order of the columns, at wall time `now`.
-Cells = Callable[[Manifest, float], list[Any]]
+# Returns the cells of one object, in the order of the columns, at wall time `now`.
+PrintHandler = Callable[[Manifest, float], list[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """How objects of one kind become rows."""
+    """Printer columns and print handler of one kind."""
 
     columns: tuple[Column, ...]
-    cells: Cells
+    handler: PrintHandler
 
 
 NAME = Column("Name", format="name")
@@ -27,7 +27,7 @@ AGE = Column("Age")
 
 
 def wide(*names: str) -> tuple[Column, ...]:
-    """Text columns that only `-o wide` shows."""
+    """String columns that only `-o wide` shows."""
     return tuple(Column(name, priority=1) for name in names)
 
 
@@ -40,7 +40,7 @@ def integers(*names: str) -> tuple[Column, ...]:
 
 
 def at(value: Any, *path: str, default: Any = None) -> Any:
-    """The value at a path of field names; `default` when any part of it is missing or null."""
+    """Returns the value at a path of field names; `default` if any part of it is missing or null."""
     for step in path:
         if not isinstance(value, Mapping):
             return default
@@ -53,25 +53,25 @@ def name_of(manifest: Manifest) -> str:
 
 
 def items(value: Any, *path: str) -> list[Mapping[str, Any]]:
-    """The objects in the list at a path."""
+    """Returns the objects in the list at a path."""
     found = at(value, *path, default=())
     return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list) else []
 
 
 def count(value: Any, *path: str) -> int:
-    """How many entries the list or map at a path has."""
+    """Returns the number of entries of the list or map at a path."""
     found = at(value, *path, default=())
     return len(found) if isinstance(found, list | dict) else 0
 
 
 def number(value: Any, *path: str) -> int:
-    """The whole number at a path, 0 when there is none."""
+    """Returns the integer at a path, 0 if there is none."""
     found = at(value, *path, default=0)
     return int(found) if isinstance(found, int | float) else 0
 
 
 def human_duration(seconds: float) -> str:
-    """A length of time with two or three significant figures: 90s, 5m30s, 3h, 2d4h, 1y200d."""
+    """Formats a duration with two or three significant figures: 90s, 5m30s, 3h, 2d4h, 1y200d."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -100,7 +100,7 @@ def _pair(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def wall_time(timestamp: Any) -> float | None:
-    """The wall time of a timestamp; None for anything that is none."""
+    """Parses a timestamp; None for anything else."""
     if not isinstance(timestamp, str) or not timestamp:
         return None
     try:
@@ -110,7 +110,7 @@ def wall_time(timestamp: Any) -> float | None:
 
 
 def since(timestamp: Any, now: float) -> str:
-    """How long ago a timestamp was."""
+    """Formats the time since a timestamp."""
     wall = wall_time(timestamp)
     return UNKNOWN if wall is None else human_duration(now - wall)
 
@@ -120,13 +120,13 @@ def age(manifest: Manifest, now: float) -> str:
 
 
 def labels_text(labels: Any) -> str:
-    """`a=1,b=2`, or <none>."""
+    """Formats labels as `a=1,b=2`, or <none>."""
     pairs = labels.items() if isinstance(labels, Mapping) else ()
     return ",".join(f"{key}={value}" for key, value in sorted(pairs)) or NONE
 
 
 def selector_text(selector: Any) -> str:
-    """A label selector on one line, or <none>."""
+    """Formats a label selector on one line, or <none>."""
     terms = [(key, f"{key}={value}") for key, value in (at(selector, "matchLabels", default={})).items()]
     terms += [
         (str(at(expression, "key", default="")), _requirement(expression))
@@ -150,7 +150,7 @@ def _requirement(expression: Mapping[str, Any]) -> str:
 
 
 def containers_text(pod_spec: Any) -> list[str]:
-    """The names and the images of a pod's containers, comma separated."""
+    """Formats the names and the images of the containers of a pod, comma separated."""
     containers = items(pod_spec, "containers")
     return [
         ",".join(str(container.get(field, "")) for container in containers) for field in ("name", "image")
@@ -158,7 +158,7 @@ def containers_text(pod_spec: Any) -> list[str]:
 
 
 def first_few(entries: Iterable[str], empty: str) -> str:
-    """Three entries and how many more there are."""
+    """Formats the first three entries and the number of the others."""
     shown = list(entries)
     if len(shown) > 3:
         return f"{','.join(shown[:3])} + {len(shown) - 3} more..."

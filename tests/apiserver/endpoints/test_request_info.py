@@ -1,12 +1,12 @@
-"""Which verb on which resource a path means."""
+"""RequestInfo of methods and paths."""
 
 import pytest
 
 from volcano.apiserver.authz.rbac import Action
-from volcano.apiserver.endpoints.routes import Route, route
+from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
 
 
-def parts(found: Route) -> tuple[str, ...]:
+def parts(found: RequestInfo) -> tuple[str, ...]:
     return (
         found.verb,
         found.group,
@@ -49,25 +49,25 @@ def parts(found: Route) -> tuple[str, ...]:
     ],
 )
 def test_resource_paths(method: str, path: str, expected: tuple[str, ...]) -> None:
-    assert parts(route(method, path)) == expected
+    assert parts(new_request_info(method, path)) == expected
 
 
 @pytest.mark.parametrize(
     "path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/version", "/x/y/z/w"]
 )
-def test_other_paths_are_no_resources(path: str) -> None:
-    found = route("GET", path)
+def test_other_paths_are_non_resource_requests(path: str) -> None:
+    found = new_request_info("GET", path)
     assert found.resource == ""
     assert found.action == Action("get", path=path)
 
 
 def test_watching_is_a_verb_of_its_own_on_collections_only() -> None:
-    assert route("GET", "/api/v1/pods", watch=True).verb == "watch"
-    assert route("HEAD", "/api/v1/pods", watch=True).verb == "list"
-    assert route("GET", "/api/v1/nodes/n", watch=True).verb == "get"
+    assert new_request_info("GET", "/api/v1/pods", watch=True).verb == "watch"
+    assert new_request_info("HEAD", "/api/v1/pods", watch=True).verb == "list"
+    assert new_request_info("GET", "/api/v1/nodes/n", watch=True).verb == "get"
 
 
-def test_a_selected_name_counts_for_rights_but_not_as_an_address() -> None:
-    found = route("GET", "/api/v1/namespaces/ns/secrets", watch=True, selected="mine")
+def test_a_selected_name_is_authorized_but_is_not_the_name() -> None:
+    found = new_request_info("GET", "/api/v1/namespaces/ns/secrets", watch=True, selected="mine")
     assert found.name == ""
     assert found.action == Action("watch", "", "secrets", "", "mine", "ns")
