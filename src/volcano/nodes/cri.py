@@ -20,7 +20,7 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ExistingPods:
     """What was still there when a runtime was opened: pods of an earlier process, to be adopted."""
 
     sandboxes: Sequence[SandboxState] = ()
@@ -54,7 +54,7 @@ class Runtime(Protocol):
     name: str
     features: Features
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         """Starts or finds what does the work, and tells what runs already."""
         ...
 

@@ -183,13 +183,13 @@ _CONDITIONS = {
 
 
 def node_conditions(
-    heartbeat: str, transition: str, *, unwell: Collection[str] = (), before: Manifest | None = None
+    heartbeat: str, transition: str, *, abnormal: Collection[str] = (), before: Manifest | None = None
 ) -> list[Manifest]:
     """The conditions of a node, well but for those named `unwell`; one that is as `before` keeps its time."""
     known = {c["type"]: c for c in ((before or {}).get("status") or {}).get("conditions") or ()}
     conditions = []
     for kind, texts in _CONDITIONS.items():
-        status, reason, message = texts[kind in unwell]
+        status, reason, message = texts[kind in abnormal]
         same = known.get(kind, {}).get("status") == status
         conditions.append(
             {

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volcano.kube.manifest import Manifest
+from volcano.kube.workqueue import Backoff
 from volcano.nodes.kubelet.probe_state import (
     Probe,
     ProbeKind,
-    Standing,
-    failed,
-    is_ready,
-    is_started,
+    ProbeState,
+    failed_probe,
     probes_of,
+    readiness_succeeded,
+    startup_succeeded,
 )
 
-FIRST_BACK_OFF = 10.0
-LONGEST_BACK_OFF = 300.0
-BACK_OFF_RESET = 600.0  # a container that ran for so long starts afresh
+CRASH_LOOP_BACKOFF = Backoff(first=10.0, longest=300.0)
+BACKOFF_RESET = 600.0  # seconds; a container that ran longer restarts without back-off
 START_ERROR = 128
 
 
@@ -78,7 +78,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Container]:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Termination:
     """How one start of a container went. Times are wall; 0 is unknown."""
 
     attempt: int
@@ -95,7 +95,7 @@ class Waiting:
 
     reason: str
     message: str
-    again_at: float
+    retry_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,32 +106,32 @@ class Stopping:
     grace: float
     restart: bool = False  # whatever it ends with
     hook: bool = False  # its preStop hook is under way
-    termed: float = math.inf  # when it was asked to end
+    term_sent: float = math.inf  # when it was asked to end
     killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ContainerRun:
     """What is remembered of one container. `attempt` is that of the latest start; -1 before the first."""
 
     attempt: int = -1
     starting: bool = False
     started: float = 0.0
     running: bool = False
-    hooked: bool = False  # its postStart hook, if any, is over
-    ended: Ended | None = None  # the latest start, once it is over
-    last: Ended | None = None  # the one before
-    back_off: float = 0.0  # how long the next restart has to wait
-    again_at: float = 0.0  # wall, the earliest next start
-    pause: float = 0.0  # the wait that `again_at` came from
+    post_start_done: bool = False  # its postStart hook, if any, is over
+    ended: Termination | None = None  # the latest start, once it is over
+    last: Termination | None = None  # the one before
+    crashes: int = 0  # consecutive ends that count for the back-off
+    retry_at: float = 0.0  # wall, the earliest next start
+    delay: float = 0.0  # the back-off that `retry_at` includes
     waiting: Waiting | None = None
     stopping: Stopping | None = None
     restart: bool = False  # start again whatever the policy says of the exit code
     initialized: bool = False  # an init container that is done, a sidecar that has been up
-    standings: Mapping[ProbeKind, Standing] = field(default_factory=dict)
+    probe_states: Mapping[ProbeKind, ProbeState] = field(default_factory=dict)
 
     @property
-    def busy(self) -> bool:
+    def active(self) -> bool:
         """Whether something of it exists or is coming into being."""
         return self.starting or self.running
 
@@ -139,16 +139,35 @@ class Run:
     def restarts(self) -> int:
         return max(self.attempt, 0)
 
+    @property
+    def back_off(self) -> float:
+        """Seconds that the restart after the next end is delayed."""
+        return restart_delay(self.crashes)
 
-NEVER_RUN = Run()
+
+NEVER_RUN = ContainerRun()
 
 
-def starting(run: Run) -> Run:
+def restart_delay(crashes: int) -> float:
+    """Seconds before a container is restarted after one more end; the first restart is immediate."""
+    return CRASH_LOOP_BACKOFF.delay(crashes - 1) if crashes > 0 else 0.0
+
+
+def crashes_before(delay: float) -> int:
+    """The number of crashes after which restarts are delayed that long: inverse of `restart_delay`."""
+    longest = min(delay, CRASH_LOOP_BACKOFF.longest)
+    crashes = 0
+    while restart_delay(crashes) < longest:
+        crashes += 1
+    return crashes
+
+
+def starting(run: ContainerRun) -> ContainerRun:
     """A start is under way; what was known of the one before stays until it is there."""
     return replace(run, starting=True)
 
 
-def started(run: Run, attempt: int, moment: float, *, hook: bool) -> Run:
+def started(run: ContainerRun, attempt: int, moment: float, *, hook: bool) -> ContainerRun:
     """The container runs; with `hook`, its postStart hook does, too."""
     return replace(
         run,
@@ -156,55 +175,55 @@ def started(run: Run, attempt: int, moment: float, *, hook: bool) -> Run:
         starting=False,
         running=True,
         started=moment,
-        hooked=not hook,
+        post_start_done=not hook,
         last=run.ended or run.last,
         ended=None,
         waiting=None,
         stopping=None,
         restart=False,
-        standings={},
+        probe_states={},
     )
 
 
-def not_created(run: Run, waiting: Waiting) -> Run:
+def not_created(run: ContainerRun, waiting: Waiting) -> ContainerRun:
     """It could not even be created: no start counts."""
     return replace(run, starting=False, waiting=waiting)
 
 
-def ended(run: Run, how: Ended) -> Run:
+def ended(run: ContainerRun, how: Termination) -> ContainerRun:
     """The container is over; the next start, if there is one, waits as long as the earlier ones make it."""
-    stable = how.finished - how.started > BACK_OFF_RESET and how.started > 0
-    pause = 0.0 if stable else run.back_off
+    stable = how.finished - how.started > BACKOFF_RESET and how.started > 0
+    crashes = 0 if stable else run.crashes
+    delay = restart_delay(crashes)
     if how.exit_code == START_ERROR and how.reason == "StartError":
-        pause = pause or FIRST_BACK_OFF
-    grown = FIRST_BACK_OFF if stable or not run.back_off else min(2 * run.back_off, LONGEST_BACK_OFF)
+        delay = delay or CRASH_LOOP_BACKOFF.first
     return replace(
         run,
         attempt=how.attempt,
         starting=False,
         running=False,
-        hooked=False,
+        post_start_done=False,
         last=run.last if run.ended is None else run.ended,
         ended=how,
-        back_off=grown,
-        pause=pause,
-        again_at=how.finished + pause,
+        crashes=crashes + 1,
+        delay=delay,
+        retry_at=how.finished + delay,
         restart=run.stopping is not None and run.stopping.restart,
         stopping=None,
         waiting=None,
-        standings={},
+        probe_states={},
     )
 
 
-def up(container: Container, run: Run) -> bool:
+def is_started(container: Container, run: ContainerRun) -> bool:
     """Whether it runs and counts as started."""
-    return run.running and run.hooked and is_started(container.probes, run.standings)
+    return run.running and run.post_start_done and startup_succeeded(container.probes, run.probe_states)
 
 
-def ready(container: Container, run: Run) -> bool:
-    return run.running and run.hooked and is_ready(container.probes, run.standings)
+def is_ready(container: Container, run: ContainerRun) -> bool:
+    return run.running and run.post_start_done and readiness_succeeded(container.probes, run.probe_states)
 
 
-def unhealthy(container: Container, run: Run) -> Probe | None:
+def unhealthy(container: Container, run: ContainerRun) -> Probe | None:
     """The probe a running container has failed for good."""
-    return failed(container.probes, run.standings) if run.running else None
+    return failed_probe(container.probes, run.probe_states) if run.running else None

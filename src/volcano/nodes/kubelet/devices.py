@@ -11,41 +11,43 @@ from volcano.nodes.shim.specs import Failure, Mount
 DEVICE_FILES = "/dev"
 
 
-class Devices:
+class DeviceManager:
     """The GPUs of some nodes. What a container was given stays its own until its pod is gone."""
 
     def __init__(self, gpus: Mapping[str, Sequence[str]]) -> None:
         self._gpus = gpus
-        self._taken: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {node: {} for node in gpus}
+        self._allocated: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {node: {} for node in gpus}
 
-    def take(self, node: str, uid: str, container: Mapping[str, Any]) -> tuple[str, ...]:
+    def allocate(self, node: str, uid: str, container: Mapping[str, Any]) -> tuple[str, ...]:
         """The GPUs of a container; raises a Failure when too few are free, which admission should prevent."""
         wanted = int(units(((container.get("resources") or {}).get("limits") or {}).get(GPU, 0)))
         if not wanted:
             return ()
         holder = (uid, container["name"])
-        held = self._taken[node].get(holder)
+        held = self._allocated[node].get(holder)
         if held is None:
-            taken = {gpu for each in self._taken[node].values() for gpu in each}
-            free = [gpu for gpu in self._gpus[node] if gpu not in taken]
+            used = {gpu for each in self._allocated[node].values() for gpu in each}
+            free = [gpu for gpu in self._gpus[node] if gpu not in used]
             if len(free) < wanted:
                 raise Failure(
                     "CreateContainerError",
                     f"container {container['name']} asks for {wanted} {GPU}, of which {len(free)} are free on {node}",
                 )
-            held = self._taken[node][holder] = tuple(free[:wanted])
+            held = self._allocated[node][holder] = tuple(free[:wanted])
         return held
 
-    def remember(self, node: str, uid: str, given: Mapping[str, Iterable[str]]) -> None:
+    def restore(self, node: str, uid: str, allocated: Mapping[str, Iterable[str]]) -> None:
         """What a pod was given before a restart."""
-        for container, gpus in given.items():
-            self._taken[node][uid, container] = tuple(gpus)
+        for container, gpus in allocated.items():
+            self._allocated[node][uid, container] = tuple(gpus)
 
-    def given_to(self, node: str, uid: str) -> dict[str, tuple[str, ...]]:
-        return {holder[1]: gpus for holder, gpus in self._taken[node].items() if holder[0] == uid}
+    def allocated_to(self, node: str, uid: str) -> dict[str, tuple[str, ...]]:
+        return {holder[1]: gpus for holder, gpus in self._allocated[node].items() if holder[0] == uid}
 
     def release(self, node: str, uid: str) -> None:
-        self._taken[node] = {holder: gpus for holder, gpus in self._taken[node].items() if holder[0] != uid}
+        self._allocated[node] = {
+            holder: gpus for holder, gpus in self._allocated[node].items() if holder[0] != uid
+        }
 
 
 def device_environment(gpus: Sequence[str]) -> dict[str, str]:

@@ -9,14 +9,16 @@ from typing import Any
 
 from volcano.clock import Clock
 from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
 from volcano.nodes.cri import Runtime
 from volcano.nodes.shim.specs import Failure
 
-log = Log("agent")
+log = Log("kubelet")
 
 LOOPBACK = "127.0.0.1"
-TRY_AGAIN, TRY_SELDOM = 0.5, 10.0  # seconds; who had a port may be about to leave it
+# The port may still be held by a pod that is terminating.
+LISTEN_BACKOFF = Backoff(first=0.5, longest=10.0)
 CHUNK = 64 * 1024
 
 
@@ -86,7 +88,7 @@ class HostPorts:
         if port.protocol != "TCP":
             self._warn(pod, f"hostPort {port.number}/{port.protocol} is not forwarded: only TCP is")
             return
-        uid, pause = uid_of(pod), TRY_AGAIN
+        uid, failures = uid_of(pod), 0
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if uid in self._addresses:
@@ -99,11 +101,11 @@ class HostPorts:
             try:
                 server = await asyncio.start_server(accept, port.address, port.number)
             except OSError as error:
-                if pause == 2 * TRY_AGAIN:
+                if failures == 1:
                     why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
                     self._warn(pod, f"hostPort is not forwarded yet: {port.address}:{port.number}: {why}")
-                await self._clock.sleep(pause)
-                pause = min(2 * pause, TRY_SELDOM)
+                await self._clock.sleep(LISTEN_BACKOFF.delay(failures))
+                failures += 1
             else:
                 async with server:
                     await server.serve_forever()

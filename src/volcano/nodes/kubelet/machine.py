@@ -8,15 +8,15 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-GPU_PATIENCE = 10.0  # seconds for NVIDIA's tools
+GPU_TIMEOUT = 10.0  # seconds for NVIDIA's tools
 UNLIMITED_MEMORY = 1 << 60
-LEAST_MEMORY = 100 << 20
-LEAST_DISK = 1 << 30
-LEAST_PIDS = 256
+MIN_FREE_MEMORY = 100 << 20
+MIN_FREE_DISK = 1 << 30
+MIN_FREE_PIDS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineInfo:
     """What does not change while we run."""
 
     millicores: int
@@ -31,10 +31,10 @@ class Machine:
     boot_id: str
 
 
-def measure(directory: Path, fake_gpus: int = 0) -> Machine:
+def read_machine_info(directory: Path, fake_gpus: int = 0) -> MachineInfo:
     """Looks around once. What a control group grants this process is all it has."""
     memory = _meminfo("MemTotal")
-    return Machine(
+    return MachineInfo(
         millicores=min(len(os.sched_getaffinity(0)) * 1000, _cpu_quota()),
         memory=min(memory, _memory_limit()) or memory,
         storage=shutil.disk_usage(directory).total,
@@ -48,18 +48,18 @@ def measure(directory: Path, fake_gpus: int = 0) -> Machine:
     )
 
 
-def pressures(directory: Path) -> frozenset[str]:
+def node_pressures(directory: Path) -> frozenset[str]:
     """The conditions of a node that are not as they should be just now."""
-    unwell = set()
-    if _meminfo("MemAvailable") < LEAST_MEMORY:
-        unwell.add("MemoryPressure")
+    abnormal = set()
+    if _meminfo("MemAvailable") < MIN_FREE_MEMORY:
+        abnormal.add("MemoryPressure")
     disk = os.statvfs(directory)
     # A share of the disk alone, as a kubelet takes, would keep pods from many a well-filled laptop.
-    if disk.f_bavail * disk.f_frsize < min(LEAST_DISK, disk.f_blocks * disk.f_frsize // 10):
-        unwell.add("DiskPressure")
-    if _free_pids() < LEAST_PIDS:
-        unwell.add("PIDPressure")
-    return frozenset(unwell)
+    if disk.f_bavail * disk.f_frsize < min(MIN_FREE_DISK, disk.f_blocks * disk.f_frsize // 10):
+        abnormal.add("DiskPressure")
+    if _free_pids() < MIN_FREE_PIDS:
+        abnormal.add("PIDPressure")
+    return frozenset(abnormal)
 
 
 def _meminfo(name: str) -> int:
@@ -104,13 +104,13 @@ def _gpus() -> tuple[str, ...]:
     if tool is None:
         return ()
     try:
-        done = subprocess.run([tool, "-L"], capture_output=True, text=True, timeout=GPU_PATIENCE, check=False)
+        done = subprocess.run([tool, "-L"], capture_output=True, text=True, timeout=GPU_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return gpus_listed(done.stdout) if done.returncode == 0 else ()
+    return parse_gpu_list(done.stdout) if done.returncode == 0 else ()
 
 
-def gpus_listed(text: str) -> tuple[str, ...]:
+def parse_gpu_list(text: str) -> tuple[str, ...]:
     """The identifiers in a listing, the parts of a divided GPU left out."""
     return tuple(
         line.rpartition("(UUID: ")[2].rstrip(") ")

@@ -10,15 +10,15 @@ from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Create, perform
 from volcano.log import Log
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
-from volcano.nodes.kubelet.machine import Machine
-from volcano.nodes.kubelet.node import LocalNode, labels_of_node, node_object, node_status
+from volcano.nodes.kubelet.machine import MachineInfo
+from volcano.nodes.kubelet.node import LocalNode, node_labels, node_object, node_status
 
-log = Log("agent")
+log = Log("kubelet")
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
-class Heart:
+class NodeStatusUpdater:
     """The nodes of one host. `unwell` says which of their conditions are bad just now."""
 
     def __init__(
@@ -26,10 +26,10 @@ class Heart:
         client: Client,
         clock: Clock,
         nodes: Mapping[str, LocalNode],
-        machine: Machine,
+        machine: MachineInfo,
         runtime: Mapping[str, str],
         address: str,
-        unwell: Callable[[], frozenset[str]],
+        abnormal: Callable[[], frozenset[str]],
     ) -> None:
         self._client = client
         self._clock = clock
@@ -37,7 +37,7 @@ class Heart:
         self._machine = machine
         self._runtime = runtime
         self._address = address
-        self._unwell = unwell
+        self._abnormal = abnormal
         self._registered: dict[str, Manifest] = {}
         self._leased: dict[str, bool] = {}
 
@@ -50,26 +50,26 @@ class Heart:
                     break
                 except ApiError as error:
                     log.warning("node not registered, trying again", node=name, reason=error.message)
-                    await self._clock.sleep(RETRY)
+                    await self._clock.sleep(RETRY_SECONDS)
 
-    async def beat(self) -> None:
+    async def run(self) -> None:
         """Runs until cancelled. As a kubelet, it registers a node that was deleted only when it starts again."""
-        said: frozenset[str] | None = None
-        said_at = self._clock.now().monotonic
+        reported: frozenset[str] | None = None
+        reported_at = self._clock.now().monotonic
         while True:
-            unwell = self._measured()
-            again = self._clock.now().monotonic - said_at >= STATUS_HEARTBEAT
+            abnormal = self._abnormal_conditions()
+            again = self._clock.now().monotonic - reported_at >= STATUS_HEARTBEAT
             for name in self._nodes:
                 await self._renew(name)
-                if again or (said is not None and unwell != said):
-                    await self._tell(name, unwell)
-            if again or unwell != said:
-                said, said_at = unwell, self._clock.now().monotonic
+                if again or (reported is not None and abnormal != reported):
+                    await self._update_status(name, abnormal)
+            if again or abnormal != reported:
+                reported, reported_at = abnormal, self._clock.now().monotonic
             await self._clock.sleep(HEARTBEAT)
 
-    def _measured(self) -> frozenset[str]:
+    def _abnormal_conditions(self) -> frozenset[str]:
         try:
-            return self._unwell()
+            return self._abnormal()
         except OSError as error:  # a disk that cannot even be asked is not well
             log.warning("pressures not measured", reason=str(error))
             return frozenset(("DiskPressure",))
@@ -81,14 +81,16 @@ class Heart:
             return await self._client.create(NODE, manifest)
         except AlreadyExists:
             known = await self._client.get(NODE, Key("", name))
-            labels = {"metadata": {"labels": labels_of_node(node, self._machine)}}
+            labels = {"metadata": {"labels": node_labels(node, self._machine)}}
             await self._client.patch(NODE, Key("", name), labels)
-            return await self._patch(name, known, self._measured())
+            return await self._patch(name, known, self._abnormal_conditions())
 
-    async def _patch(self, name: str, known: Manifest, unwell: frozenset[str]) -> Manifest:
+    async def _patch(self, name: str, known: Manifest, abnormal: frozenset[str]) -> Manifest:
         now = self._clock.now().timestamp()
         node, machine = self._nodes[name], self._machine
-        status = node_status(node, machine, self._runtime, self._address, now, unwell=unwell, before=known)
+        status = node_status(
+            node, machine, self._runtime, self._address, now, abnormal=abnormal, before=known
+        )
         # What the host no longer has goes; resources that others put there stay.
         for field in ("capacity", "allocatable"):
             if "nvidia.com/gpu" in (known.get("status") or {}).get(field, {}):
@@ -110,9 +112,9 @@ class Heart:
         except ApiError as error:
             log.info("lease not renewed", node=name, reason=error.message)
 
-    async def _tell(self, name: str, unwell: frozenset[str]) -> None:
+    async def _update_status(self, name: str, abnormal: frozenset[str]) -> None:
         try:
             known = await self._client.get(NODE, Key("", name))
-            self._registered[name] = await self._patch(name, known, unwell)
+            self._registered[name] = await self._patch(name, known, abnormal)
         except ApiError as error:
             log.info("node status not written", node=name, reason=error.message)

@@ -14,7 +14,7 @@ from typing import Any
 
 from volcano.clock import Clock, SystemClock
 from volcano.log import Log
-from volcano.nodes.cri import Features, Found, Process
+from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes import shim_launch
 from volcano.nodes.runtimes.shim_client import Line
 from volcano.nodes.shim import logfile, place, wire
@@ -92,7 +92,7 @@ class KeeperRuntime:
         """`tell` is called when a keeper that died has been replaced: what `listen` gave is worth nothing any more."""
         self._tell_restart = tell
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         self._closing = False
         return await self._open()
 
@@ -263,7 +263,7 @@ class KeeperRuntime:
 
     # Opening
 
-    async def _open(self) -> Found:
+    async def _open(self) -> ExistingPods:
         if self._line:
             self._line.close()
             self._line = None
@@ -271,7 +271,7 @@ class KeeperRuntime:
         hello = await self._ask("hello")
         self.features = _features(self._mode, hello["limitations"])
         listing = await self._ask("list")
-        found = Found(
+        found = ExistingPods(
             sandboxes=tuple(SandboxState(**state) for state in listing["sandboxes"]),
             containers=tuple(ContainerState(**state) for state in listing["containers"]),
         )
@@ -347,7 +347,7 @@ class KeeperRuntime:
                 self._container_ended(state)
         self._tell_restart()
 
-    async def _open_at_last(self) -> Found:
+    async def _open_at_last(self) -> ExistingPods:
         pause = 1.0
         while True:
             try:

@@ -11,7 +11,7 @@ from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.dns.names import Names
+from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.records import Answer, RecordType
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
@@ -24,7 +24,7 @@ class World:
     """Names, and the objects they are told of."""
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = ClusterDns()
         self._version = 0
 
     def put(self, kind: Kind, name: str, *, gone: bool = False, **fields: Any) -> None:
@@ -76,10 +76,10 @@ def test_a_pod_is_found_from_the_moment_it_has_an_address_until_it_is_over() -> 
     name = "worker-0.train.default"
     world.pod("train-worker-0", phase="Pending", labels=TASK)
     assert not world.ask(f"{name}.{DOMAIN}").known
-    world.names.tell_address("uid-of-train-worker-0", "10.88.0.5")
+    world.names.set_pod_address("uid-of-train-worker-0", "10.88.0.5")
     assert world.addresses(name) == ["10.88.0.5"]
     world.pod("train-worker-0", "10.88.0.5", labels=TASK)
-    world.names.tell_address("uid-of-train-worker-0", "")
+    world.names.set_pod_address("uid-of-train-worker-0", "")
     assert world.addresses(name) == ["10.88.0.5"]
     world.pod("train-worker-0", "10.88.0.9", labels=TASK)
     assert world.addresses(name) == ["10.88.0.9"]
@@ -201,7 +201,7 @@ def test_an_object_that_goes_takes_its_names_along() -> None:
 
 async def test_a_job_with_the_svc_plugin_is_found_by_every_name_the_guides_use() -> None:
     """Through the real controllers: the names of `worker-0.job-name`, of VC_WORKER_HOSTS, and the job's own."""
-    names = Names()
+    names = ClusterDns()
     nodes = SimulatedNodes(nodes_of(parse_pools([1], [])))
     async with SmallCluster(JobController(), EndpointsController(), nodes, names) as cluster:
         await cluster.create(QUEUE, "default", spec={"weight": 1})

@@ -13,7 +13,7 @@ from volcano.apiserver.endpoints.logs import LogOptions
 from volcano.clock import SystemClock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest
-from volcano.nodes.kubelet.logs.files import BLOCK, Wanted
+from volcano.nodes.kubelet.logs.files import BLOCK, LogFilter
 from volcano.nodes.kubelet.logs.logs import PodLogs, chosen_attempt, is_over
 from volcano.nodes.shim.logfile import LogFile as Written
 
@@ -123,7 +123,7 @@ async def test_half_a_line_is_not_shown_before_it_is_whole(disk: Disk) -> None:
 def test_the_short_way_shows_what_the_long_way_does(lines: list[bytes]) -> None:
     block = b"".join(lines)[:-1]
     if block:
-        assert Wanted().render(block) == Wanted(since=b"0").render(block)
+        assert LogFilter().render(block) == LogFilter(since=b"0").render(block)
 
 
 @given(

@@ -15,7 +15,7 @@ from volcano.clock import SystemClock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request, Response, Upgrade
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import Inbox
 from volcano.nodes.kubelet.streams.streams import PodStreams
 
 # One keeper for all of them: they share a loop.

@@ -150,10 +150,10 @@ async def test_a_stream_that_nobody_reads_stops_the_sender_until_it_is_dropped()
     echo = Echo()
     running = asyncio.create_task(SpdyConnection(near, echo.opened).run())
     peer = SpdyPeer(far)
-    deaf, other = await peer.open(kind="deaf"), await peer.open(kind="a")
+    undelivered_signals, other = await peer.open(kind="deaf"), await peer.open(kind="a")
     await peer.until(lambda: len(peer.replied) == 2)
     for _ in range(20):
-        await peer.say(deaf, bytes(100_000))
+        await peer.say(undelivered_signals, bytes(100_000))
     await peer.say(other, b"waits", fin=True)
     await asyncio.sleep(0.05)
     assert other not in peer.heard

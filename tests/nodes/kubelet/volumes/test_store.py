@@ -30,8 +30,8 @@ from volcano.kube.kinds import (
 from volcano.kube.manifest import Key, Manifest, uid_of
 from volcano.nodes.kubelet.environment.references import gather
 from volcano.nodes.kubelet.volumes.claims import FINALIZER
-from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
-from volcano.nodes.kubelet.volumes.store import Volumes
+from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
+from volcano.nodes.kubelet.volumes.store import VolumeManager
 from volcano.nodes.shim.specs import Failure, Mount
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -48,7 +48,7 @@ class World:
         self.asked: list[Manifest] = []
         self.pods: list[Manifest] = []
         self._tokens = Tokens(SigningKey(new_signing_key()), lambda: str(len(self.asked)))
-        self.volumes = Volumes(cluster.client, cluster.clock, ask_token=self.ask)
+        self.volumes = VolumeManager(cluster.client, cluster.clock, ask_token=self.ask)
 
     async def ask(self, account: Key, request: Manifest) -> Manifest:
         self.asked.append(request)
@@ -303,7 +303,7 @@ async def reclaiming(world: World) -> AsyncIterator[None]:
     cluster = world.cluster
     informers = SharedInformerFactory(cluster.client, cluster.clock)
     directory = world.directory / "volumes"
-    work = Reclaimer(cluster.client, informers, cluster.clock, directory, lambda: world.pods).run()
+    work = VolumeReclaimer(cluster.client, informers, cluster.clock, directory, lambda: world.pods).run()
     task = asyncio.create_task(work)
     await cluster.rest()
     yield

@@ -31,7 +31,7 @@ class Endpoint:
     ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol in small letters, number
 
 
-class Names:
+class ClusterDns:
     """A controller that only listens. Ask it with `lookup`; pods' addresses may be told before the API has them."""
 
     name = "names"
@@ -64,7 +64,7 @@ class Names:
     def next_due(self) -> float | None:
         return None
 
-    def tell_address(self, uid: str, address: str) -> None:
+    def set_pod_address(self, uid: str, address: str) -> None:
         """A pod has an address, whatever its status says by now; an empty one takes it back."""
         if address:
             self._told[uid] = address

@@ -15,7 +15,7 @@ from volcano.nodes.kubelet.dns.message import (
     read,
     write,
 )
-from volcano.nodes.kubelet.dns.names import Names
+from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.records import NOT_OURS, Answer
 
 log = Log("dns")
@@ -28,7 +28,7 @@ MOST_UNREAD = 64 * 1024  # bytes of questions of one connection that are not com
 class DnsServer:
     """Answers from `names` while it is started. Names outside the cluster do not exist for pods, and it says so."""
 
-    def __init__(self, names: Names, udp: socket.socket, tcp: socket.socket | None = None) -> None:
+    def __init__(self, names: ClusterDns, udp: socket.socket, tcp: socket.socket | None = None) -> None:
         self._names = names
         self._udp = udp
         self._tcp = tcp

@@ -4,10 +4,9 @@ import base64
 from collections.abc import Iterator, Mapping
 
 from volcano.kube.manifest import Manifest, key_of
-from volcano.nodes.kubelet.environment.downward import UnknownField, field_value, resource_value
+from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, field_value, resource_value
 from volcano.nodes.kubelet.environment.env_files import BadEnvFile, text_in, value_in
 from volcano.nodes.kubelet.environment.expansion import expand
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
 from volcano.nodes.kubelet.environment.references import API_SERVICE, References
 from volcano.nodes.shim.specs import Failure
 
@@ -23,7 +22,7 @@ def environment(
     pod: Manifest,
     container: Manifest,
     references: References,
-    facts: PodFacts,
+    info: PodInfo,
     *,
     program_path: str = "",
     volume_paths: Mapping[str, str] = _NO_PATHS,
@@ -43,12 +42,12 @@ def environment(
         if value:
             value = expand(value, declared, services)
         elif variable.get("valueFrom"):
-            found = _Sources(pod, container, references, facts, volume_paths).value(variable)
+            found = _Sources(pod, container, references, info, volume_paths).value(variable)
             if found is None:
                 continue  # optional, and not there
             value = found
         declared[variable["name"]] = value
-    return _defaults(pod, container, facts, program_path) | services | declared
+    return _defaults(pod, container, info, program_path) | services | declared
 
 
 def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str = "") -> tuple[str, ...]:
@@ -74,10 +73,10 @@ def skipped_names(pod: Manifest, container: Manifest, references: References) ->
     return sorted(name for name, _ in _offered(pod, container, references) if not _possible(name))
 
 
-def hostname_of(pod: Manifest, facts: PodFacts) -> str:
+def hostname_of(pod: Manifest, info: PodInfo) -> str:
     """What the pod calls itself: as its spec says, else its name, at most 63 characters."""
     if pod["spec"].get("hostNetwork"):
-        return facts.node_name
+        return info.node_name
     override = pod["spec"].get("hostnameOverride")
     name = str(override or pod["spec"].get("hostname") or key_of(pod).name)
     return name[:LONGEST_HOSTNAME].rstrip("-.") if len(name) > LONGEST_HOSTNAME else name
@@ -123,13 +122,13 @@ def _variable_name(name: str) -> str:
     return name.replace("-", "_").upper()
 
 
-def _defaults(pod: Manifest, container: Manifest, facts: PodFacts, program_path: str) -> dict[str, str]:
+def _defaults(pod: Manifest, container: Manifest, info: PodInfo, program_path: str) -> dict[str, str]:
     user = (container.get("securityContext") or {}).get("runAsUser")
     if user is None:
         user = (pod["spec"].get("securityContext") or {}).get("runAsUser")
     variables = {
         "PATH": program_path or STANDARD_PATH,
-        "HOSTNAME": hostname_of(pod, facts),
+        "HOSTNAME": hostname_of(pod, info),
         "HOME": "/" if user else "/root",
     }
     return variables | ({"TERM": "xterm"} if container.get("tty") else {})
@@ -178,13 +177,13 @@ class _Sources:
         pod: Manifest,
         container: Manifest,
         references: References,
-        facts: PodFacts,
+        info: PodInfo,
         volume_paths: Mapping[str, str],
     ) -> None:
         self._pod = pod
         self._container = container
         self._references = references
-        self._facts = facts
+        self._info = info
         self._volume_paths = volume_paths
 
     def value(self, variable: Manifest) -> str | None:
@@ -192,9 +191,9 @@ class _Sources:
         source = variable["valueFrom"]
         try:
             if field := source.get("fieldRef"):
-                return field_value(self._pod, field["fieldPath"], self._facts)
+                return field_value(self._pod, field["fieldPath"], self._info)
             if resource := source.get("resourceFieldRef"):
-                return resource_value(self._pod, resource, self._facts, self._container["name"])
+                return resource_value(self._pod, resource, self._info, self._container["name"])
         except UnknownField as error:
             raise Failure(CONFIG_ERROR, f"variable {variable['name']}: {error}") from None
         if reference := source.get("configMapKeyRef"):

@@ -14,7 +14,7 @@ MARK_SIZE = 10
 
 
 @dataclass(slots=True)
-class Wanted:
+class LogFilter:
     """What of each line is shown; remembers per stream whether a line is half told."""
 
     timestamps: bool = False

@@ -7,17 +7,17 @@ from io import FileIO
 from pathlib import Path
 
 from volcano.clock import Clock
-from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, Wanted, beginning, generations
+from volcano.kube.workqueue import Backoff
+from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, LogFilter, beginning, generations
 
-LOOK_AGAIN = 0.05  # seconds after something came; longer and longer while nothing does
-LOOK_AT_LEAST = 0.2
+POLL_BACKOFF = Backoff(first=0.05, longest=0.2, factor=1.5)
 ROTATIONS = 5  # more than these while we look, and the next look finds them
 
 
 class LogFile:
     """The files of one log, read in order; `read` gives what is there and remembers how far it got."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, wanted: LogFilter) -> None:
         self._path = path
         self._wanted = wanted
         self._file: FileIO | None = None
@@ -91,12 +91,12 @@ class LogFile:
 async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock) -> AsyncIterator[bytes]:
     """The log's text as it comes. It ends when `over` says so and all is read; at once when `over` is None."""
     with log:
-        pause = LOOK_AGAIN
+        idle_polls = 0
         ending = over is None
         while True:
             text = log.read()
             if text is not None:
-                pause = LOOK_AGAIN
+                idle_polls = 0
                 yield text
                 await asyncio.sleep(0)
             elif ending:
@@ -104,8 +104,8 @@ async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock)
             elif over is not None and over():
                 ending = True  # what was written before the end is still read
             else:
-                await clock.sleep(pause)
-                pause = min(pause * 1.5, LOOK_AT_LEAST)
+                await clock.sleep(POLL_BACKOFF.delay(idle_polls))
+                idle_polls += 1
 
 
 def _opened(path: Path) -> list[FileIO]:

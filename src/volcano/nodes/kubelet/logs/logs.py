@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from volcano.clock import Clock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.nodes.kubelet.logs.files import Wanted, attempts
+from volcano.nodes.kubelet.logs.files import LogFilter, attempts
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
@@ -55,7 +55,7 @@ class PodLogs:
         directory = self.pods / uid_of(pod) / "containers" / options.container
         attempt = chosen_attempt(pod, options.container, attempts(directory), previous=options.previous)
         since = "" if options.since is None else micro_timestamp(options.since).removesuffix("Z")
-        wanted = Wanted(options.timestamps, since.encode(), options.stream.encode())
+        wanted = LogFilter(options.timestamps, since.encode(), options.stream.encode())
         log = LogFile(directory / f"{attempt}.log", wanted)
         if (options.tail_lines or 0) > MANY_LINES:
             await asyncio.to_thread(log.begin, options.tail_lines, options.since)

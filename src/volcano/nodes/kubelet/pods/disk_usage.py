@@ -9,19 +9,19 @@ from pathlib import Path
 
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import Quantity, read
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.options import CONTAINERS
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.kubelet.pods.pod_resources import totals
-from volcano.nodes.kubelet.settings import CONTAINERS
 from volcano.nodes.kubelet.volumes.store import place_of
 
 RESOURCE = "ephemeral-storage"
 SANDBOX = "sandbox"  # below a pod's directory: there the roots of its containers are, by name
 EVICTED = "Evicted"
-GRACE = 1.0  # seconds that a kubelet gives whoever is over a limit
+EVICTION_GRACE = 1.0  # seconds that a kubelet gives whoever is over a limit
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class StorageLimits:
     """What a pod may write: to each volume, each container outside of volumes, and altogether."""
 
     volumes: Mapping[str, Quantity] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class StorageUsage:
     """What a pod has written, in bytes; `whole` includes what is neither a volume's nor a container's own."""
 
     volumes: Mapping[str, int]
@@ -41,31 +41,31 @@ class Written:
     whole: int
 
 
-def limits_of(spec: Manifest) -> Limits:
+def limits_of(spec: Manifest) -> StorageLimits:
     """The limits that a pod's spec sets; false when there are none."""
     volumes = {
         volume["name"]: read(volume["emptyDir"]["sizeLimit"])
         for volume in spec.get("volumes") or ()
         if (volume.get("emptyDir") or {}).get("sizeLimit")
     }
-    containers = dict(_limited(spec, "containers"))
-    some = [*containers.values(), *dict(_limited(spec, "initContainers")).values()]
+    containers = dict(_container_limits(spec, "containers"))
+    some = [*containers.values(), *dict(_container_limits(spec, "initContainers")).values()]
     whole = Decimal(int(totals(spec, "limits").get(RESOURCE, 0.0)))
-    return Limits(
+    return StorageLimits(
         {name: limit for name, limit in volumes.items() if limit.amount > 0},
         {name: limit for name, limit in containers.items() if limit.amount > 0},
         Quantity(whole, some[0].family) if some else None,
     )
 
 
-def measured(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> Written:
+def measure_usage(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> StorageUsage:
     """What a pod has below its directory; `layers` are the roots of containers that have them elsewhere."""
     volumes: dict[str, int] = {}
     lasting = 0  # in volumes that count as storage, not as memory
     for volume in spec.get("volumes") or ():
         kind = next((each for each in _VOLUMES if volume.get(each) is not None), "")
         if kind:
-            used = bytes_below(place_of(directory, _VOLUMES[kind], volume["name"]))
+            used = disk_bytes(place_of(directory, _VOLUMES[kind], volume["name"]))
             volumes[volume["name"]] = used
             lasting += 0 if volume[kind].get("medium") else used
     own = {container["name"]: 0 for part in _CONTAINERS for container in spec.get(part) or ()} | dict(layers)
@@ -76,10 +76,10 @@ def measured(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> Writ
                 own[name] += used
             else:
                 shared += used
-    return Written(volumes, own, lasting + shared + sum(own.values()))
+    return StorageUsage(volumes, own, lasting + shared + sum(own.values()))
 
 
-def excess(limits: Limits, used: Written) -> Verdict | None:
+def exceeded_limit(limits: StorageLimits, used: StorageUsage) -> PodFailure | None:
     """Why a pod has to go, in a kubelet's words; None when it is within its limits."""
     for name, limit in limits.volumes.items():
         if used.volumes.get(name, 0) > limit.amount:
@@ -94,7 +94,7 @@ def excess(limits: Limits, used: Written) -> Verdict | None:
     return None
 
 
-def bytes_below(path: Path) -> int:
+def disk_bytes(path: Path) -> int:
     """What a tree takes up on its disk. Links are not followed, other disks not entered, and a file counts once."""
     try:
         top = os.lstat(path)
@@ -119,7 +119,7 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _VOLUMES = {"emptyDir": "empty-dir", "configMap": "configmap"}
 
 
-def _limited(spec: Manifest, part: str) -> Iterator[tuple[str, Quantity]]:
+def _container_limits(spec: Manifest, part: str) -> Iterator[tuple[str, Quantity]]:
     for container in spec.get(part) or ():
         limit = ((container.get("resources") or {}).get("limits") or {}).get(RESOURCE)
         if limit is not None:
@@ -141,8 +141,8 @@ def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _by_name(place: Path) -> Iterator[tuple[str, int]]:
     for path, _ in _entries(str(place)):
-        yield os.path.basename(path), bytes_below(Path(path))
+        yield os.path.basename(path), disk_bytes(Path(path))
 
 
-def _evicted(message: str) -> Verdict:
-    return Verdict(EVICTED, message, GRACE)
+def _evicted(message: str) -> PodFailure:
+    return PodFailure(EVICTED, message, EVICTION_GRACE)

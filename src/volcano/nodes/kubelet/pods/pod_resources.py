@@ -5,7 +5,7 @@ from typing import Any
 
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 
 Amounts = dict[str, float]
 
@@ -47,7 +47,7 @@ def pod_limit(spec: Manifest, resource: str) -> float:
     return totals(spec, "limits").get(resource, 0.0)
 
 
-def misfit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str, str]) -> Verdict | None:
+def check_fit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str, str]) -> PodFailure | None:
     """Why a pod cannot be taken in beside what `others` ask for, in the words of a kubelet; None when it can."""
     wanted = totals(pod["spec"], "requests") | {"pods": 1.0}
     capacity = amounts(allocatable)
@@ -59,7 +59,7 @@ def misfit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str, s
     for resource in ("pods", *known):
         taken, most = used.get(resource, 0.0), capacity.get(resource, 0.0)
         if wanted[resource] and wanted[resource] + taken > most:
-            return Verdict(
+            return PodFailure(
                 f"OutOf{resource}",
                 f"Node didn't have enough resource: {resource}, requested: {int(wanted[resource])}, "
                 f"used: {int(taken)}, capacity: {int(most)}",

@@ -6,13 +6,20 @@ from typing import Any
 
 from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest, is_deleting
-from volcano.nodes.kubelet.container_state import Container, Ended, Role, Run, ready, up
+from volcano.nodes.kubelet.container_state import (
+    Container,
+    ContainerRun,
+    Role,
+    Termination,
+    is_ready,
+    is_started,
+)
 from volcano.nodes.kubelet.pods.lifecycle import (
     TERMINAL,
     Containers,
-    Record,
+    PodState,
     initialized,
-    is_ending,
+    is_terminating,
     will_restart,
 )
 
@@ -24,43 +31,49 @@ LISTS = {
 }
 
 
-def status_of(pod: Manifest, containers: Containers, record: Record, now: float, runtime: str) -> Manifest:
+def status_of(
+    pod: Manifest, containers: Containers, pod_state: PodState, now: float, runtime: str
+) -> Manifest:
     """The part of the status that a node is responsible for."""
-    entries = {name: _container(pod, it, containers, record, now, runtime) for name, it in containers.items()}
-    phase = phase_of(pod, containers, record, entries)
+    entries = {
+        name: _container(pod, it, containers, pod_state, now, runtime) for name, it in containers.items()
+    }
+    phase = phase_of(pod, containers, pod_state, entries)
     status: Manifest = {
         "phase": phase,
-        "hostIP": record.host_address,
-        "hostIPs": [{"ip": record.host_address}],
-        "startTime": timestamp(record.accepted),
-        "conditions": _conditions(pod, containers, record, entries, phase, now),
+        "hostIP": pod_state.host_address,
+        "hostIPs": [{"ip": pod_state.host_address}],
+        "startTime": timestamp(pod_state.accepted),
+        "conditions": _conditions(pod, containers, pod_state, entries, phase, now),
     }
-    if record.verdict is not None and phase == "Failed":
-        status |= {"reason": record.verdict.reason, "message": record.verdict.message}
-    if record.address:
-        status |= {"podIP": record.address, "podIPs": [{"ip": record.address}]}
+    if pod_state.failure is not None and phase == "Failed":
+        status |= {"reason": pod_state.failure.reason, "message": pod_state.failure.message}
+    if pod_state.address:
+        status |= {"podIP": pod_state.address, "podIPs": [{"ip": pod_state.address}]}
     if "generation" in pod["metadata"]:
         status["observedGeneration"] = pod["metadata"]["generation"]
-    if record.verdict is None or record.runs:
+    if pod_state.failure is None or pod_state.runs:
         for name, entry in entries.items():
             status.setdefault(LISTS[containers[name].role], []).append(entry)
     return status
 
 
-def phase_of(pod: Manifest, containers: Containers, record: Record, entries: Mapping[str, Manifest]) -> str:
+def phase_of(
+    pod: Manifest, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]
+) -> str:
     """The phase; once it is terminal it stays, and it becomes so only when nothing runs any more."""
-    if record.phase in TERMINAL:
-        return record.phase
-    busy = any(run.busy for run in record.runs.values())
-    over = not busy and record.released
-    if record.verdict is not None and over:
+    if pod_state.phase in TERMINAL:
+        return pod_state.phase
+    active = any(run.active for run in pod_state.runs.values())
+    over = not active and pod_state.released
+    if pod_state.failure is not None and over:
         return "Failed"
-    counts = _Counts(containers, record, entries)
+    counts = _Counts(containers, pod_state, entries)
     if counts.init_failed and over:
         return "Failed"
     if over and is_deleting(pod):
-        if not record.runs:
-            return "Failed" if record.phase == "Pending" else record.phase
+        if not pod_state.runs:
+            return "Failed" if pod_state.phase == "Pending" else pod_state.phase
         return "Succeeded" if counts.stopped and counts.stopped == counts.succeeded else "Failed"
     return counts.phase(ended=over)
 
@@ -68,12 +81,12 @@ def phase_of(pod: Manifest, containers: Containers, record: Record, entries: Map
 class _Counts:
     """How many containers are where."""
 
-    def __init__(self, containers: Containers, record: Record, entries: Mapping[str, Manifest]) -> None:
+    def __init__(self, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]) -> None:
         self.waiting = self.running = self.stopped = self.final = self.succeeded = 0
         self.pending = self.init_failed = False
-        started = any(record.run(c.name).attempt >= 0 for c in containers.values() if c.role is Role.MAIN)
+        started = any(pod_state.run(c.name).attempt >= 0 for c in containers.values() if c.role is Role.MAIN)
         for container in containers.values():
-            run, state = record.run(container.name), _shown(entries[container.name])
+            run, state = pod_state.run(container.name), _shown(entries[container.name])
             match container.role:
                 case Role.INIT:
                     failed = state is not None and state["exitCode"] != 0
@@ -84,12 +97,12 @@ class _Counts:
                     self.pending |= not done and not started
                 case Role.SIDECAR:
                     self.running += run.running
-                    self.pending |= not started and not up(container, run) and not run.initialized
+                    self.pending |= not started and not is_started(container, run) and not run.initialized
                 case Role.MAIN:
                     self._count_main(container, run, entries[container.name], state)
 
     def _count_main(
-        self, container: Container, run: Run, entry: Manifest, state: Mapping[str, Any] | None
+        self, container: Container, run: ContainerRun, entry: Manifest, state: Mapping[str, Any] | None
     ) -> None:
         if "running" in entry["state"]:
             self.running += 1
@@ -117,16 +130,16 @@ def _shown(entry: Manifest) -> Mapping[str, Any] | None:
 
 
 def _container(
-    pod: Manifest, container: Container, containers: Containers, record: Record, now: float, runtime: str
+    pod: Manifest, container: Container, containers: Containers, pod_state: PodState, now: float, runtime: str
 ) -> Manifest:
-    run, spec = record.run(container.name), container.spec
-    state, last = _states(pod, container, containers, record, now, runtime)
+    run, spec = pod_state.run(container.name), container.spec
+    state, last = _states(pod, container, containers, pod_state, now, runtime)
     entry: Manifest = {
         "name": container.name,
         "image": spec.get("image", ""),
         "imageID": f"{runtime}://{spec.get('image', '')}" if run.attempt >= 0 else "",
-        "ready": ready(container, run),
-        "started": up(container, run),
+        "ready": is_ready(container, run),
+        "started": is_started(container, run),
         "restartCount": run.restarts,
         "state": state,
         "lastState": last,
@@ -157,34 +170,34 @@ def _mount(mount: Mapping[str, Any]) -> Manifest:
 
 
 def _states(
-    pod: Manifest, container: Container, containers: Containers, record: Record, now: float, runtime: str
+    pod: Manifest, container: Container, containers: Containers, pod_state: PodState, now: float, runtime: str
 ) -> tuple[Manifest, Manifest]:
     """`state` and `lastState`."""
-    run = record.run(container.name)
+    run = pod_state.run(container.name)
     last = {"terminated": _terminated(pod, container, run.last, runtime)} if run.last else {}
-    if run.running and run.hooked:
+    if run.running and run.post_start_done:
         return {"running": {"startedAt": timestamp(run.started)}}, last
     latest = {"terminated": _terminated(pod, container, run.ended, runtime)} if run.ended else last
     if run.waiting is not None:
         return {"waiting": {"reason": run.waiting.reason, "message": run.waiting.message}}, latest
     if run.ended is not None:
-        kept_down = not run.starting and now < run.again_at and will_restart(container, run)
-        if kept_down and not is_ending(pod, containers, record):
+        kept_down = not run.starting and now < run.retry_at and will_restart(container, run)
+        if kept_down and not is_terminating(pod, containers, pod_state):
             return {"waiting": _crash_loop(pod, container, run)}, latest
         return latest, last
-    first = initialized(containers, record) and not any(
+    first = initialized(containers, pod_state) and not any(
         c.role in (Role.INIT, Role.SIDECAR) for c in containers.values()
     )
     reason = "ContainerCreating" if first or container.role is Role.EPHEMERAL else "PodInitializing"
     return {"waiting": {"reason": reason}}, last
 
 
-def _crash_loop(pod: Manifest, container: Container, run: Run) -> Manifest:
+def _crash_loop(pod: Manifest, container: Container, run: ContainerRun) -> Manifest:
     ended = run.ended
-    if ended is not None and ended.reason == "StartError" and run.back_off <= run.pause:
+    if ended is not None and ended.reason == "StartError" and run.back_off <= run.delay:
         return {"reason": "RunContainerError", "message": ended.message}
     text = (
-        f"back-off {go_duration(run.pause)} restarting failed container={container.name} pod={full_name(pod)}"
+        f"back-off {go_duration(run.delay)} restarting failed container={container.name} pod={full_name(pod)}"
     )
     return {"reason": "CrashLoopBackOff", "message": text}
 
@@ -201,7 +214,7 @@ def go_duration(seconds: float) -> str:
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def _terminated(pod: Manifest, container: Container, ended: Ended, runtime: str) -> Manifest:
+def _terminated(pod: Manifest, container: Container, ended: Termination, runtime: str) -> Manifest:
     shown: Manifest = {"exitCode": ended.exit_code, "reason": ended.reason}
     if ended.message:
         shown["message"] = ended.message
@@ -218,7 +231,7 @@ Said = tuple[str, str, str]  # status, reason, message
 def _conditions(
     pod: Manifest,
     containers: Containers,
-    record: Record,
+    pod_state: PodState,
     entries: Mapping[str, Manifest],
     phase: str,
     now: float,
@@ -227,8 +240,8 @@ def _conditions(
     known = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or ()}
     containers_ready = _containers_ready(containers, entries, phase)
     wanted: dict[str, Said] = {
-        "PodReadyToStartContainers": (_truth(record.prepared and not record.released), "", ""),
-        "Initialized": _initialized(containers, record, entries, phase),
+        "PodReadyToStartContainers": (_truth(pod_state.prepared and not pod_state.released), "", ""),
+        "Initialized": _initialized(containers, pod_state, entries, phase),
         "Ready": _ready(pod, containers_ready, known),
         "ContainersReady": containers_ready,
         "PodScheduled": ("True", "", ""),
@@ -287,10 +300,12 @@ def _ready(pod: Manifest, containers_ready: Said, known: Mapping[str, Mapping[st
     return ("False", "ReadinessGatesNotReady", ", ".join(missing)) if missing else ("True", "", "")
 
 
-def _initialized(containers: Containers, record: Record, entries: Mapping[str, Manifest], phase: str) -> Said:
+def _initialized(
+    containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest], phase: str
+) -> Said:
     if phase == "Succeeded":
         return "True", "PodCompleted", ""
-    if any(c.role is Role.MAIN and record.run(c.name).attempt >= 0 for c in containers.values()):
+    if any(c.role is Role.MAIN and pod_state.run(c.name).attempt >= 0 for c in containers.values()):
         return "True", "", ""
     incomplete = [
         container.name

@@ -12,7 +12,7 @@ MOST_LOG_LINES = 80
 DEFAULT_PATH = "/dev/termination-log"
 
 
-def last_words(container: Mapping[str, Any], termination: Path, log: Path, *, failed: bool) -> str:
+def termination_message(container: Mapping[str, Any], termination: Path, log: Path, *, failed: bool) -> str:
     """What the container's status says about its end."""
     text = _tail(termination, MOST_BYTES, from_start=True)
     if not text and failed and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
@@ -21,7 +21,7 @@ def last_words(container: Mapping[str, Any], termination: Path, log: Path, *, fa
     return text
 
 
-def make_room(termination: Path) -> None:
+def create_message_file(termination: Path) -> None:
     """Makes the file that a container leaves its last words in, whoever it runs as."""
     termination.parent.mkdir(parents=True, exist_ok=True)
     at = os.open(termination, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)

@@ -11,7 +11,7 @@ import orjson
 from volcano.kube.manifest import Manifest
 from volcano.net.frames import NORMAL
 from volcano.net.websocket import WebSocket
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import Inbox
 from volcano.nodes.kubelet.streams.session import Channel
 
 CLOSE = 255  # v5: the channel named by the next byte is finished

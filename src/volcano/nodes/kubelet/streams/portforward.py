@@ -13,7 +13,7 @@ from volcano.net.messages import Connection
 from volcano.net.websocket import WebSocket
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.streams.channels import PROTOCOLS, Codec, say_goodbye
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import Inbox
 from volcano.nodes.kubelet.streams.session import BEAT
 from volcano.nodes.kubelet.streams.spdy import Refused, SpdyConnection, SpdyStream, Tunnel
 from volcano.nodes.shim.specs import Failure

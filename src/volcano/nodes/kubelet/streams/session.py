@@ -14,7 +14,7 @@ from volcano.kube.manifest import Manifest
 from volcano.log import Log
 from volcano.nodes.cri import Process
 from volcano.nodes.kubelet.streams.descriptors import read_some, write_all
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import Inbox
 
 log = Log("streams")
 

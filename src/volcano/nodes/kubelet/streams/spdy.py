@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from volcano.net.messages import Connection
 from volcano.net.websocket import WebSocket
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import Inbox
 from volcano.nodes.kubelet.streams.spdy_frames import (
     CANCEL,
     INVALID_STREAM,

@@ -7,7 +7,7 @@ import orjson
 
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Connection
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import Inbox
 from volcano.nodes.kubelet.streams.session import Channel, Wish
 from volcano.nodes.kubelet.streams.spdy import Refused, SpdyConnection, SpdyStream
 

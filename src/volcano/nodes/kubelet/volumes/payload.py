@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.environment.downward import UnknownField, metadata_value, resource_value
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, metadata_value, resource_value
 
 DEFAULT_MODE = 0o644
 
@@ -42,7 +41,7 @@ def from_secret(known: Mapping[str, Manifest | None], source: Manifest, mode: in
     return _chosen(content, source, mode, "references non-existent secret key: {}")
 
 
-def from_fields(pod: Manifest, items: Sequence[Manifest], mode: int, facts: PodFacts) -> Payload:
+def from_fields(pod: Manifest, items: Sequence[Manifest], mode: int, info: PodInfo) -> Payload:
     """The files of a downwardAPI volume."""
     payload = {}
     for item in items:
@@ -50,7 +49,7 @@ def from_fields(pod: Manifest, items: Sequence[Manifest], mode: int, facts: PodF
             if field := item.get("fieldRef"):
                 text = metadata_value(pod, field["fieldPath"])
             else:
-                text = resource_value(pod, item.get("resourceFieldRef") or {"resource": ""}, facts)
+                text = resource_value(pod, item.get("resourceFieldRef") or {"resource": ""}, info)
         except UnknownField as error:
             raise CannotMount(str(error)) from None
         payload[item["path"]] = File(text.encode(), _mode(item, mode))

@@ -15,8 +15,8 @@ from volcano.kube.errors import ApiError
 from volcano.kube.kinds import PERSISTENT_VOLUME
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.kube.quantity import units
+from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.environment.expansion import expand, unknown_names
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
 from volcano.nodes.kubelet.environment.references import References, every_container, gather_content
 from volcano.nodes.kubelet.volumes import atomic, payload
 from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_ours, path_of, volume_behind
@@ -58,11 +58,11 @@ class _Prepared:
     """What one pod was given."""
 
     directory: Path
-    facts: PodFacts
+    info: PodInfo
     volumes: Mapping[str, Volume]
 
 
-class Volumes:
+class VolumeManager:
     """Makes, refreshes and removes. `prepare` again after a restart: it keeps what is there."""
 
     def __init__(self, client: Client, clock: Clock, *, ask_token: AskToken | None = None) -> None:
@@ -73,19 +73,19 @@ class Volumes:
         self._prepared: dict[str, _Prepared] = {}
 
     async def prepare(
-        self, pod: Manifest, directory: Path, references: References, facts: PodFacts
+        self, pod: Manifest, directory: Path, references: References, info: PodInfo
     ) -> Mapping[str, Volume]:
         """Makes every volume of a pod; `directory` is the pod's own. After a Failure (FailedMount), try again later."""
         volumes: dict[str, Volume] = {}
         for volume in pod["spec"].get("volumes") or ():
             name = volume["name"]
             try:
-                volumes[name] = await self._made(pod, volume, directory, references, facts)
+                volumes[name] = await self._made(pod, volume, directory, references, info)
             except (CannotMount, ApiError, OSError) as error:
                 raise Failure(
                     FAILED_MOUNT, f'MountVolume.SetUp failed for volume "{name}" : {error}'
                 ) from None
-        self._prepared[uid_of(pod)] = _Prepared(directory, facts, volumes)
+        self._prepared[uid_of(pod)] = _Prepared(directory, info, volumes)
         return volumes
 
     async def refresh(self, pod: Manifest) -> list[str]:
@@ -103,7 +103,7 @@ class Volumes:
         complaints = []
         for volume in following:
             try:
-                await self._content(pod, volume, prepared.directory, references, prepared.facts)
+                await self._content(pod, volume, prepared.directory, references, prepared.info)
             except (CannotMount, OSError) as error:
                 complaints.append(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}')
         return complaints
@@ -140,13 +140,13 @@ class Volumes:
         volume: Manifest,
         directory: Path,
         references: References,
-        facts: PodFacts,
+        info: PodInfo,
     ) -> Volume:
         kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
         if kind == "emptyDir":
             return _empty(pod, volume, directory)
         if kind in _CONTENT:
-            return await self._content(pod, volume, directory, references, facts)
+            return await self._content(pod, volume, directory, references, info)
         if kind == "hostPath":
             source = volume["hostPath"]
             provide(source["path"], source.get("type") or "")
@@ -158,11 +158,11 @@ class Volumes:
         )
 
     async def _content(
-        self, pod: Manifest, volume: Manifest, directory: Path, references: References, facts: PodFacts
+        self, pod: Manifest, volume: Manifest, directory: Path, references: References, info: PodInfo
     ) -> Volume:
         """A volume made of objects. Nobody writes to it but we."""
         kind = next(key for key in volume if key in _CONTENT)
-        files = await self._files(pod, kind, volume[kind] or {}, references, facts)
+        files = await self._files(pod, kind, volume[kind] or {}, references, info)
         path = place_of(directory, _CONTENT[kind], volume["name"])
         group = _group(pod)
         path.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ class Volumes:
         return Volume(volume["name"], str(path), read_only=True)
 
     async def _files(
-        self, pod: Manifest, kind: str, source: Manifest, references: References, facts: PodFacts
+        self, pod: Manifest, kind: str, source: Manifest, references: References, info: PodInfo
     ) -> Payload:
         default = source.get("defaultMode")
         mode = DEFAULT_MODE if default is None else int(default)
@@ -189,7 +189,7 @@ class Volumes:
             case "secret":
                 return payload.from_secret(references.secrets, source, mode)
             case "downwardAPI":
-                return payload.from_fields(pod, source.get("items") or (), mode, facts)
+                return payload.from_fields(pod, source.get("items") or (), mode, info)
             case "serviceAccountToken":
                 owner = _single_user(pod)
                 private = owner is not None or _group(pod) is not None
@@ -200,7 +200,7 @@ class Volumes:
                 for part in source.get("sources") or ():
                     inner = next(iter(part))
                     content = {**(part[inner] or {}), "defaultMode": mode}
-                    together |= await self._files(pod, inner, content, references, facts)
+                    together |= await self._files(pod, inner, content, references, info)
                 return together
         raise CannotMount(
             f"projected source {kind} is not supported on this node; use configMap, secret, downwardAPI or "

@@ -20,7 +20,7 @@ from typing import Any
 import volcano
 from volcano.clock import Clock, SystemClock
 from volcano.log import Log
-from volcano.nodes.cri import Features, Found, Process
+from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes.engine import calls as calls
 from volcano.nodes.runtimes.engine import commands as commands
 from volcano.nodes.runtimes.engine import network, process, trial
@@ -133,7 +133,7 @@ class EngineRuntime:
 
     # Opening and closing
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         self._engine.program = calls.find(self.name)
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / WHOAMI).write_text(json.dumps({"engine": self.name}))
@@ -158,7 +158,7 @@ class EngineRuntime:
             watcher, self._watcher = self._watcher, None
             await asyncio.to_thread(watcher.communicate, DONE, timeout=_PATIENCE)
 
-    async def _found(self) -> Found:
+    async def _found(self) -> ExistingPods:
         listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._belonging.filters())
         everything = [known(each) for each in await self._engine.inspect(*listed.text.split())]
         ours = [
@@ -177,7 +177,7 @@ class EngineRuntime:
                 await self._tracking.catch_up(container)
                 self._over[container.pod, container.name, container.attempt] = container.state()
             states.append(container.state())
-        return Found(tuple(sandboxes), tuple(states))
+        return ExistingPods(tuple(sandboxes), tuple(states))
 
     async def _remove(self, foreign: Sequence[Known]) -> None:
         """Takes away what a process left that meant to leave nothing."""

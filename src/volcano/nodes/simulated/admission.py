@@ -6,11 +6,11 @@ Schedulers that do not know of each other may bind to the same node at a time; o
 from collections.abc import Mapping
 
 from volcano.kube.manifest import Key, Manifest
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
-from volcano.nodes.kubelet.pods.pod_resources import Amounts, amounts, misfit, totals
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
+from volcano.nodes.kubelet.pods.pod_resources import Amounts, amounts, check_fit, totals
 
 
-class Room:
+class NodeAdmission:
     """What the pods on one node ask for, kept up as they come and go."""
 
     def __init__(self, allocatable: Mapping[str, str]) -> None:
@@ -19,45 +19,45 @@ class Room:
         self._used: Amounts = {}
         self._pods: dict[Key, Amounts] = {}
 
-    def resize(self, allocatable: Mapping[str, str]) -> None:
+    def set_allocatable(self, allocatable: Mapping[str, str]) -> None:
         """The Node object says what there is: somebody may have added what no simulated node has by itself."""
         if allocatable != self._allocatable:
             self._allocatable, self._capacity = allocatable, amounts(allocatable)
 
-    def admit(self, key: Key, pod: Manifest) -> Verdict | None:
+    def admit(self, key: Key, pod: Manifest) -> PodFailure | None:
         """Takes a pod in; or says why not."""
-        wanted = self._wanted(pod)
+        requests = self._requests(pod)
         if any(
             amount and amount + self._used.get(name, 0.0) > self._capacity.get(name, 0.0)
-            for name, amount in wanted.items()
+            for name, amount in requests.items()
         ):
-            return misfit(pod, self._pods.values(), self._allocatable)
-        self._add(key, wanted)
+            return check_fit(pod, self._pods.values(), self._allocatable)
+        self._add(key, requests)
         return None
 
-    def keep(self, key: Key, pod: Manifest) -> None:
+    def add(self, key: Key, pod: Manifest) -> None:
         """Counts a pod that was taken in before, whether it fits or not."""
         if key not in self._pods:
-            self._add(key, self._wanted(pod))
+            self._add(key, self._requests(pod))
 
-    def release(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
         """A pod has ended or gone."""
         for name, amount in self._pods.pop(key, {}).items():
             self._used[name] -= amount
 
-    def _wanted(self, pod: Manifest) -> Amounts:
+    def _requests(self, pod: Manifest) -> Amounts:
         return totals(pod["spec"], "requests") | {"pods": 1.0}
 
-    def _add(self, key: Key, wanted: Amounts) -> None:
-        self._pods[key] = wanted
-        for name, amount in wanted.items():
+    def _add(self, key: Key, requests: Amounts) -> None:
+        self._pods[key] = requests
+        for name, amount in requests.items():
             self._used[name] = self._used.get(name, 0.0) + amount
 
 
-def rejection(verdict: Verdict) -> Manifest:
+def rejected_status(failure: PodFailure) -> Manifest:
     """The status of a pod that was turned away."""
     return {
         "phase": "Failed",
-        "reason": verdict.reason,
-        "message": f"Pod was rejected: {verdict.message}",
+        "reason": failure.reason,
+        "message": f"Pod was rejected: {failure.message}",
     }

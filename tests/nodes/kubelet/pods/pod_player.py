@@ -9,7 +9,7 @@ from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest
 from volcano.nodes.kubelet import container_state as state
 from volcano.nodes.kubelet import probe_state
-from volcano.nodes.kubelet.container_state import Ended, Run, Stopping, Waiting, containers_of
+from volcano.nodes.kubelet.container_state import ContainerRun, Stopping, Termination, Waiting, containers_of
 from volcano.nodes.kubelet.pods import lifecycle
 from volcano.nodes.kubelet.pods.status import status_of
 from volcano.nodes.kubelet.probe_state import ProbeKind
@@ -17,7 +17,7 @@ from volcano.nodes.kubelet.probe_state import ProbeKind
 START = 1_800_000_000.0
 
 
-class Play:
+class PodPlayer:
     """One pod. `told` is everything that was done, in order."""
 
     def __init__(self, *containers: Manifest, **fields: Any) -> None:
@@ -28,28 +28,28 @@ class Play:
             "spec": spec(*containers, **fields),
         }
         self.now = START
-        self.record = lifecycle.Record(accepted=START, host_address="192.0.2.7")
+        self.pod_state = lifecycle.PodState(accepted=START, host_address="192.0.2.7")
         self.containers = containers_of(self.pod)
-        self.told: list[str] = []
+        self.performed: list[str] = []
         self.answers: dict[tuple[str, ProbeKind], bool | None] = {}
         self.stubborn: set[str] = set()
         self.hooks_hang = False
         self.refused: dict[str, str] = {}  # container → reason it cannot be started
         self.removed = False
-        self.again_at = math.inf
+        self.retry_at = math.inf
         self.settle()
 
-    def settle(self) -> "Play":
+    def settle(self) -> "PodPlayer":
         """Does everything that is to be done now."""
         for _ in range(200):
-            lifecycle.remember_sidecars(self.containers, self.record)
-            decision = lifecycle.decide(self.pod, self.containers, self.record, self.now)
-            self.again_at = decision.again_at
-            todo = [action for action in decision.actions if not isinstance(action, lifecycle.Remove)]
+            lifecycle.mark_started_sidecars(self.containers, self.pod_state)
+            decision = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self.now)
+            self.retry_at = decision.retry_at
+            todo = [action for action in decision.actions if not isinstance(action, lifecycle.DeletePod)]
             for action in todo:
                 self._do(action)
             status = self.status()
-            self.record.phase = status["phase"]
+            self.pod_state.phase = status["phase"]
             self.pod["status"] = status
             if len(todo) < len(decision.actions):
                 self.removed = True
@@ -59,85 +59,89 @@ class Play:
 
     def _do(self, action: lifecycle.Action) -> None:
         match action:
-            case lifecycle.Prepare():
-                self.record.prepared, self.record.address = True, "10.88.0.2"
-            case lifecycle.Start(name):
+            case lifecycle.PreparePod():
+                self.pod_state.prepared, self.pod_state.address = True, "10.88.0.2"
+            case lifecycle.StartContainer(name):
                 self._start(name)
-            case lifecycle.Stop(name, message, grace, restart):
-                self.told.append(f"stop {name}: {message}")
+            case lifecycle.StopContainer(name, message, grace, restart):
+                self.performed.append(f"stop {name}: {message}")
                 hook = self.containers[name].hook("preStop") is not None and grace > 0 and self.hooks_hang
                 stop = Stopping(self.now, grace, restart=restart, hook=hook)
-                self.record.runs[name] = replace(self.record.run(name), stopping=stop)
-            case lifecycle.Signal(name, kill):
+                self.pod_state.runs[name] = replace(self.pod_state.run(name), stopping=stop)
+            case lifecycle.SignalContainer(name, kill):
                 self._signal(name, kill=kill)
-            case lifecycle.Ask(name, kind):
-                run, probe = self.record.run(name), self.containers[name].probes[kind]
-                asked = probe_state.asking(run.standings.get(kind, probe_state.UNASKED), probe, self.now)
-                heard = probe_state.answered(asked, probe, self.answers.get((name, kind), True))
-                self.told.append(f"ask {name} {kind.word}")
-                self.record.runs[name] = replace(run, standings={**run.standings, kind: heard})
-            case lifecycle.Fail(verdict):
-                self.record.verdict = verdict
-            case lifecycle.Release():
-                self.record.released, self.record.prepared = True, False
-                self.told.append("release")
+            case lifecycle.RunProbe(name, kind):
+                run, probe = self.pod_state.run(name), self.containers[name].probes[kind]
+                asked = probe_state.probe_started(
+                    run.probe_states.get(kind, probe_state.NOT_PROBED), probe, self.now
+                )
+                heard = probe_state.probe_finished(asked, probe, self.answers.get((name, kind), True))
+                self.performed.append(f"ask {name} {kind.label}")
+                self.pod_state.runs[name] = replace(run, probe_states={**run.probe_states, kind: heard})
+            case lifecycle.FailPod(failure):
+                self.pod_state.failure = failure
+            case lifecycle.ReleasePod():
+                self.pod_state.released, self.pod_state.prepared = True, False
+                self.performed.append("release")
 
     def _start(self, name: str) -> None:
-        run = self.record.run(name)
-        self.told.append(f"start {name}#{run.attempt + 1}")
+        run = self.pod_state.run(name)
+        self.performed.append(f"start {name}#{run.attempt + 1}")
         reason = self.refused.get(name, "")
         if reason == "StartError":
-            how = Ended(run.attempt + 1, 128, reason, "no such program", finished=self.now)
-            self.record.runs[name] = state.ended(state.starting(run), how)
+            how = Termination(run.attempt + 1, 128, reason, "no such program", finished=self.now)
+            self.pod_state.runs[name] = state.ended(state.starting(run), how)
         elif reason:
             waiting = Waiting(reason, "missing", self.now + 10)
-            self.record.runs[name] = state.not_created(state.starting(run), waiting)
+            self.pod_state.runs[name] = state.not_created(state.starting(run), waiting)
         else:
-            self.record.runs[name] = state.started(state.starting(run), run.attempt + 1, self.now, hook=False)
+            self.pod_state.runs[name] = state.started(
+                state.starting(run), run.attempt + 1, self.now, hook=False
+            )
 
     def _signal(self, name: str, *, kill: bool) -> None:
-        self.told.append(f"{'kill' if kill else 'term'} {name}")
-        run = self.record.run(name)
+        self.performed.append(f"{'kill' if kill else 'term'} {name}")
+        run = self.pod_state.run(name)
         assert run.stopping is not None
-        stop = replace(run.stopping, killed=True) if kill else replace(run.stopping, termed=self.now)
-        self.record.runs[name] = replace(run, stopping=stop)
+        stop = replace(run.stopping, killed=True) if kill else replace(run.stopping, term_sent=self.now)
+        self.pod_state.runs[name] = replace(run, stopping=stop)
         if kill or name not in self.stubborn:
             self._over(name, 137 if kill else 143)
 
     def _over(self, name: str, code: int) -> None:
-        run = self.record.run(name)
+        run = self.pod_state.run(name)
         reason = "Completed" if code == 0 else "Error"
-        how = Ended(run.attempt, code, reason, "", run.started, self.now)
-        self.record.runs[name] = state.ended(run, how)
+        how = Termination(run.attempt, code, reason, "", run.started, self.now)
+        self.pod_state.runs[name] = state.ended(run, how)
 
-    def end(self, name: str, code: int = 0) -> "Play":
+    def end(self, name: str, code: int = 0) -> "PodPlayer":
         """A container that runs ends by itself."""
-        assert self.record.run(name).running, f"{name} does not run"
+        assert self.pod_state.run(name).running, f"{name} does not run"
         self._over(name, code)
         return self.settle()
 
-    def wait(self, seconds: float) -> "Play":
+    def wait(self, seconds: float) -> "PodPlayer":
         """Time passes; what becomes due on the way is done when it is due."""
         until = self.now + seconds
-        while self.again_at <= until:
-            self.now = max(self.again_at, self.now)
-            before = self.again_at
+        while self.retry_at <= until:
+            self.now = max(self.retry_at, self.now)
+            before = self.retry_at
             self.settle()
-            assert self.again_at != before or self.again_at > self.now, "due again at the same moment"
+            assert self.retry_at != before or self.retry_at > self.now, "due again at the same moment"
         self.now = until
         return self.settle()
 
-    def delete(self, grace: float = 30) -> "Play":
+    def delete(self, grace: float = 30) -> "PodPlayer":
         metadata = self.pod["metadata"]
         metadata["deletionTimestamp"] = timestamp(self.now + grace)
         metadata["deletionGracePeriodSeconds"] = grace
         return self.settle()
 
     def status(self) -> Manifest:
-        return status_of(self.pod, self.containers, self.record, self.now, "volcano-test")
+        return status_of(self.pod, self.containers, self.pod_state, self.now, "volcano-test")
 
-    def run(self, name: str = "c") -> Run:
-        return self.record.run(name)
+    def run(self, name: str = "c") -> ContainerRun:
+        return self.pod_state.run(name)
 
     def entry(self, name: str = "c") -> Manifest:
         status = self.status()
@@ -151,11 +155,11 @@ class Play:
 
     @property
     def phase(self) -> str:
-        return self.record.phase
+        return self.pod_state.phase
 
     @property
     def starts(self) -> list[str]:
-        return [line.removeprefix("start ") for line in self.told if line.startswith("start ")]
+        return [line.removeprefix("start ") for line in self.performed if line.startswith("start ")]
 
 
 def sidecar(name: str, **fields: Any) -> Manifest:

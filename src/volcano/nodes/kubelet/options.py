@@ -8,7 +8,7 @@ CONTAINERS = "containers"
 
 
 @dataclass(frozen=True, slots=True)
-class AgentSettings:
+class KubeletOptions:
     """`directory` is the cluster's data directory: pods live in `pods/<uid>` below it, volumes in `volumes/<pv>`."""
 
     directory: Path
@@ -23,9 +23,9 @@ class AgentSettings:
     host_address: str = ""  # found out when empty
     pods_per_node: int = 110
     # Seconds that a status waits which says no more than that a pod is being started: mostly the next one overtakes it.
-    report_delay: float = 0.2
+    status_delay: float = 0.2
     # Seconds between two looks at what a pod has written, where that is limited; longer where looking takes long.
-    measure_every: float = 10.0
+    measure_interval: float = 10.0
     log_bytes: int = 10 * 1024 * 1024  # of one file of a container's log
     log_files: int = 5
     keep_logs: bool = False  # of pods that are gone, until the agent is closed

@@ -18,14 +18,14 @@ SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class Behaviour:
     """How long a container runs, in seconds, and its exit code."""
 
     duration: float
     exit_code: int = 0
 
 
-def program_of(pod: Manifest, container: Mapping[str, Any], default: float) -> Program:
+def behaviour_of(pod: Manifest, container: Mapping[str, Any], default: float) -> Behaviour:
     """Annotations of the pod decide first, then a `sleep N` in the command, then `default`."""
     annotations = annotations_of(pod)
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
@@ -36,13 +36,13 @@ def program_of(pod: Manifest, container: Mapping[str, Any], default: float) -> P
     annotated_code = annotations.get(names.SIM_EXIT_CODE, "")
     if annotated_code.strip().isdigit():
         exit_code = int(annotated_code) & 0xFF
-    return Program(duration, exit_code)
+    return Behaviour(duration, exit_code)
 
 
-def init_program_of(container: Mapping[str, Any]) -> Program:
+def init_behaviour_of(container: Mapping[str, Any]) -> Behaviour:
     """An init container runs for its `sleep N`, else it is done at once."""
     asleep, exit_code = _read([*(container.get("command") or ()), *(container.get("args") or ())])
-    return Program(asleep or 0.0, exit_code)
+    return Behaviour(asleep or 0.0, exit_code)
 
 
 def _read(words: list[str]) -> tuple[float | None, int]:
