@@ -19,7 +19,7 @@ log = Log("kubelet")
 LOOPBACK = "127.0.0.1"
 # The port may still be held by a pod that is terminating.
 LISTEN_BACKOFF = Backoff(first=0.5, longest=10.0)
-CHUNK = 64 * 1024
+CHUNK_SIZE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class HostPorts:
             for port in host_ports(pod["spec"], own_network=self._runtime.features.own_network):
                 self._spawn(uid, self._listen(pod, port))
 
-    def shut(self, uid: str) -> None:
+    def close_pod(self, uid: str) -> None:
         """The pod is no more: its ports are free, and whoever is connected is hung up on."""
         self._addresses.pop(uid, None)
         for task, owner in self._tasks.items():
@@ -121,25 +121,25 @@ class HostPorts:
                 writer.transport.abort()
                 return
             try:
-                await _exchange((reader, to_pod), (from_pod, writer))
+                await _relay((reader, to_pod), (from_pod, writer))
             finally:
                 to_pod.close()
 
-    async def _dial(self, uid: str, port: int) -> "Way":
-        made = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
+    async def _dial(self, uid: str, port: int) -> "StreamPair":
+        sock = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
         try:
-            return await asyncio.open_connection(sock=made)
+            return await asyncio.open_connection(sock=sock)
         except BaseException:
-            made.close()
+            sock.close()
             raise
 
 
-Way = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _exchange(*ways: Way) -> None:
+async def _relay(*pairs: StreamPair) -> None:
     """Copies both ways until both are at their end; one that breaks off breaks off the other."""
-    tasks = [asyncio.create_task(_copy(*way)) for way in ways]
+    tasks = [asyncio.create_task(_copy(*pair)) for pair in pairs]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -149,7 +149,7 @@ async def _exchange(*ways: Way) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(CHUNK):
+    while data := await reader.read(CHUNK_SIZE):
         writer.write(data)
         await writer.drain()
     writer.write_eof()

@@ -256,7 +256,7 @@ class Kubelet:
         if address and uid in self._workers:
             self._ports.open(self._workers[uid].pod, address)
         else:
-            self._ports.shut(uid)
+            self._ports.close_pod(uid)
 
     def _warn_host_port(self, pod: Manifest, text: str) -> None:
         self._events.warn(pod["spec"]["nodeName"], pod_reference(pod), "FailedHostPort", text)
@@ -277,7 +277,7 @@ class Kubelet:
 
     def _remove_pod(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
-        self._ports.shut(uid)
+        self._ports.close_pod(uid)
         for task in PodTask:
             self._queue.discard((task, uid))
         if worker is not None:

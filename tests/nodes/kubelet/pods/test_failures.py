@@ -31,8 +31,8 @@ async def test_a_volume_that_is_missing_keeps_a_pod_waiting_until_it_is_there() 
         own = container(volumeMounts=[{"name": "v", "mountPath": "/words"}])
         await it.create(containers=[own], volumes=[volume])
         assert (await it.container())["state"] == {"waiting": {"reason": "ContainerCreating"}}
-        complaints = await it.events("FailedMount")
-        assert complaints == ['MountVolume.SetUp failed for volume "v" : configmap "words" not found']
+        errors = await it.events("FailedMount")
+        assert errors == ['MountVolume.SetUp failed for volume "v" : configmap "words" not found']
         await it.cluster.create(CONFIG_MAP, "words", data={"a": "b"})
         await it.pass_time(4, step=0.5)
         assert (await it.status())["phase"] == "Running"

@@ -28,7 +28,7 @@ class Stage:
         self.runtime = KeeperRuntime(directory, Mode.PLAIN, lifeline=True, log_size=log_size)
         self.publish: Publish | None = None
         self._pods: dict[Key, Manifest] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._publishing: set[asyncio.Task[None]] = set()
         self.logs = PodLogs(directory / "pods", self._pods.get, SystemClock())
         self.streams = PodStreams(self.runtime, SystemClock())
 
@@ -96,8 +96,8 @@ class Stage:
         ended = {"exitCode": state.exit_code, "reason": state.reason, "containerID": "c", **times}
         self.status(pod, state.name)["state"] = {"terminated": ended}
         task = asyncio.get_running_loop().create_task(self._report_limitations(pod))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._publishing.add(task)
+        task.add_done_callback(self._publishing.discard)
 
     async def _report_limitations(self, pod: Manifest) -> None:
         if self.publish is not None:

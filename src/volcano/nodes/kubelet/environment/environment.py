@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 
 from volcano.kube.manifest import Manifest, key_of
 from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, field_value, resource_value
-from volcano.nodes.kubelet.environment.env_files import BadEnvFile, text_in, value_in
+from volcano.nodes.kubelet.environment.env_files import BadEnvFile, env_file_value, read_env_file
 from volcano.nodes.kubelet.environment.expansion import expand
 from volcano.nodes.kubelet.environment.references import API_SERVICE, References
 from volcano.nodes.shim.specs import Failure
 
 CONFIG_ERROR = "CreateContainerConfigError"
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-LONGEST_HOSTNAME = 63
+MAX_HOSTNAME_LENGTH = 63
 # What a runtime adds for every container. References in commands do not see these, as they do not in Kubernetes.
 _BY_RUNTIME = frozenset(("HOME", "HOSTNAME", "PATH", "TERM"))
 _NO_PATHS: Mapping[str, str] = {}
@@ -35,14 +35,14 @@ def environment(
     Raises a Failure when something it must have is missing.
     """
     linked = pod["spec"].get("enableServiceLinks", True)
-    services = service_variables(references, linked=linked) | (_links_to(*api) if api else {})
+    services = service_variables(references, linked=linked) | (_api_service_links(*api) if api else {})
     declared = _from_objects(pod, container, references)
     for variable in container.get("env") or ():
         value = variable.get("value") or ""
         if value:
             value = expand(value, declared, services)
         elif variable.get("valueFrom"):
-            found = _Sources(pod, container, references, info, volume_paths).value(variable)
+            found = _ValueSource(pod, container, references, info, volume_paths).value(variable)
             if found is None:
                 continue  # optional, and not there
             value = found
@@ -68,9 +68,9 @@ def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str 
     return tuple(expand(word, known) for word in words)
 
 
-def skipped_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
+def invalid_env_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
     """The names that `envFrom` would give but no environment can hold, for an event."""
-    return sorted(name for name, _ in _offered(pod, container, references) if not _possible(name))
+    return sorted(name for name, _ in _env_from(pod, container, references) if not _is_valid_name(name))
 
 
 def hostname_of(pod: Manifest, info: PodInfo) -> str:
@@ -79,7 +79,7 @@ def hostname_of(pod: Manifest, info: PodInfo) -> str:
         return info.node_name
     override = pod["spec"].get("hostnameOverride")
     name = str(override or pod["spec"].get("hostname") or key_of(pod).name)
-    return name[:LONGEST_HOSTNAME].rstrip("-.") if len(name) > LONGEST_HOSTNAME else name
+    return name[:MAX_HOSTNAME_LENGTH].rstrip("-.") if len(name) > MAX_HOSTNAME_LENGTH else name
 
 
 def service_variables(references: References, *, linked: bool) -> dict[str, str]:
@@ -88,18 +88,18 @@ def service_variables(references: References, *, linked: bool) -> dict[str, str]
     for service in references.services:
         address = service["spec"].get("clusterIP") or "None"
         if address != "None" and (linked or key_of(service) == API_SERVICE):
-            variables.update(_links(service, address))
+            variables.update(_service_links(service, address))
     return variables
 
 
-def _links_to(address: str, port: int) -> dict[str, str]:
+def _api_service_links(address: str, port: int) -> dict[str, str]:
     """The variables of the API server's Service, for one that is somewhere else."""
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     metadata = {"namespace": API_SERVICE.namespace, "name": API_SERVICE.name}
-    return dict(_links({"metadata": metadata, "spec": {"ports": ports}}, address))
+    return dict(_service_links({"metadata": metadata, "spec": {"ports": ports}}, address))
 
 
-def _links(service: Manifest, address: str) -> Iterator[tuple[str, str]]:
+def _service_links(service: Manifest, address: str) -> Iterator[tuple[str, str]]:
     prefix = _variable_name(key_of(service).name)
     ports = service["spec"].get("ports") or ()
     yield f"{prefix}_SERVICE_HOST", address
@@ -135,10 +135,10 @@ def _defaults(pod: Manifest, container: Manifest, info: PodInfo, program_path: s
 
 
 def _from_objects(pod: Manifest, container: Manifest, references: References) -> dict[str, str]:
-    return {name: value for name, value in _offered(pod, container, references) if _possible(name)}
+    return {name: value for name, value in _env_from(pod, container, references) if _is_valid_name(name)}
 
 
-def _offered(pod: Manifest, container: Manifest, references: References) -> Iterator[tuple[str, str]]:
+def _env_from(pod: Manifest, container: Manifest, references: References) -> Iterator[tuple[str, str]]:
     """Every variable of `envFrom`, later ones winning."""
     for source in container.get("envFrom") or ():
         prefix = source.get("prefix") or ""
@@ -151,7 +151,7 @@ def _offered(pod: Manifest, container: Manifest, references: References) -> Iter
                 yield prefix + key, _decoded(value)
 
 
-def _possible(name: str) -> bool:
+def _is_valid_name(name: str) -> bool:
     """Whether an environment can hold a variable of this name; Kubernetes allows any printable one."""
     return bool(name) and "=" not in name and name.isascii() and name.isprintable()
 
@@ -169,7 +169,7 @@ def _decoded(value: str) -> str:
     return base64.b64decode(value).decode("utf-8", "surrogateescape")
 
 
-class _Sources:
+class _ValueSource:
     """What one variable's `valueFrom` comes to."""
 
     def __init__(
@@ -222,7 +222,7 @@ class _Sources:
         if volume not in self._volume_paths:
             raise Failure(CONFIG_ERROR, f'cannot find the volume "{volume}" referenced by FileKeyRef')
         try:
-            value = value_in(text_in(self._volume_paths[volume], path), key)
+            value = env_file_value(read_env_file(self._volume_paths[volume], path), key)
         except (OSError, UnicodeDecodeError, BadEnvFile) as error:
             raise Failure(
                 CONFIG_ERROR, f"couldn't parse env file {path} of volume {volume}: {error}"

@@ -12,7 +12,7 @@ from volcano.kube.quantity import Quantity, read
 from volcano.nodes.kubelet.options import CONTAINERS
 from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.kubelet.pods.pod_resources import totals
-from volcano.nodes.kubelet.volumes.store import place_of
+from volcano.nodes.kubelet.volumes.store import volume_path
 
 RESOURCE = "ephemeral-storage"
 SANDBOX = "sandbox"  # below a pod's directory: there the roots of its containers are, by name
@@ -65,7 +65,7 @@ def measure_usage(spec: Manifest, directory: Path, layers: Mapping[str, int]) ->
     for volume in spec.get("volumes") or ():
         kind = next((each for each in _VOLUMES if volume.get(each) is not None), "")
         if kind:
-            used = disk_bytes(place_of(directory, _VOLUMES[kind], volume["name"]))
+            used = disk_bytes(volume_path(directory, _VOLUMES[kind], volume["name"]))
             volumes[volume["name"]] = used
             lasting += 0 if volume[kind].get("medium") else used
     own = {container["name"]: 0 for part in _CONTAINERS for container in spec.get(part) or ()} | dict(layers)

@@ -9,7 +9,7 @@ from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.nodes.kubelet.container_state import Container
 from volcano.nodes.kubelet.devices import device_environment, device_mounts
 from volcano.nodes.kubelet.environment.environment import command_of, environment
-from volcano.nodes.kubelet.environment.references import References, gather
+from volcano.nodes.kubelet.environment.references import References, fetch_references
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import PodState
 from volcano.nodes.kubelet.pods.pod_resources import amounts
@@ -36,7 +36,7 @@ class Starter:
         context = self._context
         directory = context.options.pod_directory(uid_of(pod))
         directory.mkdir(parents=True, exist_ok=True)
-        self._references = await gather(context.client, pod)
+        self._references = await fetch_references(context.client, pod)
         info = context.pod_info(pod, pod_state)
         await context.volumes.prepare(pod, directory, self._references, info)
         spec = sandbox_spec(pod, info, context.options, context.host)
@@ -47,7 +47,10 @@ class Starter:
         self, pod: Manifest, pod_state: PodState, container: Container, attempt: int
     ) -> ContainerState:
         """Starts a container. What it refers to is fetched afresh unless the pod was prepared just now."""
-        references, self._references = self._references or await gather(self._context.client, pod), None
+        references, self._references = (
+            self._references or await fetch_references(self._context.client, pod),
+            None,
+        )
         await self.ensure_volumes(pod, pod_state, references)
         spec = self._spec(pod, pod_state, container, attempt, references)
         self._prepare_files(spec)
@@ -65,7 +68,7 @@ class Starter:
         """A pod that was here before us has its volumes, but we do not know them yet."""
         context, uid = self._context, uid_of(pod)
         if pod["spec"].get("volumes") and not context.volumes.volumes_of(uid):
-            references = references or await gather(context.client, pod)
+            references = references or await fetch_references(context.client, pod)
             directory = context.options.pod_directory(uid)
             await context.volumes.prepare(pod, directory, references, context.pod_info(pod, pod_state))
 

@@ -255,13 +255,13 @@ class PodWorker:
             return
         try:
             await self._starter.ensure_volumes(self.pod, self.pod_state)
-            complaints = await self._context.volumes.refresh(self.pod)
+            errors = await self._context.volumes.refresh(self.pod)
         except (Failure, ApiError) as error:
-            complaints = [error.message]
+            errors = [error.message]
         finally:
             self._context.refresh_at(self.uid)
-        for complaint in complaints:
-            self._context.events.warn(self.node, self._reference(), "FailedMount", complaint)
+        for message in errors:
+            self._context.events.warn(self.node, self._reference(), "FailedMount", message)
 
     def schedule_measure(self, took: float = 0.0) -> None:
         """Sees to what the pod writes being measured in a while, if that is limited."""

@@ -13,7 +13,7 @@ from volcano.kube.kinds import PERSISTENT_VOLUME
 from volcano.kube.manifest import Manifest, is_deleting, key_of
 from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
-from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_ours, used_by
+from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_in_use, is_local_volume
 from volcano.nodes.kubelet.volumes.store import remove_tree
 
 log = Log("volumes")
@@ -80,7 +80,7 @@ class VolumeReclaimer:
         volume = self._deleting.get(name)
         if volume is None:
             return
-        if used_by(self._pods(), volume) or not await self._reclaim(volume):
+        if is_in_use(self._pods(), volume) or not await self._reclaim(volume):
             self._queue.add_at(name, self._clock.now().monotonic + RETRY_SECONDS)
         else:
             self._deleting.pop(name, None)
@@ -109,4 +109,6 @@ class VolumeReclaimer:
 
     def _path(self, volume: Manifest) -> Path | None:
         path = Path((volume["spec"].get("hostPath") or {}).get("path") or "/")
-        return path if is_ours(volume) and path.parent == self._directory and path.name != ".." else None
+        return (
+            path if is_local_volume(volume) and path.parent == self._directory and path.name != ".." else None
+        )
