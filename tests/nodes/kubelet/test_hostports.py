@@ -154,10 +154,10 @@ async def test_a_port_that_is_taken_is_told_and_tried_again() -> None:
             number = other.getsockname()[1]
             await it.create(containers=[exposing(number)])
             async with asyncio.timeout(TIMEOUT):
-                while not (performed := await it.events("FailedHostPort")):
+                while not (messages := await it.events("FailedHostPort")):
                     await it.pass_time(1)
                     await asyncio.sleep(0.01)
-            assert performed == [f"hostPort is not forwarded yet: 127.0.0.1:{number}: address already in use"]
+            assert messages == [f"hostPort is not forwarded yet: 127.0.0.1:{number}: address already in use"]
             assert (await it.status())["phase"] == "Running"
         async with asyncio.timeout(TIMEOUT):
             while not await is_open(number):
@@ -170,8 +170,8 @@ async def test_a_port_that_is_taken_is_told_and_tried_again() -> None:
 async def test_what_cannot_be_forwarded_is_told() -> None:
     async with bench() as it:
         await it.create(containers=[exposing(unused(), 53, protocol="UDP")])
-        (performed,) = await it.events("FailedHostPort")
-        assert performed.endswith("/UDP is not forwarded: only TCP is")
+        (message,) = await it.events("FailedHostPort")
+        assert message.endswith("/UDP is not forwarded: only TCP is")
 
 
 async def test_ports_are_there_again_under_the_next_agent() -> None:

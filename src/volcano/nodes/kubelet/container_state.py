@@ -1,4 +1,4 @@
-"""The containers of a pod, and what is remembered of each: how often it started, how it ended, when to try again."""
+"""Containers of a pod and their run state: attempts, terminations, restart back-off."""
 
 import enum
 import math
@@ -24,17 +24,17 @@ START_ERROR = 128
 
 
 class Role(enum.StrEnum):
-    """What a container is to its pod."""
+    """Role of a container in its pod."""
 
     INIT = "init"
-    SIDECAR = "sidecar"  # an init container that stays
+    SIDECAR = "sidecar"  # an init container with restartPolicy Always
     MAIN = "main"
     EPHEMERAL = "ephemeral"
 
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """A container as its pod describes it."""
+    """A container of a pod's spec."""
 
     name: str
     role: Role
@@ -43,7 +43,7 @@ class Container:
     probes: Mapping[ProbeKind, Probe]
 
     def restarts_after(self, exit_code: int) -> bool:
-        """Whether it is started again after ending with this code."""
+        """Whether the container is restarted after this exit code."""
         for rule in self.spec.get("restartPolicyRules") or () if self.spec.get("restartPolicy") else ():
             codes = rule.get("exitCodes") or {}
             named = exit_code in (codes.get("values") or ())
@@ -52,13 +52,13 @@ class Container:
         return self.policy == "Always" or (self.policy == "OnFailure" and exit_code != 0)
 
     def hook(self, name: str) -> Manifest | None:
-        """The handler of `postStart` or `preStop`, if there is one."""
+        """The handler of `postStart` or `preStop`, if any."""
         handler: Manifest | None = (self.spec.get("lifecycle") or {}).get(name)
         return handler or None
 
 
 def containers_of(pod: Mapping[str, Any]) -> dict[str, Container]:
-    """Every container by name, in the order they start."""
+    """Every container by name, in start order."""
     return {container.name: container for container in _containers(pod["spec"])}
 
 
@@ -79,7 +79,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[Container]:
 
 @dataclass(frozen=True, slots=True)
 class Termination:
-    """How one start of a container went. Times are wall; 0 is unknown."""
+    """How one attempt of a container ended. Times are wall; 0 is unknown."""
 
     attempt: int
     exit_code: int
@@ -91,7 +91,7 @@ class Termination:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Why a container has not been created, and when that is tried again."""
+    """Why a container has not been created, and when creation is retried."""
 
     reason: str
     message: str
@@ -100,39 +100,39 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """A running container on its way out."""
+    """A running container that is being stopped."""
 
     begun: float
     grace: float
-    restart: bool = False  # whatever it ends with
-    hook: bool = False  # its preStop hook is under way
-    term_sent: float = math.inf  # when it was asked to end
+    restart: bool = False  # restart it whatever its exit code
+    hook: bool = False  # its preStop hook is running
+    term_sent: float = math.inf  # when the stop signal was sent
     killed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRun:
-    """What is remembered of one container. `attempt` is that of the latest start; -1 before the first."""
+    """Run state of one container. `attempt` is the latest start; -1 before the first."""
 
     attempt: int = -1
     starting: bool = False
     started: float = 0.0
     running: bool = False
-    post_start_done: bool = False  # its postStart hook, if any, is over
-    ended: Termination | None = None  # the latest start, once it is over
-    last: Termination | None = None  # the one before
+    post_start_done: bool = False  # its postStart hook, if any, has finished
+    ended: Termination | None = None  # the latest attempt, once it has ended
+    last: Termination | None = None  # the attempt before
     crashes: int = 0  # consecutive ends that count for the back-off
     retry_at: float = 0.0  # wall, the earliest next start
     delay: float = 0.0  # the back-off that `retry_at` includes
     waiting: Waiting | None = None
     stopping: Stopping | None = None
-    restart: bool = False  # start again whatever the policy says of the exit code
-    initialized: bool = False  # an init container that is done, a sidecar that has been up
+    restart: bool = False  # restart it whatever the restart policy says
+    initialized: bool = False  # an init container that has completed, a sidecar that has been started
     probe_states: Mapping[ProbeKind, ProbeState] = field(default_factory=dict)
 
     @property
     def active(self) -> bool:
-        """Whether something of it exists or is coming into being."""
+        """Whether the container runs or is being started."""
         return self.starting or self.running
 
     @property
@@ -163,12 +163,12 @@ def crashes_before(delay: float) -> int:
 
 
 def starting(run: ContainerRun) -> ContainerRun:
-    """A start is under way; what was known of the one before stays until it is there."""
+    """The state while a start is in progress; the previous attempt is kept until it succeeds."""
     return replace(run, starting=True)
 
 
 def started(run: ContainerRun, attempt: int, moment: float, *, hook: bool) -> ContainerRun:
-    """The container runs; with `hook`, its postStart hook does, too."""
+    """The state of a running container; with `hook`, its postStart hook is still running."""
     return replace(
         run,
         attempt=attempt,
@@ -186,12 +186,12 @@ def started(run: ContainerRun, attempt: int, moment: float, *, hook: bool) -> Co
 
 
 def not_created(run: ContainerRun, waiting: Waiting) -> ContainerRun:
-    """It could not even be created: no start counts."""
+    """The state after a failed creation, which is not counted as an attempt."""
     return replace(run, starting=False, waiting=waiting)
 
 
 def ended(run: ContainerRun, how: Termination) -> ContainerRun:
-    """The container is over; the next start, if there is one, waits as long as the earlier ones make it."""
+    """The state after the container ended; a restart is delayed by the crash loop back-off."""
     stable = how.finished - how.started > BACKOFF_RESET and how.started > 0
     crashes = 0 if stable else run.crashes
     delay = restart_delay(crashes)
@@ -216,7 +216,7 @@ def ended(run: ContainerRun, how: Termination) -> ContainerRun:
 
 
 def is_started(container: Container, run: ContainerRun) -> bool:
-    """Whether it runs and counts as started."""
+    """Whether the container runs and counts as started."""
     return run.running and run.post_start_done and startup_succeeded(container.probes, run.probe_states)
 
 
@@ -225,5 +225,5 @@ def is_ready(container: Container, run: ContainerRun) -> bool:
 
 
 def unhealthy(container: Container, run: ContainerRun) -> Probe | None:
-    """The probe a running container has failed for good."""
+    """The liveness or startup probe that a running container has failed."""
     return failed_probe(container.probes, run.probe_states) if run.running else None

@@ -1,4 +1,4 @@
-"""GPUs of a node and who has which: a container that asks for two is given two that nobody else has."""
+"""Device manager: assigns the GPUs of a node to containers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ DEVICE_FILES = "/dev"
 
 
 class DeviceManager:
-    """The GPUs of some nodes. What a container was given stays its own until its pod is gone."""
+    """The GPUs of some nodes. An assignment lasts until its pod is removed."""
 
     def __init__(self, gpus: Mapping[str, Sequence[str]]) -> None:
         self._gpus = gpus
@@ -37,7 +37,7 @@ class DeviceManager:
         return held
 
     def restore(self, node: str, uid: str, allocated: Mapping[str, Iterable[str]]) -> None:
-        """What a pod was given before a restart."""
+        """Restores the assignments of a pod after a restart."""
         for container, gpus in allocated.items():
             self._allocated[node][uid, container] = tuple(gpus)
 
@@ -51,11 +51,11 @@ class DeviceManager:
 
 
 def device_environment(gpus: Sequence[str]) -> dict[str, str]:
-    """How programs learn which GPUs are theirs."""
+    """The variables that name a container's GPUs."""
     return dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"), ",".join(gpus)) if gpus else {}
 
 
 def device_mounts(gpus: Sequence[str]) -> tuple[Mount, ...]:
-    """The device files that go with GPUs, where there are any."""
+    """The device files of GPUs, if there are any."""
     found = sorted(Path(DEVICE_FILES).glob("nvidia*")) if gpus else ()
     return tuple(Mount(str(path), str(path)) for path in found)

@@ -1,4 +1,4 @@
-"""Events about pods and nodes, written one after the other behind the back of whoever has something to say."""
+"""Records events about pods and nodes and writes them in the background."""
 
 import asyncio
 from collections import deque
@@ -16,7 +16,7 @@ from volcano.nodes.kubelet.container_state import Container, Role
 
 log = Log("kubelet")
 
-MAX_QUEUED = 1000  # events not written yet; more are dropped, for pods go first
+MAX_QUEUED = 1000  # events not written yet; more are dropped, since pod statuses are more important
 COMPONENT = "kubelet"
 _FIELDS = {
     Role.INIT: "initContainers",
@@ -27,7 +27,7 @@ _FIELDS = {
 
 
 class EventWriter:
-    """Counts, sums up and writes what is said about the pods of some nodes. A task runs only while there is work."""
+    """Counts, aggregates and writes the events of some nodes. A task runs only while events are queued."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
@@ -43,14 +43,9 @@ class EventWriter:
         self._record(node, regarding, WARNING, reason, message)
 
     async def close(self) -> None:
-        """Lets go; what is not written yet is not written."""
+        """Stops writing; queued events are dropped."""
         if self._writer is not None:
             self._writer.cancel()
-            await asyncio.gather(self._writer, return_exceptions=True)
-
-    async def flush(self) -> None:
-        """Waits until everything said so far is written."""
-        if self._writer is not None:
             await asyncio.gather(self._writer, return_exceptions=True)
 
     def _record(
@@ -73,8 +68,8 @@ class EventWriter:
                 fresh = recorder.replacement(operation) if isinstance(operation, Patch) else None
                 if fresh is not None:
                     self._queue.appendleft((recorder, fresh))
-            except ApiError as error:  # of a namespace that goes away, say: nobody reads it there
-                log.debug("event not written", reason=error.message)
+            except ApiError as error:  # for example in a namespace that is being deleted
+                log.debug("event write failed", reason=error.message)
 
 
 def container_reference(pod: Manifest, container: Container) -> Manifest:

@@ -1,4 +1,4 @@
-"""Ports of this host that lead to pods, as `hostPort` asks for: on its loopback, unless the pod names an address."""
+"""Forwards ports of this host to pods (`hostPort`): on its loopback address, unless the pod names another."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ CHUNK_SIZE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of this host, and the pod's that it leads to."""
+    """A port of this host and the pod's port that it is forwarded to."""
 
     address: str
     number: int
@@ -33,7 +33,8 @@ class HostPort:
 
 
 def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
-    """What a pod's containers ask for. Where pods share the host's network, a port that leads to itself is there."""
+    """The host ports of a pod. Where pods share the host's network, a port that equals its target needs no
+    forwarding."""
     if spec.get("hostNetwork"):
         return
     sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
@@ -45,17 +46,18 @@ def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
 
 
 class HostPorts:
-    """Listens for the pods of this host. `warn` is told, in words for an event, what cannot be listened on."""
+    """Listens for the pods of this host. `warn` is called with the text of an event when a port cannot be
+    opened."""
 
     def __init__(self, runtime: Runtime, clock: Clock, warn: Callable[[Manifest, str], None]) -> None:
         self._runtime = runtime
         self._clock = clock
         self._warn = warn
         self._addresses: dict[str, str] = {}
-        self._tasks: dict[asyncio.Task[None], str] = {}  # whose they are
+        self._tasks: dict[asyncio.Task[None], str] = {}  # the pod's uid
 
     def open(self, pod: Manifest, address: str) -> None:
-        """A pod can be reached at an address of its own; again, when it has another one."""
+        """Opens the ports of a pod, or updates its address."""
         uid = uid_of(pod)
         known = uid in self._addresses
         self._addresses[uid] = address
@@ -64,14 +66,14 @@ class HostPorts:
                 self._spawn(uid, self._listen(pod, port))
 
     def close_pod(self, uid: str) -> None:
-        """The pod is no more: its ports are free, and whoever is connected is hung up on."""
+        """Closes the ports of a pod and their connections."""
         self._addresses.pop(uid, None)
         for task, owner in self._tasks.items():
             if owner == uid:
                 task.cancel()
 
     async def close(self) -> None:
-        """Frees every port; returns when nobody is connected any more."""
+        """Closes every port; returns when all connections are closed."""
         self._addresses.clear()
         while self._tasks:
             for task in self._tasks:
@@ -93,7 +95,9 @@ class HostPorts:
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if uid in self._addresses:
                 work = self._spawn(uid, self._forward(uid, port, reader, writer))
-                work.add_done_callback(lambda _: writer.close())  # also when it never came to begin
+                work.add_done_callback(
+                    lambda _: writer.close()
+                )  # also when the task is cancelled before it starts
             else:
                 writer.transport.abort()
 
@@ -117,7 +121,7 @@ class HostPorts:
             try:
                 from_pod, to_pod = await self._dial(uid, port.target)
             except (OSError, Failure) as error:
-                log.debug("host port leads nowhere", pod=uid, port=port.number, reason=str(error))
+                log.debug("host port connection failed", pod=uid, port=port.number, reason=str(error))
                 writer.transport.abort()
                 return
             try:
@@ -138,7 +142,7 @@ StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _relay(*pairs: StreamPair) -> None:
-    """Copies both ways until both are at their end; one that breaks off breaks off the other."""
+    """Copies in both directions until both have ended; an error in one ends the other."""
     tasks = [asyncio.create_task(_copy(*pair)) for pair in pairs]
     try:
         await asyncio.gather(*tasks)

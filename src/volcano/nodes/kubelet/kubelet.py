@@ -1,6 +1,7 @@
-"""The node kubelet: a kubelet for the nodes of this host. It watches their pods and sets a worker to each.
+"""Kubelet for the nodes of this host: watches their pods and runs one worker per pod.
 
-Read `NodeAgent.run` first. Deciding is in `life`, saying in `status`, doing in `worker`.
+Start reading at `Kubelet.run`. Sync decisions are in `pods.lifecycle`, statuses in `pods.status`, their
+execution in `pods.worker`.
 """
 
 import asyncio
@@ -61,7 +62,8 @@ QueueKey = tuple[PodTask, str]  # a task and the pod's uid
 
 @dataclass(frozen=True, slots=True)
 class PodLocation:
-    """Where a pod's containers are, for logs and streams. `attempts` are their latest starts, `running` those alive."""
+    """Where a pod's containers are, for logs and streams: the latest attempts, and the names of running
+    containers."""
 
     uid: str
     options: KubeletOptions
@@ -69,13 +71,13 @@ class PodLocation:
     running: frozenset[str]
 
     def log_path(self, container: str, *, previous: bool = False) -> Path | None:
-        """The log of a container's latest start, or of the one before; None when there is none."""
+        """The log of a container's latest attempt, or of the one before; None if there is none."""
         attempt = self.attempts.get(container, -1) - previous
         return self.options.log_path(self.uid, container, attempt) if attempt >= 0 else None
 
 
 class Kubelet:
-    """Nodes of this host on one runtime. `run` it; `close` it afterwards."""
+    """Kubelet of the nodes of this host, on one runtime. Call `run`, then `close`."""
 
     def __init__(
         self,
@@ -91,9 +93,11 @@ class Kubelet:
         volumes: VolumeManager | None = None,
         machine: MachineInfo | None = None,
     ) -> None:
-        """`on_open` comes between the runtime and the first pod; `machine` is measured when none is given.
+        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when
+        None.
 
-        `on_address` is told a pod's uid and its address as soon as it has one, long before the API server is.
+        `on_address` is called with a pod's uid and address as soon as it has one, before the API server
+        has it.
         """
         self._options = options
         self._runtime = runtime
@@ -117,7 +121,7 @@ class Kubelet:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Runs until cancelled. Pods that the runtime still has are taken over as they are."""
+        """Runs until cancelled. Pods that the runtime already runs are adopted."""
         options = self._options
         (options.directory / PODS).mkdir(parents=True, exist_ok=True)
         machine = self._machine
@@ -144,13 +148,13 @@ class Kubelet:
                 await self._process_queue()
 
     async def close(self, *, keep: bool) -> None:
-        """After `run`: lets go of the runtime, or ends every pod and leaves nothing behind."""
+        """To be called after `run`: disconnects from the runtime, or removes every pod."""
         await self._runtime.close(keep=keep)
         if not keep:
             await asyncio.to_thread(remove_tree, self._options.directory / PODS)
 
     def locate_pod(self, pod: Manifest) -> PodLocation | None:
-        """Where the containers of a pod are; None when it is not one of ours."""
+        """The location of a pod's containers; None for a pod of another node."""
         worker = self._workers.get(uid_of(pod))
         if worker is None:
             return None
@@ -164,7 +168,7 @@ class Kubelet:
 
     @property
     def pods(self) -> list[Manifest]:
-        """The pods that are here."""
+        """The pods of this host."""
         return [worker.pod for worker in self._workers.values()]
 
     def _worker_context(self, machine: MachineInfo) -> PodWorkerContext:
@@ -203,7 +207,7 @@ class Kubelet:
             lambda: node_pressures(directory),
         )
 
-    # What happens.
+    # Events.
 
     def _on_pod_event(self, event: Event) -> None:
         pod: Manifest = event.object
@@ -215,7 +219,7 @@ class Kubelet:
                 self._workers[uid].update_pod(pod)
             elif pod["spec"].get("nodeName") in self._nodes and event.type is not EventType.BOOKMARK:
                 self._add_pod(pod)
-        except Exception as error:  # one pod that cannot be taken must not keep us from the others
+        except Exception as error:  # a bug in one pod must not stop the others
             log.error("pod event not handled", pod=str(key_of(pod)), error=error)
 
     def _on_container_event(self, state: ContainerState) -> None:
@@ -228,7 +232,7 @@ class Kubelet:
             self._pending_exits.append(state)
 
     def _add_pod(self, pod: Manifest) -> None:
-        """A pod that is new to us, though perhaps not to this host."""
+        """Adds a worker for a pod; one that already runs on this host is adopted."""
         uid, now = uid_of(pod), self._clock.now().wall
         node = pod["spec"]["nodeName"]
         sandbox = next((sandbox for sandbox in self._found.sandboxes if sandbox.uid == uid), None)
@@ -262,7 +266,7 @@ class Kubelet:
         self._events.warn(pod["spec"]["nodeName"], pod_reference(pod), "FailedHostPort", text)
 
     def _admit(self, pod: Manifest, pod_state: PodState) -> None:
-        """Refuses a pod for which there is no room: somebody has bound it past the scheduler."""
+        """Rejects a pod that does not fit, for example one that was bound without the scheduler."""
         node = pod["spec"]["nodeName"]
         others = [
             totals(worker.pod["spec"], "requests")
@@ -284,7 +288,7 @@ class Kubelet:
             self._spawn(worker.remove(), f"end of {key_of(worker.pod)}")
 
     def _remove_orphans(self) -> None:
-        """Ends what the runtime still has of pods that are no more, and removes their directories."""
+        """Removes sandboxes and directories of pods that no longer exist."""
         for sandbox in self._found.sandboxes:
             if sandbox.uid not in self._workers:
                 self._spawn(self._remove_orphan(sandbox.uid), f"end of {sandbox.namespace}/{sandbox.name}")
@@ -306,7 +310,9 @@ class Kubelet:
         self._schedule((PodTask.SYNC, uid), wall - now.wall + now.monotonic)
 
     def _refresh_at(self, uid: str, *, at_once: bool = False) -> None:
-        spread = zlib.crc32(uid.encode()) % 1024 / 4096  # pods that came together are not refreshed together
+        spread = (
+            zlib.crc32(uid.encode()) % 1024 / 4096
+        )  # spreads the refreshes of pods that were created together
         delay = spread if at_once else REFRESH_SECONDS * (1 + spread)
         self._schedule((PodTask.REFRESH, uid), self._clock.now().monotonic + delay)
 
@@ -353,12 +359,12 @@ class Kubelet:
         try:
             await work
         except (Failure, OSError) as error:
-            log.warning("pod task failed", task=name, error=error)
+            log.warning("pod task failed", task=name, reason=str(error))
         except Exception as error:
             log.error("pod task failed", task=name, error=error)
 
     async def _stop(self) -> None:
-        """Ends our own tasks; pods run on."""
+        """Cancels all tasks; the pods keep running."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

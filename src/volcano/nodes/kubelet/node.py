@@ -1,4 +1,4 @@
-"""The Node objects of this host: one machine shared out evenly among its nodes."""
+"""Node objects of this host, whose capacity is divided evenly among them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.pools import KUBELET_VERSION, node_conditions
 
 GPU = "nvidia.com/gpu"
-RESERVED_MEMORY = 100 << 20  # bytes that pods may not ask for, shared out as well
-RESERVED_STORAGE_SHARE = 0.1  # share of the disk that pods may not ask for
-PAGE = 1024  # memory is told in whole KiB
+RESERVED_MEMORY = 100 << 20  # bytes that are not allocatable, divided among the nodes
+RESERVED_STORAGE_SHARE = 0.1  # share of the disk that is not allocatable
+PAGE = 1024  # memory is reported in whole KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class LocalNode:
 
 
 def local_nodes(machine: MachineInfo, options: KubeletOptions) -> dict[str, LocalNode]:
-    """The nodes of this host by name. GPUs are dealt out one by one, everything else in equal parts."""
+    """The nodes of this host by name. GPUs are distributed round-robin, everything else in equal parts."""
     names = options.node_names
     return {
         name: LocalNode(
@@ -74,7 +74,7 @@ def node_labels(node: LocalNode, machine: MachineInfo) -> dict[str, str]:
 def node_object(
     node: LocalNode, machine: MachineInfo, runtime: Mapping[str, str], address: str, timestamp: str
 ) -> Manifest:
-    """The Node as it is registered; `runtime` says its name and version."""
+    """The Node object to register; `runtime` has the name and version of the container runtime."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -94,7 +94,7 @@ def node_status(
     abnormal: Collection[str] = (),
     before: Manifest | None = None,
 ) -> Manifest:
-    """What a node says of itself now."""
+    """The current status of a node."""
     return {
         "capacity": node.capacity(),
         "allocatable": node.allocatable(),

@@ -1,4 +1,4 @@
-"""Registers this host's nodes and keeps their signs of life coming: leases, conditions, and what they have."""
+"""Registers the nodes of this host, renews their leases and updates their status."""
 
 from collections.abc import Callable, Mapping
 
@@ -19,7 +19,7 @@ RETRY_SECONDS = 1.0
 
 
 class NodeStatusUpdater:
-    """The nodes of one host. `unwell` says which of their conditions are bad just now."""
+    """Status of the nodes of one host. `abnormal` returns the condition types that are not met."""
 
     def __init__(
         self,
@@ -42,18 +42,18 @@ class NodeStatusUpdater:
         self._leased: dict[str, bool] = {}
 
     async def register(self) -> None:
-        """Makes the Node objects, or brings those there up to date; returns when the server has them all."""
+        """Creates or updates the Node objects; returns when all are registered."""
         for name in self._nodes:
             while True:
                 try:
                     self._registered[name] = await self._register(name)
                     break
                 except ApiError as error:
-                    log.warning("node not registered, trying again", node=name, reason=error.message)
+                    log.warning("node registration failed, retrying", node=name, reason=error.message)
                     await self._clock.sleep(RETRY_SECONDS)
 
     async def run(self) -> None:
-        """Runs until cancelled. As a kubelet, it registers a node that was deleted only when it starts again."""
+        """Runs until cancelled. As in the kubelet, a deleted node is registered again only after a restart."""
         reported: frozenset[str] | None = None
         reported_at = self._clock.now().monotonic
         while True:
@@ -70,8 +70,8 @@ class NodeStatusUpdater:
     def _abnormal_conditions(self) -> frozenset[str]:
         try:
             return self._abnormal()
-        except OSError as error:  # a disk that cannot even be asked is not well
-            log.warning("pressures not measured", reason=str(error))
+        except OSError as error:  # a disk that cannot be queried counts as full
+            log.warning("node pressure check failed", reason=str(error))
             return frozenset(("DiskPressure",))
 
     async def _register(self, name: str) -> Manifest:
@@ -91,7 +91,7 @@ class NodeStatusUpdater:
         status = node_status(
             node, machine, self._runtime, self._address, now, abnormal=abnormal, before=known
         )
-        # What the host no longer has goes; resources that others put there stay.
+        # Resources that the host no longer has are removed; those added by users stay.
         for field in ("capacity", "allocatable"):
             if "nvidia.com/gpu" in (known.get("status") or {}).get(field, {}):
                 status[field] = {"nvidia.com/gpu": None} | status[field]
@@ -106,15 +106,15 @@ class NodeStatusUpdater:
             lease = await perform(self._client, wanted)
             self._leased[name] = True
             if isinstance(wanted, Create) and lease["spec"] != wanted.manifest["spec"]:
-                await self._renew(name)  # it was left from before, and may have run out
+                await self._renew(name)  # a lease left by an earlier process may have expired
         except NotFound:
-            self._leased[name] = False  # made anew next time
+            self._leased[name] = False  # created by the next renewal
         except ApiError as error:
-            log.info("lease not renewed", node=name, reason=error.message)
+            log.info("lease renewal failed", node=name, reason=error.message)
 
     async def _update_status(self, name: str, abnormal: frozenset[str]) -> None:
         try:
             known = await self._client.get(NODE, Key("", name))
             self._registered[name] = await self._patch(name, known, abnormal)
         except ApiError as error:
-            log.info("node status not written", node=name, reason=error.message)
+            log.info("node status update failed", node=name, reason=error.message)

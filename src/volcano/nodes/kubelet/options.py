@@ -1,4 +1,4 @@
-"""What may be chosen about the nodes of this host."""
+"""Options of the kubelet."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,26 +9,24 @@ CONTAINERS = "containers"
 
 @dataclass(frozen=True, slots=True)
 class KubeletOptions:
-    """`directory` is the cluster's data directory: pods live in `pods/<uid>` below it, volumes in `volumes/<pv>`."""
+    """`directory` is the cluster's data directory: pods are in `pods/<uid>` below it, volumes in
+    `volumes/<pv>`."""
 
     directory: Path
     nodes: int = 1
     names: tuple[str, ...] = ()  # of the nodes; `local-0`, `local-1` ... by default
-    fake_gpus: int = 0  # of the whole host, shared out among its nodes
+    fake_gpus: int = 0  # of the whole host, divided among its nodes
     cluster_domain: str = "cluster.local"
     dns: str = "10.96.0.10"
-    api: tuple[str, int] = ("10.96.0.1", 443)  # as pods reach it
-    api_url: str = ""  # as this host reaches it
-    authority: str = ""  # PEM of who signed the API server's certificate
-    host_address: str = ""  # found out when empty
+    api: tuple[str, int] = ("10.96.0.1", 443)  # address and port at which pods reach the API server
+    host_address: str = ""  # discovered when empty
     pods_per_node: int = 110
-    # Seconds that a status waits which says no more than that a pod is being started: mostly the next one overtakes it.
+    # Seconds that a status is held back which only reports a pod as starting: mostly the next one replaces
+    # it.
     status_delay: float = 0.2
-    # Seconds between two looks at what a pod has written, where that is limited; longer where looking takes long.
+    # Seconds between measurements of a pod's disk usage, if it is limited; longer if measuring takes long.
     measure_interval: float = 10.0
-    log_bytes: int = 10 * 1024 * 1024  # of one file of a container's log
-    log_files: int = 5
-    keep_logs: bool = False  # of pods that are gone, until the agent is closed
+    keep_logs: bool = False  # of deleted pods, until the kubelet is closed
 
     @property
     def node_names(self) -> tuple[str, ...]:
@@ -38,9 +36,9 @@ class KubeletOptions:
         return self.directory / PODS / uid
 
     def log_path(self, uid: str, container: str, attempt: int) -> Path:
-        """The log of one start of a container; older parts of it are `.1`, `.2` ..."""
+        """The log of one attempt of a container; rotated files have the suffixes `.1`, `.2` ..."""
         return self.pod_directory(uid) / CONTAINERS / container / f"{attempt}.log"
 
     def termination_path(self, uid: str, container: str, attempt: int) -> Path:
-        """Where a container leaves its last words."""
+        """The termination message file of one attempt of a container."""
         return self.pod_directory(uid) / CONTAINERS / container / f"{attempt}.termination"

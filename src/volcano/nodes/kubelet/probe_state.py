@@ -1,4 +1,4 @@
-"""Probes: when a container is asked how it is, and what its answers come to."""
+"""Probes of containers: when they are due, and the state that follows from their results."""
 
 import enum
 import math
@@ -10,7 +10,7 @@ from volcano.kube.manifest import Manifest
 
 
 class ProbeKind(enum.StrEnum):
-    """The three questions, by the field of a container that asks them."""
+    """Kinds of probes, by the field of a container."""
 
     STARTUP = "startupProbe"
     LIVENESS = "livenessProbe"
@@ -18,13 +18,13 @@ class ProbeKind(enum.StrEnum):
 
     @property
     def label(self) -> str:
-        """As messages name it: liveness."""
+        """The name in messages, such as `liveness`."""
         return self.value.removesuffix("Probe")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question: how it is asked (`handler` is the probe's manifest) and how often it must be answered alike."""
+    """A probe of a container (`handler` is its manifest), its schedule and its thresholds."""
 
     kind: ProbeKind
     handler: Manifest
@@ -33,7 +33,7 @@ class Probe:
     timeout: float
     successes: int
     failures: int
-    grace: float | None  # of a container that is killed for it
+    grace: float | None  # termination grace period after a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ ProbeStates = Mapping[ProbeKind, ProbeState]
 
 
 def probes_of(container: Mapping[str, Any]) -> dict[ProbeKind, Probe]:
-    """The probes of a container. A server fills in the defaults; the same ones hold where it did not."""
+    """The probes of a container, with the API server's defaults."""
     return {kind: _probe(kind, container[kind]) for kind in ProbeKind if container.get(kind)}
 
 
@@ -72,19 +72,19 @@ def _probe(kind: ProbeKind, manifest: Manifest) -> Probe:
 
 
 def startup_succeeded(probes: Mapping[ProbeKind, Probe], probe_states: ProbeStates) -> bool:
-    """Whether a running container counts as started: its startup probe has succeeded, if it has one."""
+    """Whether the startup probe, if any, has succeeded."""
     return ProbeKind.STARTUP not in probes or _result(probe_states, ProbeKind.STARTUP) is True
 
 
 def readiness_succeeded(probes: Mapping[ProbeKind, Probe], probe_states: ProbeStates) -> bool:
-    """Whether a running container may be sent requests."""
+    """Whether the container is ready for requests."""
     return startup_succeeded(probes, probe_states) and (
         ProbeKind.READINESS not in probes or _result(probe_states, ProbeKind.READINESS) is True
     )
 
 
 def failed_probe(probes: Mapping[ProbeKind, Probe], probe_states: ProbeStates) -> Probe | None:
-    """The probe for which a container has to be killed, if any."""
+    """The probe for whose failure the container has to be killed, if any."""
     for kind in (ProbeKind.LIVENESS, ProbeKind.STARTUP):
         if kind in probes and _result(probe_states, kind) is False:
             return probes[kind]
@@ -99,7 +99,7 @@ def next_probe_at(
     *,
     ending: bool,
 ) -> float:
-    """The wall time at which to ask next; infinity when not before something else happens."""
+    """The wall time of the next run; infinity if it waits for another event."""
     state = probe_states.get(probe.kind, NOT_PROBED)
     if state.in_progress or state.on_hold:
         return math.inf
@@ -107,7 +107,8 @@ def next_probe_at(
         return math.inf
     if ending and probe.kind is not ProbeKind.READINESS:
         return math.inf
-    # A kubelet asks at some moment of its own within the first period; a container is not killed for that.
+    # A kubelet starts probing at a random time within the first period; the first liveness probe waits a
+    # whole one.
     first = max(probe.delay, probe.period) if probe.kind is ProbeKind.LIVENESS else probe.delay
     return max(started_at + first, state.next_at)
 

@@ -1,6 +1,8 @@
-"""Room on simulated nodes: a pod is turned away where those before it left too little, as a kubelet does.
+"""Admission on simulated nodes: a pod is rejected if the node's free capacity is too small, as a kubelet
+does.
 
-Schedulers that do not know of each other may bind to the same node at a time; only the node can tell who came too late.
+Independent schedulers may bind to the same node at the same time; only the node can decide which pod is
+rejected.
 """
 
 from collections.abc import Mapping
@@ -11,7 +13,7 @@ from volcano.nodes.kubelet.pods.pod_resources import Amounts, amounts, check_fit
 
 
 class NodeAdmission:
-    """What the pods on one node ask for, kept up as they come and go."""
+    """Requests of the pods on one node."""
 
     def __init__(self, allocatable: Mapping[str, str]) -> None:
         self._allocatable = allocatable
@@ -20,12 +22,12 @@ class NodeAdmission:
         self._pods: dict[Key, Amounts] = {}
 
     def set_allocatable(self, allocatable: Mapping[str, str]) -> None:
-        """The Node object says what there is: somebody may have added what no simulated node has by itself."""
+        """Takes over the Node's allocatable: users may add resources that no simulated node has by itself."""
         if allocatable != self._allocatable:
             self._allocatable, self._capacity = allocatable, amounts(allocatable)
 
     def admit(self, key: Key, pod: Manifest) -> PodFailure | None:
-        """Takes a pod in; or says why not."""
+        """Counts the pod, or returns why it does not fit."""
         requests = self._requests(pod)
         if any(
             amount and amount + self._used.get(name, 0.0) > self._capacity.get(name, 0.0)
@@ -36,12 +38,12 @@ class NodeAdmission:
         return None
 
     def add(self, key: Key, pod: Manifest) -> None:
-        """Counts a pod that was taken in before, whether it fits or not."""
+        """Counts a pod that was admitted earlier, without checking."""
         if key not in self._pods:
             self._add(key, self._requests(pod))
 
     def remove(self, key: Key) -> None:
-        """A pod has ended or gone."""
+        """Stops counting a pod that has ended or was deleted."""
         for name, amount in self._pods.pop(key, {}).items():
             self._used[name] -= amount
 
@@ -55,7 +57,7 @@ class NodeAdmission:
 
 
 def rejected_status(failure: PodFailure) -> Manifest:
-    """The status of a pod that was turned away."""
+    """The status of a pod that was not admitted."""
     return {
         "phase": "Failed",
         "reason": failure.reason,

@@ -1,7 +1,7 @@
-"""The life of one simulated pod: what its status should say now, and when to look again.
+"""Lifecycle of one simulated pod: its status now, and the time of the next change.
 
-A pure function of the manifest, the time and what this node remembers of the pod. The memory only sharpens what the
-status already says (timestamps there have whole seconds), so that a restarted process carries on from the status.
+Pure functions of the manifest, the time and a `SimulatedPod`, which only refines the status (timestamps
+there have whole seconds): a restarted process continues from the status.
 """
 
 import math
@@ -17,7 +17,7 @@ from volcano.nodes.simulated.behaviour import FOREVER, Behaviour, behaviour_of, 
 
 @dataclass(slots=True)
 class SimulatedRun:
-    """One container's present: when (wall) it started, ended or may start again, and how often it restarted."""
+    """One container: when (wall) it started, ended or may start again, and how often it restarted."""
 
     state: str = "waiting"  # waiting, running, terminated, backoff
     since: float = 0.0
@@ -29,13 +29,13 @@ class SimulatedRun:
     last: Manifest | None = None  # lastState
 
 
-# Name, program and role (init, sidecar, main).
+# Name, behaviour and role (init, sidecar, main).
 Container = tuple[str, Behaviour, str]
 
 
 @dataclass(slots=True)
 class SimulatedPod:
-    """What a node remembers of one pod beyond its status."""
+    """State of one pod beyond its status."""
 
     address: str
     host_address: str
@@ -44,12 +44,12 @@ class SimulatedPod:
     default_duration: float = FOREVER
     runs: dict[str, SimulatedRun] = field(default_factory=dict)
     finished: bool = False
-    # The pod's containers, and the version of the pod they were read from.
+    # The pod's containers, and the resource version they were read from.
     containers: tuple[str, Sequence[Container]] = ("", ())
 
 
 def accept(pod: Manifest, simulated: SimulatedPod, now: Instant) -> None:
-    """Fills the memory of a pod that is new to this process, from its status where it has one."""
+    """Initializes the state of a pod that is new to this process, from its status if it has one."""
     status = pod.get("status") or {}
     simulated.accepted = parse_timestamp(status["startTime"]) if status.get("startTime") else now.wall
     simulated.finished = status.get("phase") in ("Succeeded", "Failed")
@@ -60,7 +60,7 @@ def accept(pod: Manifest, simulated: SimulatedPod, now: Instant) -> None:
 
 
 def advance(pod: Manifest, simulated: SimulatedPod, now: Instant) -> float:
-    """Moves the pod's containers to where they should be now; returns the wall time of the next change."""
+    """Advances the containers to the present; returns the wall time of the next change."""
     if simulated.finished:
         return FOREVER
     if now.wall < simulated.accepted + simulated.start_delay and not simulated.runs:
@@ -131,8 +131,8 @@ def _advance_main(pod: Manifest, simulated: SimulatedPod, now: Instant) -> float
 
 
 def _advance_container(run: SimulatedRun, behaviour: Behaviour, policy: str, now: Instant) -> float:
-    """Takes one container through as many changes as are due; returns when the next one is."""
-    for _ in range(4):  # waiting → running → terminated → back-off is the longest chain of one moment
+    """Applies all changes of one container that are due; returns the time of the next one."""
+    for _ in range(4):  # waiting → running → terminated → back-off is the longest chain at one time
         if run.state == "waiting" or (run.state == "backoff" and now.wall >= run.until):
             restarted = run.state == "backoff"
             started = now.wall
@@ -196,7 +196,7 @@ def _all_terminated(pod: Manifest, simulated: SimulatedPod) -> bool:
 
 
 def _restored_run(entry: Mapping[str, Any], behaviour: Behaviour, now: Instant) -> SimulatedRun:
-    """A container as its status describes it."""
+    """A container as described by its status."""
     restarts = entry.get("restartCount", 0)
     state = entry.get("state") or {}
     run = SimulatedRun(restarts=restarts, crashes=restarts, last=entry.get("lastState") or None)
@@ -214,7 +214,7 @@ def _restored_run(entry: Mapping[str, Any], behaviour: Behaviour, now: Instant) 
 
 
 def status_of(pod: Manifest, simulated: SimulatedPod, now: Instant) -> Manifest:
-    """The status a kubelet would report for the pod as its containers are now."""
+    """The status that a kubelet would report."""
     phase = _phase(pod, simulated)
     initialized, started = _initialized(pod, simulated), phase == "Running"
     ready = started and all(

@@ -1,4 +1,4 @@
-"""A pod played on paper: decisions are carried out at once, and tests say what containers and probes do."""
+"""A pod played on paper: computeds are carried out at once, and tests say what containers and probes do."""
 
 import math
 from dataclasses import replace
@@ -36,26 +36,26 @@ class PodPlayer:
         self.hooks_hang = False
         self.refused: dict[str, str] = {}  # container → reason it cannot be started
         self.removed = False
-        self.retry_at = math.inf
+        self.sync_at = math.inf
         self.settle()
 
     def settle(self) -> "PodPlayer":
         """Does everything that is to be done now."""
         for _ in range(200):
             lifecycle.mark_started_sidecars(self.containers, self.pod_state)
-            decision = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self.now)
-            self.retry_at = decision.retry_at
-            todo = [action for action in decision.actions if not isinstance(action, lifecycle.DeletePod)]
+            computed = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self.now)
+            self.sync_at = computed.sync_at
+            todo = [action for action in computed.actions if not isinstance(action, lifecycle.DeletePod)]
             for action in todo:
                 self._do(action)
             status = self.status()
             self.pod_state.phase = status["phase"]
             self.pod["status"] = status
-            if len(todo) < len(decision.actions):
+            if len(todo) < len(computed.actions):
                 self.removed = True
             if not todo:
                 return self
-        raise AssertionError(f"it never settles: {decision.actions}")
+        raise AssertionError(f"it never settles: {computed.actions}")
 
     def _do(self, action: lifecycle.Action) -> None:
         match action:
@@ -123,11 +123,11 @@ class PodPlayer:
     def wait(self, seconds: float) -> "PodPlayer":
         """Time passes; what becomes due on the way is done when it is due."""
         until = self.now + seconds
-        while self.retry_at <= until:
-            self.now = max(self.retry_at, self.now)
-            before = self.retry_at
+        while self.sync_at <= until:
+            self.now = max(self.sync_at, self.now)
+            before = self.sync_at
             self.settle()
-            assert self.retry_at != before or self.retry_at > self.now, "due again at the same moment"
+            assert self.sync_at != before or self.sync_at > self.now, "due again at the same moment"
         self.now = until
         return self.settle()
 

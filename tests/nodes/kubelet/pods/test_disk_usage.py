@@ -54,15 +54,15 @@ def fill(path: Path, size: int) -> None:
         pytest.param(
             spec(initContainers=[limited("5Mi", "i")]),
             {"": 5 * MIB},
-            id="an init container counts in the whole",
+            id="an init container counts in the total",
         ),
     ],
 )
 def test_the_limits_of_a_pod(pod: Manifest, limits: dict[str, int]) -> None:
     found = limits_of(pod)
     assert bool(found) is bool(limits)
-    performed = {**found.volumes, **found.containers} | ({"": found.whole} if found.whole else {})
-    assert {name: int(limit.amount) for name, limit in performed.items()} == limits
+    shown = {**found.volumes, **found.containers} | ({"": found.total} if found.total else {})
+    assert {name: int(limit.amount) for name, limit in shown.items()} == limits
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_what_is_whose(tmp_path: Path) -> None:
     found = measure_usage(pod, tmp_path, {"d": 4 * MIB})
     assert {name: used // MIB for name, used in found.volumes.items()} == {"scratch": 1, "memory": 1}
     assert {name: used // MIB for name, used in found.containers.items()} == {"c": 3, "d": 4}
-    assert found.whole // MIB == 1 + 3 + 4 + 1
+    assert found.total // MIB == 1 + 3 + 4 + 1
 
 
 # Evicting.

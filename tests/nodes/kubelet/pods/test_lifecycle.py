@@ -457,4 +457,4 @@ def _check(play: PodPlayer) -> None:
     ready = play.condition("Ready")["status"]
     mains = [play.run(name) for name in play.containers if name.startswith("m")]
     assert ready == "False" or all(run.running for run in mains)
-    assert play.retry_at > play.now, "something was left undone"
+    assert play.sync_at > play.now, "something was left undone"

@@ -183,8 +183,8 @@ def test_whom_a_container_runs_as(shared: Manifest, own: Manifest, identity: Ide
         pytest.param({}, 0, "container has runAsNonRoot and image will run as root", id="by default"),
     ],
 )
-def test_root_is_refused(own: Manifest, default: int, words: str) -> None:
-    with pytest.raises(Failure, match=words) as refused:
+def test_root_is_refused(own: Manifest, default: int, message_path: str) -> None:
+    with pytest.raises(Failure, match=message_path) as refused:
         identity_of(pod(), container(securityContext={**own, "runAsNonRoot": True}), default)
     assert refused.value.reason == "CreateContainerConfigError"
 
@@ -219,19 +219,24 @@ def test_what_a_container_may_do() -> None:
         pytest.param("", "t stdout F one\n", "FallbackToLogsOnError", False, "", id="it went well"),
     ],
 )
-def test_last_words(tmp_path: Path, file: str, log: str, policy: str, failed: bool, words: str) -> None:
+def test_last_words(
+    tmp_path: Path, file: str, log: str, policy: str, failed: bool, message_path: str
+) -> None:
     (tmp_path / "0.termination").write_text(file)
     (tmp_path / "0.log").write_text(log)
     own = container(terminationMessagePolicy=policy)
-    assert termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == words
+    assert (
+        termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed)
+        == message_path
+    )
 
 
 def test_last_words_from_a_log_are_its_end(tmp_path: Path) -> None:
     own = container(terminationMessagePolicy="FallbackToLogsOnError")
     log = tmp_path / "0.log"
     log.write_text("".join(f"t stdout F line {number}\n" for number in range(9000)))
-    words = termination_message(own, tmp_path / "none", log, failed=True)
-    assert words.splitlines() == [f"line {number}" for number in range(8920, 9000)]
+    message_path = termination_message(own, tmp_path / "none", log, failed=True)
+    assert message_path.splitlines() == [f"line {number}" for number in range(8920, 9000)]
 
 
 @pytest.mark.parametrize("trick", ["a pipe", "a link", "a directory", "nothing"])
@@ -317,18 +322,20 @@ async def test_a_runtime_is_told_everything_about_a_container() -> None:
         )
         made = await it.create(containers=[own], hostname="h", subdomain="s")
         uid = made["metadata"]["uid"]
-        performed = it.runtime.starts[0]
-        assert performed.command == ("run", "hi", "more")
-        assert performed.environment["WORD"] == "hi"
-        assert performed.environment["HOSTNAME"] == "h"
-        assert (performed.working_directory, performed.tty, performed.stdin) == ("/w", True, True)
-        assert (performed.cpu_request, performed.cpu_limit, performed.memory_limit) == (0.5, 1.0, 64 << 20)
-        assert performed.identity.user == 7
-        assert performed.security.drop_capabilities == ("ALL",)
-        assert performed.log_path == str(it.settings.log_path(uid, "c", 0))
-        words = it.settings.termination_path(uid, "c", 0)
-        assert [(mount.source, mount.target) for mount in performed.mounts] == [(str(words), "/tmp/last")]
-        assert words.stat().st_mode & 0o777 == 0o666
+        started = it.runtime.starts[0]
+        assert started.command == ("run", "hi", "more")
+        assert started.environment["WORD"] == "hi"
+        assert started.environment["HOSTNAME"] == "h"
+        assert (started.working_directory, started.tty, started.stdin) == ("/w", True, True)
+        assert (started.cpu_request, started.cpu_limit, started.memory_limit) == (0.5, 1.0, 64 << 20)
+        assert started.identity.user == 7
+        assert started.security.drop_capabilities == ("ALL",)
+        assert started.log_path == str(it.settings.log_path(uid, "c", 0))
+        message_path = it.settings.termination_path(uid, "c", 0)
+        assert [(mount.source, mount.target) for mount in started.mounts] == [
+            (str(message_path), "/tmp/last")
+        ]
+        assert message_path.stat().st_mode & 0o777 == 0o666
         box = it.runtime.sandboxes[uid]
         assert (box.cpu_limit, box.memory_limit) == (1.0, 64 << 20)
 

@@ -64,15 +64,15 @@ class DnsServer:
         limit = question.limit if datagram else MAX_TCP_SIZE
         code = _error_code(question)
         if code is not None:
-            return self._written(question, OUT_OF_ZONE, limit, code)
+            return self._encode(question, OUT_OF_ZONE, limit, code)
         try:
             answer = self._rotate(self._names.lookup(question.name, question.type))
-            return self._written(question, answer, limit)
+            return self._encode(question, answer, limit)
         except Exception as error:  # one odd object must not silence the server
-            log.error("name not looked up", name=question.name, error=error)
-            return self._written(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
+            log.error("name lookup failed", name=question.name, error=error)
+            return self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
 
-    def _written(
+    def _encode(
         self, question: Question, answer: DnsAnswer, limit: int, code: ResponseCode | None = None
     ) -> bytes:
         return write(question, answer, self._names.domain, limit, code)

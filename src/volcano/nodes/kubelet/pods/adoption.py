@@ -1,4 +1,4 @@
-"""A pod that was here before us: its record made again from its status and from what the runtime still knows."""
+"""Adoption after a restart: restores a pod's state from its status, its checkpoint and the runtime."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -32,9 +32,9 @@ def restore_pod_state(
     checkpoint: PodCheckpoint,
     now: float,
 ) -> PodState:
-    """The record of a pod as it stands. Containers that ran and are not found any more have ended, nobody knows how.
+    """The state of a pod. Containers that ran and are unknown to the runtime have ended with unknown status.
 
-    What ended while nobody looked is left running in the record: its end is told afterwards, as any other.
+    A container that ended since is restored as running: its end is handled afterwards like any other.
     """
     status = pod.get("status") or {}
     pod_state = PodState(
@@ -56,7 +56,7 @@ def restore_pod_state(
         if name in containers:
             back_off = checkpoint.back_offs.get(name)
             pod_state.runs[name] = _run(containers[name], entry, states.pop(name, None), back_off)
-    for name, state in states.items():  # started, and we died before we could say so
+    for name, state in states.items():  # started, but not yet reported in the status
         if name in containers:
             pod_state.runs[name] = _running(ContainerRun(), state)
     for name, run in pod_state.runs.items():
@@ -68,7 +68,8 @@ def restore_pod_state(
 
 
 def _with_last_termination(run: ContainerRun, before: ContainerState | None) -> ContainerRun:
-    """While a container waits, its status does not tell of the start before the last; the runtime may."""
+    """Adds the attempt before the latest, which the status of a waiting container lacks, if the runtime has
+    it."""
     if run.last is not None or before is None or before.running:
         return run
     return replace(
@@ -85,7 +86,7 @@ def _with_last_termination(run: ContainerRun, before: ContainerState | None) -> 
 
 
 def _mark_started_sidecars(containers: Containers, pod_state: PodState) -> None:
-    """Sidecars that something was started after have been up, whatever they do now."""
+    """Sidecars that were followed by a started container have been started themselves."""
     later = False
     for name, container in reversed(list(containers.items())):
         run = pod_state.run(name)
@@ -95,7 +96,7 @@ def _mark_started_sidecars(containers: Containers, pod_state: PodState) -> None:
 
 
 def reset_sandbox(containers: Containers, pod_state: PodState) -> None:
-    """The pod begins again in a new sandbox: with its init containers, unless it is not to be restarted at all."""
+    """Resets the pod for a new sandbox: init containers run again, unless their restart policy is Never."""
     pod_state.prepared = False
     for name, run in pod_state.runs.items():
         again = containers[name].role is Role.INIT and containers[name].policy != "Never"
@@ -134,7 +135,7 @@ def _run(
     if not created and state is None:
         return run
     ended = _termination(shown.get("terminated"), restarts)
-    if ended is None and "waiting" in shown:  # it waits for its next start: the last one is the latest
+    if ended is None and "waiting" in shown:  # waiting for its next start: `lastState` is the latest attempt
         ended, run = _termination(last, restarts), replace(run, last=None)
     if state is not None and (ended is None or state.attempt > ended.attempt):
         return _restore_probe_states(_running(replace(run, last=ended or run.last), state), container, entry)
@@ -150,12 +151,12 @@ def _run(
 
 
 def _running(run: ContainerRun, state: ContainerState) -> ContainerRun:
-    """A container that runs, or did until a moment ago."""
+    """A container that runs, or did so until recently."""
     return replace(run, attempt=state.attempt, running=True, post_start_done=True, started=state.started)
 
 
 def _restore_probe_states(run: ContainerRun, container: Container, entry: Mapping[str, Any]) -> ContainerRun:
-    """What its probes have said already need not be asked again before it is believed."""
+    """Restores the probe results that are visible in the status."""
     probe_states = {}
     if ProbeKind.STARTUP in container.probes and entry.get("started"):
         probe_states[ProbeKind.STARTUP] = ProbeState(result=True, on_hold=True)

@@ -1,4 +1,4 @@
-"""What an agent must still know of a pod after a restart, beyond the pod's status and what the runtime tells."""
+"""Checkpoint of a pod: the state needed after a restart that neither its status nor the runtime has."""
 
 import json
 import os
@@ -11,14 +11,14 @@ FILE = "agent.json"
 
 @dataclass(frozen=True, slots=True)
 class PodCheckpoint:
-    """By container: how long its present and its next restart wait, and its GPUs."""
+    """By container: the current and the next restart delay, and its GPUs."""
 
     back_offs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def save(directory: Path, checkpoint: PodCheckpoint) -> None:
-    """Writes it whole or not at all."""
+    """Replaces the file atomically."""
     content = {"backOffs": dict(checkpoint.back_offs), "devices": dict(checkpoint.devices)}
     path = directory / FILE
     fresh = path.with_suffix(".new")
@@ -27,7 +27,7 @@ def save(directory: Path, checkpoint: PodCheckpoint) -> None:
 
 
 def load(directory: Path) -> PodCheckpoint:
-    """What was saved; nothing when there is none or it cannot be read."""
+    """The saved checkpoint; an empty one if there is none or it cannot be read."""
     try:
         content = json.loads((directory / FILE).read_text())
         return PodCheckpoint(

@@ -1,4 +1,4 @@
-"""What every pod's worker shares: the runtime, the client, the clock, and the node it is on."""
+"""Context of pod workers: the runtime, the client, the clock and other objects they share."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -18,7 +18,6 @@ from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, save
 from volcano.nodes.kubelet.pods.lifecycle import PodState
 from volcano.nodes.kubelet.pods.sandboxes import HostFiles
-from volcano.nodes.kubelet.pods.status import full_name
 from volcano.nodes.kubelet.volumes.store import VolumeManager, remove_tree
 
 log = Log("kubelet")
@@ -26,7 +25,7 @@ log = Log("kubelet")
 
 @dataclass(frozen=True, slots=True)
 class PodWorkerContext:
-    """Handed to each worker. `look_at`, `refresh_at` and `measure_at` put a pod on the kubelet's agenda."""
+    """Shared by all workers. `sync_at`, `refresh_at` and `measure_at` add a pod to the kubelet's work queue."""
 
     options: KubeletOptions
     runtime: Runtime
@@ -40,22 +39,19 @@ class PodWorkerContext:
     sync_at: Callable[[str, float], None]  # a pod's uid, wall time
     refresh_at: Callable[[str], None]
     measure_at: Callable[[str, float], None]  # a pod's uid, seconds from now
-    on_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it has none any more
+    on_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it no longer has one
     host: HostFiles = field(default_factory=HostFiles)
-    program_path: str = ""  # of this host, for runtimes that show pods its programs
-    default_user: int | None = 0  # whom a container runs as when its pod names nobody; None: its image says
-    saved: dict[str, PodCheckpoint] = field(default_factory=dict)  # what is on disk, by pod
+    program_path: str = ""  # PATH of this host, for runtimes that run its programs
+    default_user: int | None = 0  # user of a container whose pod names none; None: that of its image
+    saved: dict[str, PodCheckpoint] = field(default_factory=dict)  # saved checkpoints, by pod
 
     @property
     def runtime_name(self) -> str:
         return f"volcano-{self.runtime.name}"
 
     def reference(self, pod: Manifest, container: Container | None = None) -> Manifest:
-        """What an event is about: a pod, or one of its containers."""
+        """The involved object of an event: a pod, or one of its containers."""
         return pod_reference(pod) if container is None else container_reference(pod, container)
-
-    def full_name(self, pod: Manifest) -> str:
-        return full_name(pod)
 
     def pod_info(self, pod: Manifest, pod_state: PodState) -> PodInfo:
         node = self.nodes[pod["spec"]["nodeName"]]
@@ -63,7 +59,7 @@ class PodWorkerContext:
         return PodInfo(pod_state.address, addresses, self.host_address, node.name, node.allocatable())
 
     def save_checkpoint(self, uid: str, node: str, pod_state: PodState) -> None:
-        """Keeps on disk what a restart must not forget; a disk that is full costs only that."""
+        """Saves the state that must survive a restart; if the disk is full, only that is lost."""
         checkpoint = PodCheckpoint(
             {name: (run.delay, run.back_off) for name, run in pod_state.runs.items() if run.back_off},
             self.devices.allocated_to(node, uid),
@@ -74,10 +70,10 @@ class PodWorkerContext:
             save(self.options.pod_directory(uid), checkpoint)
             self.saved[uid] = checkpoint
         except OSError as error:
-            log.warning("pod's memory not saved", pod=uid, reason=str(error))
+            log.warning("pod checkpoint not saved", pod=uid, reason=str(error))
 
     async def remove_pod(self, uid: str, node: str) -> None:
-        """Removes everything a pod had here."""
+        """Removes the volumes, devices and directory of a pod."""
         await self.volumes.remove(uid, self.options.pod_directory(uid))
         self.devices.release(node, uid)
         self.saved.pop(uid, None)

@@ -1,6 +1,7 @@
-"""The life of a pod: from what it asks for, what is known of its containers and the time, what to do next.
+"""Pod lifecycle: computes the next actions from a pod's spec, its state and the time.
 
-Pure: `decide` reads a `Record`, which its owner (a worker) keeps up to date with what really happened.
+Pure: `compute_pod_actions` reads a `PodState`, which the pod worker updates with the results of the
+actions.
 """
 
 import math
@@ -21,14 +22,14 @@ from volcano.nodes.kubelet.container_state import (
 from volcano.nodes.kubelet.probe_state import ProbeKind, next_probe_at
 
 FOREVER = math.inf
-MIN_GRACE = 2.0  # seconds between asking and killing, however little was granted
+MIN_GRACE = 2.0  # seconds between TERM and KILL, however short the grace period
 DEFAULT_GRACE = 30.0
 TERMINAL = frozenset(("Succeeded", "Failed"))
 
 
 @dataclass(frozen=True, slots=True)
 class PodFailure:
-    """Why a pod as a whole has failed, and the seconds its containers are left where it is not for the pod to say."""
+    """Why a pod as a whole has failed; `grace` overrides its termination grace period."""
 
     reason: str
     message: str
@@ -40,30 +41,30 @@ DEADLINE = PodFailure("DeadlineExceeded", "Pod was active on the node longer tha
 
 @dataclass(slots=True)
 class PodState:
-    """What is known of one pod. Times are wall."""
+    """State of one pod. Times are wall."""
 
     accepted: float = 0.0
     host_address: str = ""
     address: str = ""
     runs: dict[str, ContainerRun] = field(default_factory=dict)
-    prepared: bool = False  # it has its volumes and a sandbox
+    prepared: bool = False  # its volumes and sandbox exist
     preparing: bool = False
     prepare_at: float = -FOREVER
     failure: PodFailure | None = None
-    phase: str = "Pending"  # as last reported; a terminal one stays
+    phase: str = "Pending"  # as last reported; a terminal phase is final
     releasing: bool = False
-    released: bool = False  # sandbox and volumes are gone for good
+    released: bool = False  # sandbox and volumes have been removed
 
     def run(self, name: str) -> ContainerRun:
         return self.runs.get(name, NEVER_RUN)
 
 
-# What is to be done.
+# Actions.
 
 
 @dataclass(frozen=True, slots=True)
 class PreparePod:
-    """Volumes and sandbox."""
+    """Set up volumes and create the sandbox."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class StartContainer:
 
 @dataclass(frozen=True, slots=True)
 class StopContainer:
-    """Begin to stop a container: its preStop hook, then the rest as time passes."""
+    """Begin to stop a container: run its preStop hook, then signal it."""
 
     name: str
     message: str
@@ -83,7 +84,7 @@ class StopContainer:
 
 @dataclass(frozen=True, slots=True)
 class SignalContainer:
-    """To a container that is being stopped: ask it to end, or with `kill` end it."""
+    """Send a stopping container its stop signal, or with `kill` SIGKILL."""
 
     name: str
     kill: bool
@@ -91,7 +92,7 @@ class SignalContainer:
 
 @dataclass(frozen=True, slots=True)
 class RunProbe:
-    """Put one of its probes to a container."""
+    """Run one probe of a container."""
 
     name: str
     kind: ProbeKind
@@ -99,19 +100,19 @@ class RunProbe:
 
 @dataclass(frozen=True, slots=True)
 class FailPod:
-    """The pod has failed as a whole."""
+    """Fail the pod as a whole."""
 
     failure: PodFailure
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePod:
-    """Nothing runs any more: sandbox and volumes may go."""
+    """Remove the sandbox and the volumes: no container runs any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Everything is gone and said: the pod may leave the API."""
+    """Delete the pod from the API: it is cleaned up and its final status is reported."""
 
 
 Action = (
@@ -129,14 +130,14 @@ Containers = Mapping[str, Container]
 
 @dataclass(frozen=True, slots=True)
 class PodActions:
-    """What to do now, and the wall time to look again even if nothing happens."""
+    """The actions to execute now, and the wall time of the next sync if no event comes before."""
 
     actions: Sequence[Action] = ()
-    retry_at: float = FOREVER
+    sync_at: float = FOREVER
 
 
 def compute_pod_actions(pod: Manifest, containers: Containers, pod_state: PodState, now: float) -> PodActions:
-    """The next steps of a pod; the same question asked again before anything changed has the same answer."""
+    """The next actions of a pod; idempotent until one of them has changed its state."""
     if pod_state.failure is None and pod_state.phase not in TERMINAL and now >= _deadline(pod, pod_state):
         return PodActions((FailPod(DEADLINE),))
     if is_terminating(pod, containers, pod_state):
@@ -153,7 +154,7 @@ def compute_pod_actions(pod: Manifest, containers: Containers, pod_state: PodSta
 
 
 def is_terminating(pod: Manifest, containers: Containers, pod_state: PodState) -> bool:
-    """Whether nothing more is started: the pod is deleted, has failed, or has done its work."""
+    """Whether no container is started any more: the pod is deleted, has failed or has completed."""
     return (
         is_deleting(pod)
         or pod_state.failure is not None
@@ -164,17 +165,17 @@ def is_terminating(pod: Manifest, containers: Containers, pod_state: PodState) -
 
 
 def will_restart(container: Container, run: ContainerRun) -> bool:
-    """Whether a container that is over is started again."""
+    """Whether an ended container is restarted."""
     return run.restart or (run.ended is not None and container.restarts_after(run.ended.exit_code))
 
 
 def initialized(containers: Containers, pod_state: PodState) -> bool:
-    """Whether init containers are done and sidecars have been up."""
+    """Whether all init containers have completed and all sidecars have been started."""
     return all(_is_initialized(container, pod_state.run(container.name)) for container in containers.values())
 
 
 def mark_started_sidecars(containers: Containers, pod_state: PodState) -> None:
-    """Notes which sidecars have been up: what starts after them need not wait for them again."""
+    """Marks sidecars that have been started: containers after them do not wait for them again."""
     for container in containers.values():
         run = pod_state.run(container.name)
         if container.role is Role.SIDECAR and not run.initialized and is_started(container, run):
@@ -182,7 +183,7 @@ def mark_started_sidecars(containers: Containers, pod_state: PodState) -> None:
 
 
 def init_failed(containers: Containers, pod_state: PodState) -> bool:
-    """Whether an init container failed and is not tried again."""
+    """Whether an init container has failed and is not restarted."""
     return any(
         container.role is Role.INIT
         and (run := pod_state.run(container.name)).ended is not None
@@ -194,7 +195,7 @@ def init_failed(containers: Containers, pod_state: PodState) -> bool:
 
 
 def all_completed(containers: Containers, pod_state: PodState) -> bool:
-    """Whether every main container is over for good."""
+    """Whether every main container has ended and is not restarted."""
     return all(
         (run := pod_state.run(container.name)).ended is not None
         and not run.active
@@ -205,7 +206,7 @@ def all_completed(containers: Containers, pod_state: PodState) -> bool:
 
 
 def grace_of(pod: Manifest) -> float:
-    """The seconds a container of the pod is given between being asked to end and being killed."""
+    """Termination grace period of the pod's containers, in seconds."""
     if is_deleting(pod):
         return float(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
     given = pod["spec"].get("terminationGracePeriodSeconds")
@@ -213,7 +214,7 @@ def grace_of(pod: Manifest) -> float:
 
 
 def _termination_grace(pod: Manifest, pod_state: PodState) -> float:
-    """The seconds that the containers of a pod that ends are given."""
+    """Grace period of the containers of a terminating pod, in seconds."""
     given = pod_state.failure.grace if pod_state.failure is not None else None
     return grace_of(pod) if given is None else given
 
@@ -254,7 +255,7 @@ def _termination_steps(
 def _sync_steps(
     pod: Manifest, containers: Containers, pod_state: PodState, now: float
 ) -> Iterator[Action | float]:
-    """Starts what should run and stops what is unhealthy. Containers start one after the other."""
+    """Starts containers one after the other and stops unhealthy ones."""
     if not pod_state.prepared:
         if not pod_state.preparing:
             yield PreparePod() if now >= pod_state.prepare_at else pod_state.prepare_at
@@ -273,7 +274,7 @@ def _sync_steps(
 
 
 def _startable(containers: Containers, pod_state: PodState) -> Iterator[Container]:
-    """The containers whose turn has come: init containers in order, then all others."""
+    """The containers that may run: init containers in order, then all others."""
     for container in containers.values():
         if container.role is Role.EPHEMERAL:
             yield container
@@ -290,7 +291,7 @@ def _startable(containers: Containers, pod_state: PodState) -> Iterator[Containe
 def _container_step(
     pod: Manifest, container: Container, run: ContainerRun, now: float
 ) -> Action | float | None:
-    """What a container whose turn it is needs."""
+    """The action a container needs, or the time at which it needs one."""
     if run.running:
         probe = unhealthy(container, run) if run.stopping is None else None
         if probe is None:
@@ -317,7 +318,7 @@ def _container_step(
 def _stop_steps(
     pod: Manifest, containers: Containers, pod_state: PodState, now: float
 ) -> Iterator[Action | float]:
-    """Takes containers that are being stopped further: hook, their turn, TERM, KILL."""
+    """Continues to stop containers: preStop hook, order of sidecars, TERM, KILL."""
     for container in containers.values():
         run = pod_state.run(container.name)
         if run.stopping is None or not run.running or run.stopping.killed:
@@ -334,7 +335,7 @@ def _stop_steps(
 
 
 def _kill_deadline(pod: Manifest, stop: Stopping) -> float:
-    """When a container must be gone; a deletion that came later may leave it less."""
+    """When a container is killed; a later deletion of the pod may shorten its grace period."""
     limit = stop.begun + stop.grace
     if is_deleting(pod):
         limit = min(limit, max(stop.begun, parse_timestamp(pod["metadata"]["deletionTimestamp"])))
@@ -342,7 +343,8 @@ def _kill_deadline(pod: Manifest, stop: Stopping) -> float:
 
 
 def _may_terminate(container: Container, containers: Containers, pod_state: PodState) -> bool:
-    """Sidecars of a pod that ends are asked to end after everything that started later."""
+    """Whether a container may get TERM: sidecars of a terminating pod get it after all later containers have
+    ended."""
     run = pod_state.run(container.name)
     if container.role is not Role.SIDECAR or (run.stopping is not None and run.stopping.restart):
         return True

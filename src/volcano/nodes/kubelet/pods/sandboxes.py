@@ -1,4 +1,4 @@
-"""From a pod's spec to what its containers share: hostname, hosts and resolv.conf, and the limits on them all."""
+"""Sandbox specs: hostname, hosts and resolv.conf of a pod, and its limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ NDOTS = "ndots:5"
 
 @dataclass(frozen=True, slots=True)
 class HostFiles:
-    """How this host itself resolves names: the texts of its own files."""
+    """The files this host resolves names with."""
 
     hosts: str = ""
     resolv_conf: str = ""
 
 
 def sandbox_spec(pod: Manifest, info: PodInfo, options: KubeletOptions, host: HostFiles) -> SandboxSpec:
-    """The sandbox of a pod. In its hosts file "{address}" stands for the address it has not got yet."""
+    """The sandbox of a pod. "{address}" in its hosts file is replaced by the address once it is known."""
     spec, key = pod["spec"], key_of(pod)
     known = (pod.get("status") or {}).get("podIP") or ""
     return SandboxSpec(
@@ -59,7 +59,7 @@ def sandbox_spec(pod: Manifest, info: PodInfo, options: KubeletOptions, host: Ho
 
 
 def domain_of(pod: Manifest, options: KubeletOptions) -> str:
-    """The domain that a pod with a subdomain belongs to; empty without one."""
+    """The DNS domain of a pod with a subdomain; empty without one."""
     subdomain = pod["spec"].get("subdomain")
     return f"{subdomain}.{key_of(pod).namespace}.svc.{options.cluster_domain}" if subdomain else ""
 
@@ -72,7 +72,7 @@ def _kernel_hostname(pod: Manifest, info: PodInfo, options: KubeletOptions) -> s
 
 
 def hosts_file(pod: Manifest, info: PodInfo, options: KubeletOptions, host: HostFiles) -> str:
-    """/etc/hosts: the pod's own name, or this host's file for a pod in its network, and the pod's aliases."""
+    """/etc/hosts: the pod's hostname, or this host's file with hostNetwork, and the pod's aliases."""
     if pod["spec"].get("hostNetwork"):
         text = host.hosts if not host.hosts or host.hosts.endswith("\n") else host.hosts + "\n"
     else:
@@ -121,7 +121,7 @@ def _option(entry: Manifest) -> str:
 
 
 def _merge_options(options: Sequence[str], more: Sequence[str]) -> list[str]:
-    """The pod's own options replace those of the same name."""
+    """Merges resolver options; those of the pod override others of the same name."""
     by_name = {option.partition(":")[0]: option for option in (*options, *more)}
     return list(by_name.values())
 

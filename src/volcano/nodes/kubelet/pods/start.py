@@ -1,4 +1,5 @@
-"""Brings a pod's sandbox and containers into being: fetches what they refer to, and hands the runtime their specs."""
+"""Creates a pod's sandbox and starts its containers: fetches referenced objects and builds the specs for the
+runtime."""
 
 import contextlib
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ from volcano.nodes.kubelet.pods.security import identity_of, security_of
 from volcano.nodes.kubelet.pods.termination_message import DEFAULT_PATH, create_message_file
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mount
 
-KEPT_ATTEMPTS = 2  # the latest start and the one before keep their logs
-_OF_IMAGES = frozenset(("HOME", "PATH"))
+LOGGED_ATTEMPTS = 2  # attempts of a container whose logs are kept
+_IMAGE_VARIABLES = frozenset(("HOME", "PATH"))
 NOT_PULLED = "is not pulled: the pod runs this host's programs"
 
 
@@ -32,7 +33,7 @@ class Starter:
         self._limitations_reported = False
 
     async def prepare(self, pod: Manifest, pod_state: PodState) -> str:
-        """Makes the volumes and the sandbox of a pod; returns its address."""
+        """Sets up the volumes and creates the sandbox of a pod; returns its address."""
         context = self._context
         directory = context.options.pod_directory(uid_of(pod))
         directory.mkdir(parents=True, exist_ok=True)
@@ -46,7 +47,7 @@ class Starter:
     async def start(
         self, pod: Manifest, pod_state: PodState, container: Container, attempt: int
     ) -> ContainerState:
-        """Starts a container. What it refers to is fetched afresh unless the pod was prepared just now."""
+        """Starts a container. Referenced objects are fetched again unless the pod has just been prepared."""
         references, self._references = (
             self._references or await fetch_references(self._context.client, pod),
             None,
@@ -65,7 +66,7 @@ class Starter:
     async def ensure_volumes(
         self, pod: Manifest, pod_state: PodState, references: References | None = None
     ) -> None:
-        """A pod that was here before us has its volumes, but we do not know them yet."""
+        """Loads the volumes of an adopted pod."""
         context, uid = self._context, uid_of(pod)
         if pod["spec"].get("volumes") and not context.volumes.volumes_of(uid):
             references = references or await fetch_references(context.client, pod)
@@ -86,15 +87,15 @@ class Starter:
             volume_paths=context.volumes.paths_of(uid),
             api=context.options.api,
         )
-        silent = images and not spec.get("command") and not spec.get("args")
-        command = () if silent else command_of(spec, variables, pod=str(key_of(pod)))
+        image_command = images and not spec.get("command") and not spec.get("args")
+        command = () if image_command else command_of(spec, variables, pod=str(key_of(pod)))
         if images:
-            variables = _beyond_image(spec, variables)
+            variables = _without_image_variables(spec, variables)
         gpus = context.devices.allocate(info.node_name, uid, spec)
-        words = context.options.termination_path(uid, container.name, attempt)
+        message_path = context.options.termination_path(uid, container.name, attempt)
         mounts = (
             *context.volumes.mounts(pod, spec, variables),
-            Mount(str(words), spec.get("terminationMessagePath") or DEFAULT_PATH),
+            Mount(str(message_path), spec.get("terminationMessagePath") or DEFAULT_PATH),
             *device_mounts(gpus),
         )
         return ContainerSpec(
@@ -118,10 +119,10 @@ class Starter:
         )
 
     def _prepare_files(self, spec: ContainerSpec) -> None:
-        """The files that a start needs; those of starts long ago go."""
+        """Creates the files of an attempt and removes those of old attempts."""
         options = self._context.options
         create_message_file(options.termination_path(spec.pod, spec.name, spec.attempt))
-        old = spec.attempt - KEPT_ATTEMPTS
+        old = spec.attempt - LOGGED_ATTEMPTS
         if old >= 0:
             log = options.log_path(spec.pod, spec.name, old)
             for path in (
@@ -131,7 +132,7 @@ class Starter:
                 _remove(path)
 
     def _report_limitations(self, pod: Manifest, container: Container) -> None:
-        """Says once what a pod cannot have here."""
+        """Records, once per pod, events about features that the runtime lacks."""
         if self._limitations_reported:
             return
         self._limitations_reported = True
@@ -145,10 +146,10 @@ class Starter:
             )
 
 
-def _beyond_image(container: Mapping[str, Any], variables: dict[str, str]) -> dict[str, str]:
-    """Without what only stands in for an image: its own PATH and HOME are the right ones, unless the pod names them."""
+def _without_image_variables(container: Mapping[str, Any], variables: dict[str, str]) -> dict[str, str]:
+    """Without defaults that the image sets itself (PATH, HOME), unless the pod sets them."""
     named = {variable["name"] for variable in container.get("env") or ()}
-    return {name: value for name, value in variables.items() if name not in _OF_IMAGES or name in named}
+    return {name: value for name, value in variables.items() if name not in _IMAGE_VARIABLES or name in named}
 
 
 def _limits(container: Mapping[str, Any]) -> dict[str, Any]:

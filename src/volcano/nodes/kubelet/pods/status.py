@@ -1,4 +1,4 @@
-"""What a pod's status says: phase, conditions and containers, as a kubelet reports them."""
+"""Computes a pod's status as the kubelet reports it: phase, conditions and container statuses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ LISTS = {
 def status_of(
     pod: Manifest, containers: Containers, pod_state: PodState, now: float, runtime: str
 ) -> Manifest:
-    """The part of the status that a node is responsible for."""
+    """The part of the status that the kubelet owns."""
     entries = {
         name: _container(pod, it, containers, pod_state, now, runtime) for name, it in containers.items()
     }
@@ -61,7 +61,7 @@ def status_of(
 def phase_of(
     pod: Manifest, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]
 ) -> str:
-    """The phase; once it is terminal it stays, and it becomes so only when nothing runs any more."""
+    """The phase. A terminal phase is final and is reached only when no container runs any more."""
     if pod_state.phase in TERMINAL:
         return pod_state.phase
     active = any(run.active for run in pod_state.runs.values())
@@ -79,14 +79,14 @@ def phase_of(
 
 
 class _Counts:
-    """How many containers are where."""
+    """Numbers of containers by state."""
 
     def __init__(self, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]) -> None:
         self.waiting = self.running = self.stopped = self.final = self.succeeded = 0
         self.pending = self.init_failed = False
         started = any(pod_state.run(c.name).attempt >= 0 for c in containers.values() if c.role is Role.MAIN)
         for container in containers.values():
-            run, state = pod_state.run(container.name), _shown(entries[container.name])
+            run, state = pod_state.run(container.name), _terminated_state(entries[container.name])
             match container.role:
                 case Role.INIT:
                     failed = state is not None and state["exitCode"] != 0
@@ -121,8 +121,8 @@ class _Counts:
         return "Succeeded" if self.stopped == self.succeeded else "Failed"
 
 
-def _shown(entry: Manifest) -> Mapping[str, Any] | None:
-    """The end that a container's status tells of: its own, or that of the start before when it waits."""
+def _terminated_state(entry: Manifest) -> Mapping[str, Any] | None:
+    """The termination in a container's status: the current one, or the last one while it waits."""
     if "running" in entry["state"]:
         return None
     end: Mapping[str, Any] | None = entry["state"].get("terminated") or entry["lastState"].get("terminated")
@@ -158,7 +158,7 @@ def _container(
 
 
 def identifier(pod: Manifest, container: str, attempt: int, runtime: str) -> str:
-    """How one start of a container is known."""
+    """The container ID of one attempt."""
     return f"{runtime}://{pod['metadata'].get('uid', '')}/{container}/{attempt}"
 
 
@@ -203,13 +203,13 @@ def _crash_loop(pod: Manifest, container: Container, run: ContainerRun) -> Manif
 
 
 def full_name(pod: Manifest) -> str:
-    """A pod as a kubelet's messages name it."""
+    """The name of a pod in the kubelet's messages."""
     metadata = pod["metadata"]
     return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata.get('uid', '')})"
 
 
 def go_duration(seconds: float) -> str:
-    """A number of seconds as Go prints it: 10s, 1m20s, 5m0s."""
+    """Seconds as Go formats a duration: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(math.ceil(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
@@ -225,7 +225,7 @@ def _terminated(pod: Manifest, container: Container, ended: Termination, runtime
     return shown
 
 
-Said = tuple[str, str, str]  # status, reason, message
+ConditionValue = tuple[str, str, str]  # status, reason, message
 
 
 def _conditions(
@@ -236,34 +236,38 @@ def _conditions(
     phase: str,
     now: float,
 ) -> list[Manifest]:
-    """Those that a node owns, with the time each last changed."""
+    """The conditions that the kubelet owns, with their last transition times."""
     known = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or ()}
     containers_ready = _containers_ready(containers, entries, phase)
-    wanted: dict[str, Said] = {
-        "PodReadyToStartContainers": (_truth(pod_state.prepared and not pod_state.released), "", ""),
+    wanted: dict[str, ConditionValue] = {
+        "PodReadyToStartContainers": (
+            _condition_status(pod_state.prepared and not pod_state.released),
+            "",
+            "",
+        ),
         "Initialized": _initialized(containers, pod_state, entries, phase),
         "Ready": _ready(pod, containers_ready, known),
         "ContainersReady": containers_ready,
         "PodScheduled": ("True", "", ""),
     }
-    return [_condition(kind, said, known.get(kind), pod, now) for kind, said in wanted.items()]
+    return [_condition(kind, value, known.get(kind), pod, now) for kind, value in wanted.items()]
 
 
 def _condition(
-    kind: str, said: Said, before: Mapping[str, Any] | None, pod: Manifest, now: float
+    kind: str, value: ConditionValue, before: Mapping[str, Any] | None, pod: Manifest, now: float
 ) -> Manifest:
-    status, reason, message = said
+    status, reason, message = value
     since = before.get("lastTransitionTime") if before and before.get("status") == status else None
     condition: Manifest = {"type": kind, "status": status, "lastTransitionTime": since or timestamp(now)}
     if "generation" in pod["metadata"]:
         condition["observedGeneration"] = pod["metadata"]["generation"]
-    for field, value in (("reason", reason), ("message", message)):
-        if value or (before and before.get(field)):
-            condition[field] = value or None
+    for field, text in (("reason", reason), ("message", message)):
+        if text or (before and before.get(field)):
+            condition[field] = text or None
     return condition
 
 
-def _truth(value: bool) -> str:
+def _condition_status(value: bool) -> str:
     return "True" if value else "False"
 
 
@@ -271,7 +275,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"[{' '.join(names)}]"
 
 
-def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], phase: str) -> Said:
+def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], phase: str) -> ConditionValue:
     if phase in TERMINAL:
         return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     unready = [
@@ -284,7 +288,9 @@ def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], p
     return "True", "", ""
 
 
-def _ready(pod: Manifest, containers_ready: Said, known: Mapping[str, Mapping[str, Any]]) -> Said:
+def _ready(
+    pod: Manifest, containers_ready: ConditionValue, known: Mapping[str, Mapping[str, Any]]
+) -> ConditionValue:
     if containers_ready[0] != "True":
         return containers_ready
     missing = []
@@ -302,7 +308,7 @@ def _ready(pod: Manifest, containers_ready: Said, known: Mapping[str, Mapping[st
 
 def _initialized(
     containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest], phase: str
-) -> Said:
+) -> ConditionValue:
     if phase == "Succeeded":
         return "True", "PodCompleted", ""
     if any(c.role is Role.MAIN and pod_state.run(c.name).attempt >= 0 for c in containers.values()):

@@ -1,4 +1,4 @@
-"""Writes a pod's status when it has changed, one write at a time, and takes the pod away when all is over."""
+"""Status manager: writes a pod's status when it changes, and deletes the pod when it has terminated."""
 
 import asyncio
 from typing import Protocol
@@ -16,14 +16,14 @@ from volcano.nodes.kubelet.pods.status import status_of
 log = Log("kubelet")
 
 BACKOFF = Backoff(first=0.2, longest=10.0)
-# Lists that a strategic patch merges by address: ours are whole.
+# A strategic patch would merge these lists by address: they are replaced.
 REPLACED_LISTS = ("podIPs", "hostIPs")
 CLEARED_FIELDS = ("reason", "message")
 STARTING = ("ContainerCreating", "PodInitializing")
 
 
 class StatusSource(Protocol):
-    """Whose status it is."""
+    """The pod whose status is written, as its worker has it."""
 
     pod: Manifest
     pod_state: PodState
@@ -33,7 +33,8 @@ class StatusSource(Protocol):
 
 
 class StatusManager:
-    """The status of one pod. Changes that come while a write is under way go into one write after it."""
+    """Writes the status of one pod, one write at a time. Changes during a write are combined into the next
+    one."""
 
     def __init__(self, context: PodWorkerContext, source: StatusSource) -> None:
         self._context = context
@@ -47,7 +48,8 @@ class StatusManager:
         self._task: asyncio.Task[None] | None = None
 
     def update(self, *, remove: bool) -> None:
-        """Works the status out afresh and sees to its being written; with `remove`, to the pod's going after that."""
+        """Computes the status and starts writing it if it changed; with `remove`, the pod is deleted
+        afterwards."""
         source, context = self._source, self._context
         now = context.clock.now().wall
         self._wanted = status_of(source.pod, source.containers, source.pod_state, now, context.runtime_name)
@@ -73,7 +75,7 @@ class StatusManager:
         shown = self._source.pod.get("status") or {}
         return (
             _condition_statuses(self._wanted) - _condition_statuses(shown) != set()
-        )  # somebody else has written over ours
+        )  # overwritten by another client
 
     async def _write(self) -> None:
         failures = 0
@@ -86,11 +88,17 @@ class StatusManager:
                     await self._delete()
                 failures = 0
             except (NotFound, Conflict) as error:
-                # It is gone, or a namesake has taken its place: the watch will say so.
-                log.debug("pod gone while writing", pod=str(key_of(self._source.pod)), reason=error.message)
+                # Deleted, or replaced by another pod of the same name: the watch reports it.
+                log.debug(
+                    "pod not found, status dropped", pod=str(key_of(self._source.pod)), reason=error.message
+                )
                 return
             except ApiError as error:
-                log.info("status not written", pod=str(key_of(self._source.pod)), reason=error.message)
+                log.info(
+                    "pod status update failed, retrying",
+                    pod=str(key_of(self._source.pod)),
+                    reason=error.message,
+                )
                 await self._context.clock.sleep(BACKOFF.delay(failures))
                 failures += 1
 
@@ -123,7 +131,7 @@ class StatusManager:
 
 
 def _is_transient(status: Manifest) -> bool:
-    """Whether a status says no more than that the pod is being started."""
+    """Whether a status only reports that the pod is starting."""
     entries = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     return status["phase"] == "Pending" and all(
         entry["state"].get("waiting", {}).get("reason") in STARTING for entry in entries
@@ -131,7 +139,7 @@ def _is_transient(status: Manifest) -> bool:
 
 
 def _patched(wanted: Manifest, shown: Manifest) -> Manifest:
-    """The change that makes a status say what we want, and leaves alone what is not ours."""
+    """The patch from the current status to the wanted one, without fields that others own."""
     patch = dict(wanted)
     for field in CLEARED_FIELDS:
         if field not in wanted and shown.get(field):
@@ -143,7 +151,7 @@ def _patched(wanted: Manifest, shown: Manifest) -> Manifest:
 
 
 def _comparable(status: Manifest) -> object:
-    """What of a status is worth a write: everything but the times of conditions, and what is not there."""
+    """The parts of a status whose change is worth a write: all but condition times and null values."""
     conditions = {
         condition["type"]: (
             condition["status"],

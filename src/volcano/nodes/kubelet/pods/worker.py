@@ -1,7 +1,7 @@
-"""One pod at work: does what its life decides, and keeps the record of what came of it.
+"""Pod worker: executes the actions of `lifecycle` for one pod and records their results.
 
-Nothing runs here while nothing happens: a look is a plain function, called when the pod, a container or the time
-moved on; whatever takes time is a task that ends in another look.
+`sync` is a plain function, called when the pod, a container or the time has changed; an action that takes
+time is a task that ends with another `sync`.
 """
 
 import asyncio
@@ -29,6 +29,7 @@ from volcano.nodes.kubelet.pods.adoption import STATUS_UNKNOWN, STATUS_UNKNOWN_M
 from volcano.nodes.kubelet.pods.context import PodWorkerContext
 from volcano.nodes.kubelet.pods.lifecycle import PodState
 from volcano.nodes.kubelet.pods.start import Starter
+from volcano.nodes.kubelet.pods.status import full_name
 from volcano.nodes.kubelet.pods.status_manager import StatusManager
 from volcano.nodes.kubelet.pods.termination_message import termination_message
 from volcano.nodes.kubelet.probes.handlers import HandlerResult
@@ -37,27 +38,27 @@ from volcano.nodes.shim.specs import ContainerState, Failure
 
 log = Log("kubelet")
 
-MAX_SYNC_ROUNDS = 64  # decisions of one moment; a pod has no more to do at once
-RETRY_SECONDS = 10.0  # seconds
+MAX_SYNC_ROUNDS = 64  # limit of action rounds in one sync
+RETRY_SECONDS = 10.0
 SANDBOX_RETRY_SECONDS = 0.5
 SIGNAL_RETRY_SECONDS = 1.0
 NO_SANDBOX = "SandboxNotFound"
-MEASURE_PAUSE_FACTOR = 20  # times as long as measuring takes is the pause after it
+MEASURE_PAUSE_FACTOR = 20  # measuring may take this fraction (1/20) of the time
 MOUNT_BACKOFF = Backoff(first=0.5, longest=122.0)
-# What is wrong with an image, and the reason of the event that tells of it.
+# Event reasons of image errors.
 IMAGE_EVENTS = {
     "ErrImagePull": "Failed",
     "ImagePullBackOff": "BackOff",
     "ErrImageNeverPull": "ErrImageNeverPull",
     "InvalidImageName": "InspectFailed",
 }
-# Failures before a container is there, and such after which it counts as started and over.
+# Errors before a container exists, and errors that count as a failed attempt.
 CREATE_FAILURES = frozenset(("CreateContainerConfigError", "CreateContainerError", *IMAGE_EVENTS))
 START_FAILURES = frozenset(("ContainerCannotRun", "RunContainerError", "StartError"))
 
 
 class PodWorker:
-    """One pod on one of our nodes."""
+    """Runs one pod."""
 
     def __init__(self, context: PodWorkerContext, pod: Manifest, pod_state: PodState) -> None:
         self._context = context
@@ -69,14 +70,14 @@ class PodWorker:
         self._starter = Starter(context)
         self._status_manager = StatusManager(context, self)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._early_exits: dict[str, ContainerState] = {}  # ends that came before we heard of their start
+        self._early_exits: dict[str, ContainerState] = {}  # exits reported before their start returned
         self._mount_failures = 0
         self._stopped = False
 
-    # What others tell.
+    # Events.
 
     def update_pod(self, pod: Manifest) -> None:
-        """The pod has changed."""
+        """Takes over a changed pod."""
         if version_of(pod) < version_of(self.pod):
             return
         before, self.pod = self.pod, pod
@@ -86,7 +87,7 @@ class PodWorker:
         self.sync()
 
     def on_container_exit(self, end: ContainerState) -> None:
-        """A container has ended."""
+        """Records the end of a container."""
         run = self.pod_state.run(end.name)
         if run.starting and end.attempt == run.attempt + 1:
             self._early_exits[end.name] = end
@@ -97,7 +98,7 @@ class PodWorker:
             self.sync()
 
     async def remove(self) -> None:
-        """The pod is gone from the API: whatever is left of it ends at once, and its directory goes."""
+        """Kills and removes a pod that was deleted from the API, with its directory."""
         self._stopped = True
         await self._cancel_tasks()
         await self._status_manager.close()
@@ -107,11 +108,11 @@ class PodWorker:
                 await self._context.remove_pod(self.uid, self.node)
                 return
             except (Failure, OSError) as error:
-                log.warning("pod not removed, trying again", pod=self.uid, reason=str(error))
+                log.warning("pod cleanup failed, retrying", pod=self.uid, reason=str(error))
                 await self._context.clock.sleep(RETRY_SECONDS)
 
     async def close(self) -> None:
-        """Lets go of the pod; what runs of it runs on."""
+        """Stops the worker; the pod keeps running."""
         self._stopped = True
         await self._cancel_tasks()
         await self._status_manager.close()
@@ -123,7 +124,7 @@ class PodWorker:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _replace_images(self, old: lifecycle.Containers) -> None:
-        """Of a pod that is there, only images may change; a container with another one starts again."""
+        """Restarts containers whose image changed; other fields of a container are immutable."""
         for name, container in self.containers.items():
             if name in old and old[name].spec.get("image") != container.spec.get("image"):
                 message = f"Container {name} definition changed, will be restarted"
@@ -131,23 +132,23 @@ class PodWorker:
                     lifecycle.StopContainer(name, message, lifecycle.grace_of(self.pod), restart=True)
                 )
 
-    # What is done about it.
+    # Actions.
 
     def sync(self) -> None:
-        """Does everything that is to be done now, and says when to look again."""
+        """Executes all actions that are due and schedules the next sync."""
         if self._stopped:
             return
-        decision = lifecycle.PodActions()
+        computed = lifecycle.PodActions()
         for _ in range(MAX_SYNC_ROUNDS):
             lifecycle.mark_started_sidecars(self.containers, self.pod_state)
-            decision = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self._now())
-            actions = [action for action in decision.actions if not isinstance(action, lifecycle.DeletePod)]
+            computed = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self._now())
+            actions = [action for action in computed.actions if not isinstance(action, lifecycle.DeletePod)]
             for action in actions:
                 self._execute(action)
             if not actions:
                 break
-        self._context.sync_at(self.uid, decision.retry_at)
-        removable = any(isinstance(action, lifecycle.DeletePod) for action in decision.actions)
+        self._context.sync_at(self.uid, computed.sync_at)
+        removable = any(isinstance(action, lifecycle.DeletePod) for action in computed.actions)
         self._status_manager.update(remove=removable)
 
     def _now(self) -> float:
@@ -180,16 +181,16 @@ class PodWorker:
         task.add_done_callback(self._tasks.discard)
 
     async def _guard(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """One pod's trouble is its own; what it was about to do is done again after a while."""
+        """A bug in one pod must not affect others; the failed action is retried after a while."""
         try:
             await work
         except Exception as error:
-            log.error("pod work failed", pod=self.uid, work=name, error=error)
+            log.error("pod task failed", pod=self.uid, task=name, error=error)
             self._recover(name)
         self.sync()
 
     def _recover(self, work: str) -> None:
-        """Leaves the record such that the work that broke off is decided on anew."""
+        """Resets the state so that the failed action is computed again."""
         self.pod_state.prepare_at = self._now() + RETRY_SECONDS
         self.pod_state.preparing = False
         verb, _, name = work.partition(" ")
@@ -211,7 +212,7 @@ class PodWorker:
     def _normal(self, container: Container, reason: str, message: str) -> None:
         self._context.events.normal(self.node, self._context.reference(self.pod, container), reason, message)
 
-    # Preparing and releasing.
+    # Sandbox and volumes.
 
     async def _prepare(self) -> None:
         try:
@@ -250,7 +251,7 @@ class PodWorker:
             self.pod_state.releasing, self.pod_state.released, self.pod_state.prepared = False, True, False
 
     async def refresh(self) -> None:
-        """Brings volumes that follow their sources up to date."""
+        """Updates volumes made of ConfigMaps, Secrets and other objects."""
         if not self.pod_state.prepared or self.pod_state.released:
             return
         try:
@@ -264,13 +265,13 @@ class PodWorker:
             self._context.events.warn(self.node, self._reference(), "FailedMount", message)
 
     def schedule_measure(self, took: float = 0.0) -> None:
-        """Sees to what the pod writes being measured in a while, if that is limited."""
+        """Schedules the next measurement of the pod's disk usage, if it is limited."""
         if disk_usage.limits_of(self.pod["spec"]):
             pause = max(self._context.options.measure_interval, MEASURE_PAUSE_FACTOR * took)
             self._context.measure_at(self.uid, pause)
 
     async def measure(self) -> None:
-        """Evicts the pod when it has written more to the disk than it may."""
+        """Evicts the pod if its disk usage exceeds a limit."""
         if not self.pod_state.prepared or lifecycle.is_terminating(self.pod, self.containers, self.pod_state):
             return
         context, spec = self._context, self.pod["spec"]
@@ -292,7 +293,7 @@ class PodWorker:
         context.events.warn(self.node, self._reference(), failure.reason, failure.message)
         self.sync()
 
-    # Starting.
+    # Starting containers.
 
     async def _start(self, container: Container) -> None:
         attempt = self.pod_state.run(container.name).attempt + 1
@@ -336,7 +337,7 @@ class PodWorker:
 
     def _report_start_failure(self, container: Container, reason: str, text: str) -> None:
         if reason == NO_SANDBOX:
-            return  # it is made again before anybody misses it
+            return  # the sandbox is created again immediately
         if reason in IMAGE_EVENTS:
             self._warning(container, IMAGE_EVENTS[reason], text)
             text = reason
@@ -356,7 +357,7 @@ class PodWorker:
             grace = lifecycle.grace_of(self.pod)
             self._begin_stop(lifecycle.StopContainer(container.name, "FailedPostStartHook", grace))
 
-    # Stopping and ending.
+    # Stopping containers.
 
     def _begin_stop(self, stop: lifecycle.StopContainer) -> None:
         container, run = self.containers[stop.name], self.pod_state.run(stop.name)
@@ -388,11 +389,11 @@ class PodWorker:
         self._spawn(self._send(container.name, run.attempt, number), f"signal {container.name}")
 
     async def _send(self, name: str, attempt: int, number: int) -> None:
-        """Sends a signal; one that could not be sent is decided on again."""
+        """Sends a signal; if that fails, the action is computed again."""
         try:
             await self._context.runtime.signal(self.uid, name, number)
         except (Failure, OSError) as error:
-            log.warning("signal not sent, trying again", pod=self.uid, container=name, reason=str(error))
+            log.warning("signal not sent, retrying", pod=self.uid, container=name, reason=str(error))
             await self._context.clock.sleep(SIGNAL_RETRY_SECONDS)
             run = self.pod_state.run(name)
             if run.attempt == attempt and run.running and run.stopping is not None:
@@ -404,22 +405,22 @@ class PodWorker:
 
     def _record_exit(self, end: ContainerState) -> None:
         container, options = self.containers[end.name], self._context.options
-        words = end.message or termination_message(
+        message = end.message or termination_message(
             container.spec,
             options.termination_path(self.uid, end.name, end.attempt),
             options.log_path(self.uid, end.name, end.attempt),
             failed=end.exit_code != 0,
         )
         if end.reason == STATUS_UNKNOWN:
-            words = words or STATUS_UNKNOWN_MESSAGE
+            message = message or STATUS_UNKNOWN_MESSAGE
         reason = end.reason or ("Completed" if end.exit_code == 0 else "Error")
-        how = Termination(end.attempt, end.exit_code, reason, words, end.started, end.finished)
+        how = Termination(end.attempt, end.exit_code, reason, message, end.started, end.finished)
         run = state.ended(self.pod_state.run(end.name), how)
         self._set_run(end.name, run)
         self._save_checkpoint()
         running = not lifecycle.is_terminating(self.pod, self.containers, self.pod_state)
         if running and run.delay and lifecycle.will_restart(container, run):
-            pod = self._context.full_name(self.pod)
+            pod = full_name(self.pod)
             message = f"Back-off restarting failed container {end.name} in pod {pod}"
             self._warning(container, "BackOff", message)
 
@@ -464,6 +465,6 @@ class PodWorker:
 
 
 def stop_signal(container: Container) -> int:
-    """The signal that asks a container to end."""
+    """The signal that stops a container."""
     name = (container.spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
     return int(getattr(signal.Signals, name, signal.SIGTERM))

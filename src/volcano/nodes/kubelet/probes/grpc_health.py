@@ -6,7 +6,7 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 END_STREAM, END_HEADERS, ACK, PADDED = 0x1, 0x4, 0x1, 0x8
-MOST_FRAME = 1 << 20
+MAX_FRAME = 1 << 20
 STATES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 PATH = "/grpc.health.v1.Health/Check"
 
@@ -64,7 +64,7 @@ async def _read_frame(reader: asyncio.StreamReader) -> tuple[int, int, int, byte
     try:
         head = await reader.readexactly(9)
         length = int.from_bytes(head[:3], "big")
-        if length > MOST_FRAME:
+        if length > MAX_FRAME:
             raise GrpcHealthError("the server does not speak HTTP/2")
         payload = await reader.readexactly(length)
     except asyncio.IncompleteReadError:

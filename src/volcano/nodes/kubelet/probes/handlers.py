@@ -13,8 +13,8 @@ from volcano.nodes.kubelet.probes.grpc_health import GrpcHealthError, check_heal
 from volcano.nodes.kubelet.probes.http_request import BadHttpResponse, open_stream, request
 from volcano.nodes.shim.specs import Failure
 
-MOST_OUTPUT = 10 * 1024
-MOST_REDIRECTS = 10
+MAX_OUTPUT = 10 * 1024
+MAX_REDIRECTS = 10
 USER_AGENT = "kube-probe/1.36"
 
 
@@ -44,7 +44,7 @@ async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[
         for output in collected:
             output.finish()
         process.close()
-    return HandlerResult(code == 0, text[:MOST_OUTPUT].decode(errors="replace"))
+    return HandlerResult(code == 0, text[:MAX_OUTPUT].decode(errors="replace"))
 
 
 class _Output:
@@ -74,7 +74,7 @@ class _Output:
             return False
         except OSError:  # a terminal says so when its other end is closed
             chunk = b""
-        self._kept += chunk[: max(MOST_OUTPUT - len(self._kept), 0)]
+        self._kept += chunk[: max(MAX_OUTPUT - len(self._kept), 0)]
         if not chunk:
             self._close()
         return bool(chunk)
@@ -106,7 +106,7 @@ async def _follow(
     runtime: Runtime, pod: str, url: str, headers: Sequence[tuple[str, str]], host: str
 ) -> HandlerResult:
     """Follows redirects that stay on the same host; one that leads elsewhere counts as an answer."""
-    for _ in range(MOST_REDIRECTS):
+    for _ in range(MAX_REDIRECTS):
         parts = urlsplit(url)
         tls = parts.scheme == "https"
         port = parts.port or (443 if tls else 80)
@@ -124,7 +124,7 @@ async def _follow(
         url = urljoin(url, location)
         if urlsplit(url).hostname != host:
             return HandlerResult(True, "Probe terminated redirects")
-    return HandlerResult(False, f"stopped after {MOST_REDIRECTS} redirects")
+    return HandlerResult(False, f"stopped after {MAX_REDIRECTS} redirects")
 
 
 def _headers(get: Mapping[str, Any]) -> list[tuple[str, str]]:

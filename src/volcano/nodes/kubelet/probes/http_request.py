@@ -7,8 +7,8 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-MOST_HEAD = 64 * 1024
-MOST_BODY = 10 * 1024
+MAX_HEAD = 64 * 1024
+MAX_BODY = 10 * 1024
 
 
 class BadHttpResponse(Exception):
@@ -45,9 +45,9 @@ async def request(
 async def open_stream(sock: socket.socket, *, tls: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A stream over a connected socket."""
     if not tls:
-        return await asyncio.open_connection(sock=sock, limit=MOST_HEAD)
+        return await asyncio.open_connection(sock=sock, limit=MAX_HEAD)
     return await asyncio.open_connection(
-        sock=sock, limit=MOST_HEAD, ssl=_insecure_context(), server_hostname=""
+        sock=sock, limit=MAX_HEAD, ssl=_insecure_context(), server_hostname=""
     )
 
 
@@ -80,7 +80,7 @@ async def _read_response(reader: asyncio.StreamReader) -> HttpResponse:
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
     """The beginning of the body: for a message, so that chunk sizes in it do no harm."""
     length = headers.get("content-length", "")
-    wanted = min(int(length), MOST_BODY) if length.isdigit() else MOST_BODY
+    wanted = min(int(length), MAX_BODY) if length.isdigit() else MAX_BODY
     body = b""
     while len(body) < wanted:
         piece = await reader.read(wanted - len(body))

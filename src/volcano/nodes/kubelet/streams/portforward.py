@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from volcano.clock import Clock
 from volcano.kube.errors import BadRequest
-from volcano.log import Log
 from volcano.net.messages import Connection
 from volcano.net.websocket import WebSocket
 from volcano.nodes.cri import Runtime
@@ -17,8 +16,6 @@ from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import PING_INTERVAL
 from volcano.nodes.kubelet.streams.spdy import SpdyConnection, SpdyStream, StreamRejected, Tunnel
 from volcano.nodes.shim.specs import Failure
-
-log = Log("portforward")
 
 CHUNK_SIZE = 64 << 10
 MAX_PORTS = 100  # of one websocket with channels; a channel's number is a byte

@@ -43,7 +43,7 @@ class StreamOptions:
     tty: bool = False
 
 
-class Client(Protocol):
+class StreamClient(Protocol):
     """The other end, in whatever protocol."""
 
     stdin: ReceiveBuffer
@@ -92,7 +92,9 @@ def internal_error(message: str) -> Manifest:
     }
 
 
-async def run_session(process: Process, client: Client, options: StreamOptions, clock: Clock) -> int | None:
+async def run_session(
+    process: Process, client: StreamClient, options: StreamOptions, clock: Clock
+) -> int | None:
     """Connects the two; the exit code, or None when the client went first. The process is let go of in any case."""
     session = _Session(process, client, options, clock)
     try:
@@ -103,7 +105,7 @@ async def run_session(process: Process, client: Client, options: StreamOptions, 
 
 
 class _Session:
-    def __init__(self, process: Process, client: Client, options: StreamOptions, clock: Clock) -> None:
+    def __init__(self, process: Process, client: StreamClient, options: StreamOptions, clock: Clock) -> None:
         self._process = process
         self._client = client
         self._stream_options = options
@@ -136,7 +138,7 @@ class _Session:
             task.cancel()
         for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(outcome, Exception) and not isinstance(outcome, ConnectionError):
-                log.warning("stream broken off", error=outcome)
+                log.warning("stream task failed", reason=str(outcome))
 
     async def _end(self, outputs: "list[asyncio.Task[Any]]") -> int:
         """The exit code, once everything that was said has been passed on."""

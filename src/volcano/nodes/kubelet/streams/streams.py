@@ -16,7 +16,7 @@ from volcano.nodes.kubelet.streams.portforward import ChannelForwarder, SpdyForw
 from volcano.nodes.kubelet.streams.session import (
     SUCCESS,
     Channel,
-    Client,
+    StreamClient,
     StreamOptions,
     exit_status,
     internal_error,
@@ -42,7 +42,7 @@ def running_by_status(pod: Manifest) -> Collection[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class _StreamHandler:
     """One exec or attach: how to get hold of the process, and what to make of its end."""
 
     begin: Callable[[], Awaitable[Process]]
@@ -70,7 +70,7 @@ class _Session:
         finally:
             await client.close()
 
-    async def _run(self, client: Client) -> None:
+    async def _run(self, client: StreamClient) -> None:
         try:
             try:
                 process = await self.begin()
@@ -81,9 +81,9 @@ class _Session:
             if code is not None:
                 await client.finish(self.status_for(code))
         except ConnectionError as error:
-            log.info("the client of a stream has gone", error=error)
+            log.info("stream client disconnected", reason=str(error))
         except Exception as error:  # it must not look like success
-            log.error("stream broken", error=error)
+            log.error("stream failed", error=error)
             with suppress(ConnectionError):
                 await client.finish(internal_error(f"{type(error).__name__} in the API server"))
 
@@ -129,7 +129,7 @@ class PodStreams:
             async def begin() -> Process:
                 return await runtime.attach(uid, container)
 
-        return _upgraded(request, _Session(begin, options, status_for, self.clock))
+        return _upgraded(request, _StreamHandler(begin, options, status_for, self.clock))
 
     def _port_forward(self, pod: Manifest, request: Request) -> Answer:
         if not self.running(pod):
@@ -148,7 +148,7 @@ class PodStreams:
         return _spdy(request, (PORT_FORWARD,), SpdyForwarder(target, self.clock).serve)
 
 
-def _upgraded(request: Request, session: _Session) -> Answer:
+def _upgraded(request: Request, session: _StreamHandler) -> Answer:
     if is_websocket(request):
         return accept(request, session.over_websocket, protocols=channels.NAMES)
     return _spdy(request, spdy_session.NAMES, session.over_spdy)

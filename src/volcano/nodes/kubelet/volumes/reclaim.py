@@ -93,7 +93,7 @@ class VolumeReclaimer:
                 await asyncio.to_thread(remove_tree, path)
             except OSError as error:  # files of users we cannot act for: the volume must not hang for ever
                 log.warning(
-                    "directory of a volume left behind", volume=key_of(volume).name, path=path, error=error
+                    "volume directory not removed", volume=key_of(volume).name, path=path, reason=str(error)
                 )
         metadata = volume["metadata"]
         others = [each for each in metadata["finalizers"] if each != FINALIZER]
@@ -103,7 +103,7 @@ class VolumeReclaimer:
         except NotFound:
             return True
         except ApiError as error:
-            log.info("volume not let go yet", volume=key_of(volume).name, reason=error.message)
+            log.info("volume finalizer not removed", volume=key_of(volume).name, reason=error.message)
             return False
         return True
 
