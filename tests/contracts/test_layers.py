@@ -56,7 +56,7 @@ LAYERS: dict[str, Layers] = {
         {"volumes", "probes", "streams", "logs", "dns"},
         {"environment", "devices", "hostports", "events"},
         {"node", "container_state"},
-        {"machine", "settings", "probe_state"},
+        {"machine", "options", "probe_state"},
     ],
     "scheduler": [
         {"loop"},

@@ -22,12 +22,12 @@ from volcano.log import Log
 from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
-from volcano.nodes.kubelet.dns.names import Names
+from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.server import DnsServer
-from volcano.nodes.kubelet.kubelet import Located, NodeAgent
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.kubelet import PodLocation, Kubelet
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.streams.streams import PodStreams
-from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
+from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
 from volcano.nodes.runtimes.probe import AUTO, RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
@@ -63,20 +63,20 @@ class Host:
         """`adoptable` pods outlive this process, however it ends, for the next one to take over."""
         self.settings = settings
         self.choice: RuntimeChoice = choose(settings.runtime)
-        self.names = Names(api=(API_ADDRESS, API_PORT))
+        self.names = ClusterDns(api=(API_ADDRESS, API_PORT))
         self._client = client
         self._clock = clock
         self._informers = informers
         self._adoptable = adoptable
         self._directory = directory
-        self._agent_settings = AgentSettings(
+        self._agent_settings = KubeletOptions(
             directory,
             nodes=settings.nodes,
             fake_gpus=settings.fake_gpus,
             dns=DNS_ADDRESS,
             keep_logs=settings.keep_logs,
         )
-        self._agent: NodeAgent | None = None
+        self._agent: Kubelet | None = None
         self._server: Server | None = None
         self._streams: PodStreams | None = None
         self._services = AsyncExitStack()
@@ -95,9 +95,9 @@ class Host:
         """Whether a pod is on a node of this host."""
         return pod["spec"].get("nodeName") in self._agent_settings.node_names
 
-    def locate(self, pod: Manifest) -> Located | None:
+    def locate(self, pod: Manifest) -> PodLocation | None:
         """Where the containers of a pod are, for logs and streams."""
-        return self._agent.find(pod) if self._agent is not None else None
+        return self._agent.locate_pod(pod) if self._agent is not None else None
 
     def _running(self, pod: Manifest) -> frozenset[str]:
         located = self.locate(pod)
@@ -114,7 +114,7 @@ class Host:
         await self._let_go(keep=True)
         runtime = self._runtime()
         self._streams = PodStreams(runtime, self._clock, self._running)
-        self._agent = agent = NodeAgent(
+        self._agent = agent = Kubelet(
             replace(self._agent_settings, api=self._api(runtime)),
             runtime,
             self._client,
@@ -122,10 +122,10 @@ class Host:
             informers=self._informers,
             on_ready=on_ready,
             on_open=lambda: self._open_services(runtime),
-            on_address=self.names.tell_address,
+            on_address=self.names.set_pod_address,
         )
         volumes = self._directory / VOLUMES
-        reclaimer = Reclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
+        reclaimer = VolumeReclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run())
             group.create_task(reclaimer.run())

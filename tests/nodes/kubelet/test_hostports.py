@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.nodes.kubelet.pods.bench import AgentBench, bench, container, spec
+from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container, spec
 from tests.nodes.kubelet.pods.test_real import host
 from tests.nodes.shim.isolation.stage import in_child
 from volcano.kube.kinds import POD
@@ -19,7 +19,7 @@ from volcano.nodes.kubelet.hostports import HostPort, host_ports
 from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 GREETER = """
 import signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
@@ -76,7 +76,7 @@ def test_which_ports_a_pod_asks_for(pod: Manifest, own: bool, found: list[HostPo
 
 
 @asynccontextmanager
-async def echoing(it: AgentBench, port: int = 80) -> AsyncIterator[None]:
+async def echoing(it: KubeletBench, port: int = 80) -> AsyncIterator[None]:
     """Something behind a port of every pod that answers in capitals, and says good-bye at the end of what it hears."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -104,7 +104,7 @@ async def said(number: int, words: bytes) -> bytes:
     try:
         writer.write(words)
         writer.write_eof()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await reader.read()
     except ConnectionError:
         return b""
@@ -122,7 +122,7 @@ async def is_open(number: int) -> bool:
 
 
 async def until_open(number: int, wanted: bool = True) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while await is_open(number) is not wanted:
             await asyncio.sleep(0.01)
 
@@ -153,13 +153,13 @@ async def test_a_port_that_is_taken_is_told_and_tried_again() -> None:
         with socket.create_server(("127.0.0.1", 0)) as other:
             number = other.getsockname()[1]
             await it.create(containers=[exposing(number)])
-            async with asyncio.timeout(PATIENCE):
-                while not (told := await it.events("FailedHostPort")):
+            async with asyncio.timeout(TIMEOUT):
+                while not (messages := await it.events("FailedHostPort")):
                     await it.pass_time(1)
                     await asyncio.sleep(0.01)
-            assert told == [f"hostPort is not forwarded yet: 127.0.0.1:{number}: address already in use"]
+            assert messages == [f"hostPort is not forwarded yet: 127.0.0.1:{number}: address already in use"]
             assert (await it.status())["phase"] == "Running"
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not await is_open(number):
                 await it.pass_time(11, step=11)
                 await asyncio.sleep(0.01)
@@ -170,8 +170,8 @@ async def test_a_port_that_is_taken_is_told_and_tried_again() -> None:
 async def test_what_cannot_be_forwarded_is_told() -> None:
     async with bench() as it:
         await it.create(containers=[exposing(unused(), 53, protocol="UDP")])
-        (told,) = await it.events("FailedHostPort")
-        assert told.endswith("/UDP is not forwarded: only TCP is")
+        (message,) = await it.events("FailedHostPort")
+        assert message.endswith("/UDP is not forwarded: only TCP is")
 
 
 async def test_ports_are_there_again_under_the_next_agent() -> None:
@@ -196,7 +196,7 @@ async def test_a_real_pod_is_reached_at_its_port_of_this_host(mode: Mode) -> Non
         own = {"command": command, "ports": exposing(number, target)["ports"]}
         await it.create("p", "", container=own, terminationGracePeriodSeconds=1)
         await it.running("p")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while await said(number, b"you") != b"hello you":
                 await asyncio.sleep(0.05)
         await it.cluster.client.delete(POD, Key("default", "p"))

@@ -89,7 +89,7 @@ async def test_a_failing_container_is_restarted_with_growing_pauses() -> None:
 
 
 async def test_a_pod_that_starts_at_once_costs_one_write() -> None:
-    async with bench(report_delay=0.05) as it:
+    async with bench(status_delay=0.05) as it:
         patches = 0
         real = it.cluster.client.patch
 
@@ -105,7 +105,7 @@ async def test_a_pod_that_starts_at_once_costs_one_write() -> None:
 
 
 async def test_a_pod_that_takes_its_time_is_said_to_be_created_meanwhile() -> None:
-    async with bench(report_delay=0.05) as it:
+    async with bench(status_delay=0.05) as it:
         await it.create(volumes=[{"name": "v", "configMap": {"name": "none"}}])
         assert "containerStatuses" not in await it.status()
         await it.pass_time(0.1)

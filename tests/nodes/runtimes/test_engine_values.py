@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.nodes.kubelet.logs.files import Wanted
+from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.runtimes.engine import pause_image
 from volcano.nodes.runtimes.engine.container_inspect import parse_engine_time, parse_inspect
 from volcano.nodes.runtimes.engine.hosts_files import PodSandbox, hosts_text, resolv_text, write_in_place
@@ -117,7 +117,7 @@ def test_a_stream_that_is_not_in_the_end_of_a_long_log_was_there_before(tmp_path
     ],
 )
 def test_since_when_is_asked_in_one_zone_and_answered_from_logs_in_any(time: bytes, shown: bool) -> None:
-    wanted = Wanted(since=b"2026-11-15T13:45:52.500000")
+    wanted = LogFilter(since=b"2026-11-15T13:45:52.500000")
     line = (time.replace(b".5", b".500000").replace(b".4+", b".400000+")) + b" stdout F text"
     assert wanted.render(line) == (b"text\n" if shown else b"")
 

@@ -15,7 +15,7 @@ from typing import Any
 from volcano.clock import Clock, SystemClock
 from volcano.kube.workqueue import Backoff
 from volcano.log import Log
-from volcano.nodes.cri import Features, Found, Process
+from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes import shim_launch
 from volcano.nodes.runtimes.shim_client import ShimConnection
 from volcano.nodes.shim import logfile, wire
@@ -94,7 +94,7 @@ class ProcessRuntime:
         """`tell` is called when a shim that died has been replaced: what `listen` gave is worth nothing any more."""
         self._on_restart = handler
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         self._closing = False
         return await self._open()
 
@@ -265,7 +265,7 @@ class ProcessRuntime:
 
     # Opening
 
-    async def _open(self) -> Found:
+    async def _open(self) -> ExistingPods:
         if self._connection:
             self._connection.close()
             self._connection = None
@@ -273,7 +273,7 @@ class ProcessRuntime:
         hello = await self._call("hello")
         self.features = _features(self._mode, hello["limitations"])
         listing = await self._call("list")
-        found = Found(
+        found = ExistingPods(
             sandboxes=tuple(SandboxState(**state) for state in listing["sandboxes"]),
             containers=tuple(ContainerState(**state) for state in listing["containers"]),
         )
@@ -357,7 +357,7 @@ class ProcessRuntime:
                 self._on_container_exit(state)
         self._on_restart()
 
-    async def _open_with_backoff(self) -> Found:
+    async def _open_with_backoff(self) -> ExistingPods:
         failures = 0
         while True:
             try:

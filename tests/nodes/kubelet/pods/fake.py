@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from volcano.clock import VirtualClock
-from volcano.nodes.cri import Features, Found
+from volcano.nodes.cri import ExistingPods, Features
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, SandboxSpec, SandboxState, Usage
 
 
@@ -58,30 +58,30 @@ class FakeRuntime:
         self.signals: list[tuple[str, int]] = []
         self.executed: list[tuple[str, tuple[str, ...]]] = []
         self.answers: dict[tuple[str, ...], tuple[int | None, str]] = {}
-        self.refusals: dict[str, Failure] = {}  # by container, or "sandbox"
+        self.failures: dict[str, Failure] = {}  # by container, or "sandbox"
         self.stubborn: set[str] = set()
-        self.deaf = 0  # signals that will not get through
+        self.undelivered_signals = 0  # signals that will not get through
         self.listening: dict[int, Callable[[], socket.socket]] = {}
         self.removed: list[str] = []
         self.kept: bool | None = None
-        self._tell: Callable[[ContainerState], None] = lambda state: None
+        self._report_limitations: Callable[[ContainerState], None] = lambda state: None
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         sandboxes = [
             SandboxState(s.uid, s.namespace, s.name, s.node, s.directory, "10.88.0.9")
             for s in self.sandboxes.values()
         ]
-        return Found(sandboxes, [*self.over, *self.live.values()])
+        return ExistingPods(sandboxes, [*self.over, *self.live.values()])
 
     async def close(self, *, keep: bool) -> None:
         self.kept = keep
 
     def on_change(self, tell: Callable[[ContainerState], None]) -> None:
-        self._tell = tell
+        self._report_limitations = tell
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
-        if "sandbox" in self.refusals:
-            raise self.refusals["sandbox"]
+        if "sandbox" in self.failures:
+            raise self.failures["sandbox"]
         self.sandboxes[spec.uid] = spec
         return SandboxState(spec.uid, spec.namespace, spec.name, spec.node, spec.directory, "10.88.0.9")
 
@@ -93,16 +93,16 @@ class FakeRuntime:
                 self.end(name, 137)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
-        if spec.name in self.refusals:
-            raise self.refusals[spec.name]
+        if spec.name in self.failures:
+            raise self.failures[spec.name]
         self.starts.append(spec)
         state = ContainerState(spec.pod, spec.name, spec.attempt, self.clock.now().wall, pid=1)
         self.live[spec.pod, spec.name] = state
         return state
 
     async def signal(self, pod: str, container: str, number: int) -> None:
-        if self.deaf:
-            self.deaf -= 1
+        if self.undelivered_signals:
+            self.undelivered_signals -= 1
             raise Failure("RuntimeUnavailable", "not now")
         self.signals.append((container, number))
         if number == 9 or container not in self.stubborn:
@@ -115,7 +115,7 @@ class FakeRuntime:
                 del self.live[uid, name]
                 done = replace(state, pid=0, finished=self.clock.now().wall, exit_code=code, reason=reason)
                 self.over.append(done)
-                self._tell(done)
+                self._report_limitations(done)
 
     async def execute(
         self,

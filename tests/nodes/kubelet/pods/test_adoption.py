@@ -15,7 +15,7 @@ async def test_a_running_pod_is_taken_over_as_it_is() -> None:
         await it.begin()
         assert (await it.pod())["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         assert it.runtime.started == ["c#0"]
-        located = it.agent.find(before)
+        located = it.kubelet.locate_pod(before)
         assert located is not None
         assert located.running == {"c"}
         assert located.log_path("c") == it.settings.log_path(located.uid, "c", 0)
@@ -135,7 +135,7 @@ async def test_pods_run_on_when_an_agent_lets_go() -> None:
     async with bench() as it:
         await it.create()
         await it.stop()
-        await it.agent.close(keep=True)
+        await it.kubelet.close(keep=True)
         assert it.runtime.kept is True
         assert list((it.settings.directory / "pods").iterdir()) != []
         await it.begin()
@@ -145,7 +145,7 @@ async def test_nothing_is_left_when_it_ends_everything() -> None:
     async with bench() as it:
         await it.create()
         await it.stop()
-        await it.agent.close(keep=False)
+        await it.kubelet.close(keep=False)
         assert it.runtime.kept is False
         assert not (it.settings.directory / "pods").exists()
         await it.begin()

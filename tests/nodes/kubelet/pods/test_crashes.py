@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.nodes.kubelet.pods.bench import AgentBench, bench, container
+from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 
@@ -52,7 +52,7 @@ async def lived(policy: str, steps: Sequence[Step], crashes: frozenset[int]) -> 
         return await _seen(it)
 
 
-async def _step(it: AgentBench, what: str, number: int) -> None:
+async def _step(it: KubeletBench, what: str, number: int) -> None:
     if what == "end":
         live = [name for name in NAMES if name in it.runtime.running]
         if live:
@@ -64,7 +64,7 @@ async def _step(it: AgentBench, what: str, number: int) -> None:
         await it.settle()
 
 
-async def _seen(it: AgentBench) -> object:
+async def _seen(it: KubeletBench) -> object:
     if not await it.cluster.names(POD):
         return "gone", it.runtime.running
     status = await it.status()

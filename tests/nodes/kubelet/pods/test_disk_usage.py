@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.nodes.kubelet.pods.bench import AgentBench, bench, container, spec
+from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container, spec
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.pods.disk_usage import Limits, Written, bytes_below, excess, limits_of, measured
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.pods.disk_usage import (
+    StorageLimits,
+    StorageUsage,
+    disk_bytes,
+    exceeded_limit,
+    limits_of,
+    measure_usage,
+)
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 
 MIB = 1 << 20
 SCRATCH = {"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}
@@ -47,15 +54,15 @@ def fill(path: Path, size: int) -> None:
         pytest.param(
             spec(initContainers=[limited("5Mi", "i")]),
             {"": 5 * MIB},
-            id="an init container counts in the whole",
+            id="an init container counts in the total",
         ),
     ],
 )
 def test_the_limits_of_a_pod(pod: Manifest, limits: dict[str, int]) -> None:
     found = limits_of(pod)
     assert bool(found) is bool(limits)
-    told = {**found.volumes, **found.containers} | ({"": found.whole} if found.whole else {})
-    assert {name: int(limit.amount) for name, limit in told.items()} == limits
+    shown = {**found.volumes, **found.containers} | ({"": found.total} if found.total else {})
+    assert {name: int(limit.amount) for name, limit in shown.items()} == limits
 
 
 @pytest.mark.parametrize(
@@ -63,61 +70,61 @@ def test_the_limits_of_a_pod(pod: Manifest, limits: dict[str, int]) -> None:
     [
         pytest.param(
             spec(volumes=[SCRATCH]),
-            Written({"scratch": MIB + 1}, {}, MIB + 1),
+            StorageUsage({"scratch": MIB + 1}, {}, MIB + 1),
             'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". ',
             id="a volume",
         ),
         pytest.param(
             spec(limited("1024Ki"), limited(1_000_000, "d")),
-            Written({}, {"c": 0}, 3 * MIB),
+            StorageUsage({}, {"c": 0}, 3 * MIB),
             "Pod ephemeral local storage usage exceeds the total limit of containers 2048576. ",
             id="the whole pod",
         ),
         pytest.param(
             spec(limited("1024Ki")),
-            Written({}, {"c": 2 * MIB}, 2 * MIB),
+            StorageUsage({}, {"c": 2 * MIB}, 2 * MIB),
             "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ",
             id="the whole pod, of one container",
         ),
         pytest.param(
             spec(limited("1Mi"), limited("9Mi", "d")),
-            Written({}, {"c": MIB + 1, "d": 5}, MIB + 6),
+            StorageUsage({}, {"c": MIB + 1, "d": 5}, MIB + 6),
             'Container c exceeded its local ephemeral storage limit "1Mi". ',
             id="one container of several",
         ),
         pytest.param(
             spec(limited("1Mi"), volumes=[SCRATCH]),
-            Written({"scratch": MIB}, {"c": MIB}, MIB),
+            StorageUsage({"scratch": MIB}, {"c": MIB}, MIB),
             "",
             id="no more than it may",
         ),
     ],
 )
 def test_who_has_written_more_is_told_so_as_a_kubelet_does(
-    pod: Manifest, used: Written, message: str
+    pod: Manifest, used: StorageUsage, message: str
 ) -> None:
-    found = excess(limits_of(pod), used)
-    assert found == (Verdict("Evicted", message, 1.0) if message else None)
+    found = exceeded_limit(limits_of(pod), used)
+    assert found == (PodFailure("Evicted", message, 1.0) if message else None)
 
 
 def test_without_limits_nothing_is_too_much() -> None:
-    assert excess(Limits(), Written({"v": 1 << 60}, {"c": 1 << 60}, 1 << 61)) is None
+    assert exceeded_limit(StorageLimits(), StorageUsage({"v": 1 << 60}, {"c": 1 << 60}, 1 << 61)) is None
 
 
 # Measuring.
 
 
 def test_a_tree_is_measured_as_it_lies_on_the_disk(tmp_path: Path) -> None:
-    empty = bytes_below(tmp_path)
+    empty = disk_bytes(tmp_path)
     fill(tmp_path / "a" / "b" / "one", MIB)
     os.link(tmp_path / "a" / "b" / "one", tmp_path / "a" / "again")
     os.symlink("/", tmp_path / "a" / "everything")
     (tmp_path / "holes").touch()
     os.truncate(tmp_path / "holes", 1 << 30)
     (tmp_path / "closed").mkdir(mode=0)
-    assert MIB <= bytes_below(tmp_path) - empty < MIB + 64 * 1024
-    assert bytes_below(tmp_path / "a" / "everything") < 64 * 1024
-    assert bytes_below(tmp_path / "missing") == 0
+    assert MIB <= disk_bytes(tmp_path) - empty < MIB + 64 * 1024
+    assert disk_bytes(tmp_path / "a" / "everything") < 64 * 1024
+    assert disk_bytes(tmp_path / "missing") == 0
 
 
 def test_what_is_whose(tmp_path: Path) -> None:
@@ -133,16 +140,16 @@ def test_what_is_whose(tmp_path: Path) -> None:
         {"name": "s", "secret": {"secretName": "s"}},
     ]
     pod = spec(container("c"), container("d"), volumes=volumes)
-    found = measured(pod, tmp_path, {"d": 4 * MIB})
+    found = measure_usage(pod, tmp_path, {"d": 4 * MIB})
     assert {name: used // MIB for name, used in found.volumes.items()} == {"scratch": 1, "memory": 1}
     assert {name: used // MIB for name, used in found.containers.items()} == {"c": 3, "d": 4}
-    assert found.whole // MIB == 1 + 3 + 4 + 1
+    assert found.total // MIB == 1 + 3 + 4 + 1
 
 
 # Evicting.
 
 
-async def evicted(it: AgentBench, message: str) -> None:
+async def evicted(it: KubeletBench, message: str) -> None:
     status = await it.status()
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Evicted", message)
     assert await it.events("Evicted") == [message]

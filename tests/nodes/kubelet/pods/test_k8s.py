@@ -23,16 +23,16 @@ from volcano.kube.client import Client, Query
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest
-from volcano.nodes.kubelet.kubelet import NodeAgent
+from volcano.nodes.kubelet.kubelet import Kubelet
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.probes import handlers
-from volcano.nodes.kubelet.settings import AgentSettings
 from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import Mode
 
 pytestmark = pytest.mark.k8s
 
 SPACE = "node-agent"
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 class Real:
@@ -49,7 +49,7 @@ class Real:
         )
 
     async def until(self, name: str, true: Callable[[Manifest], object]) -> Manifest:
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while True:
             pod = await self.client.get(POD, Key(SPACE, name))
             if true(pod):
@@ -59,7 +59,7 @@ class Real:
 
     async def holder_of_lease(self, name: str) -> str:
         """Whose beat is written there; a young server has no place for it at first."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while True:
             try:
                 lease = await self.client.get(LEASE, Key("kube-node-lease", name))
@@ -79,10 +79,10 @@ async def node(cluster: RealCluster) -> AsyncIterator[Real]:
     folder = Path(tempfile.mkdtemp(prefix="volcano-agent-"))
     ready = asyncio.Event()
     runtime = ProcessRuntime(folder, Mode.PLAIN)
-    agent = NodeAgent(AgentSettings(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
+    agent = Kubelet(KubeletOptions(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
     task = asyncio.create_task(agent.run())
     try:
-        await asyncio.wait_for(ready.wait(), PATIENCE)
+        await asyncio.wait_for(ready.wait(), TIMEOUT)
         yield Real(client)
     finally:
         task.cancel()
@@ -160,10 +160,10 @@ async def test_a_real_grpc_server_is_asked_how_it_is(etcd: int) -> None:
         return made
 
     runtime.listening[etcd] = connected
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    while not (outcome := await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd})).well:
-        assert asyncio.get_running_loop().time() < deadline, outcome.text
+    deadline = asyncio.get_running_loop().time() + TIMEOUT
+    while not (outcome := await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd})).success:
+        assert asyncio.get_running_loop().time() < deadline, outcome.output
         await asyncio.sleep(0.1)
-    assert 'responded with "SERVING"' in outcome.text
+    assert 'responded with "SERVING"' in outcome.output
     unknown = await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd, "service": "nobody"})
-    assert unknown.well is False
+    assert unknown.success is False

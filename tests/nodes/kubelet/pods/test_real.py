@@ -15,12 +15,12 @@ from tests.nodes.kubelet.pods.bench import container, spec
 from volcano.clock import SystemClock
 from volcano.kube.kinds import CONFIG_MAP, EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest, condition_of
-from volcano.nodes.kubelet.kubelet import NodeAgent
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.kubelet import Kubelet
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import Mode
 
-PATIENCE = 20.0
+TIMEOUT = 20.0
 LIMITED = {"resources": {"limits": {"ephemeral-storage": "2Mi"}}}
 
 
@@ -30,16 +30,16 @@ class Host:
     def __init__(self, cluster: SmallCluster, directory: Path, mode: Mode = Mode.PLAIN) -> None:
         self.cluster = cluster
         self._mode = mode
-        self.settings = AgentSettings(directory, host_address="127.0.0.1", measure_every=0.2)
-        self.agent: NodeAgent
+        self.settings = KubeletOptions(directory, host_address="127.0.0.1", measure_interval=0.2)
+        self.kubelet: Kubelet
         self.runtime: ProcessRuntime
         self._task: asyncio.Task[None]
 
     async def begin(self) -> None:
         ready = asyncio.Event()
         self.runtime = runtime = ProcessRuntime(self.settings.directory, self._mode)
-        self.agent = NodeAgent(self.settings, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
-        self._task = asyncio.create_task(self.agent.run())
+        self.kubelet = Kubelet(self.settings, runtime, self.cluster.client, SystemClock(), on_ready=ready.set)
+        self._task = asyncio.create_task(self.kubelet.run())
         await asyncio.wait(
             {self._task, waiting := asyncio.create_task(ready.wait())}, return_when="FIRST_COMPLETED"
         )
@@ -50,7 +50,7 @@ class Host:
     async def stop(self, *, keep: bool) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        await self.agent.close(keep=keep)
+        await self.kubelet.close(keep=keep)
 
     async def create(self, name: str, script: str, **fields: Any) -> Manifest:
         own = container(**{"command": ["sh", "-c", script], **fields.pop("container", {})})
@@ -65,7 +65,7 @@ class Host:
         )
 
     async def until(self, name: str, true: Callable[[Manifest], object]) -> Manifest:
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while True:
             pod = await self.cluster.get(POD, name)
             if true(pod):
@@ -162,7 +162,7 @@ async def test_a_deleted_pod_leaves_nothing() -> None:
         pod = await it.create("p", "trap 'exit 0' TERM; while true; do sleep 0.05; done")
         await it.running("p")
         await it.cluster.client.delete(POD, Key("default", "p"))
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while await it.cluster.names(POD) or it.settings.pod_directory(pod["metadata"]["uid"]).exists():
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.02)

@@ -15,10 +15,9 @@ from volcano.kube.manifest import Manifest
 from volcano.net import tls
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.probes import handlers
-from volcano.nodes.kubelet.probes.grpc_health import BadHealth, health
-from volcano.nodes.kubelet.probes.handlers import Outcome
-from volcano.nodes.kubelet.probes.hooks import run_hook
-from volcano.nodes.kubelet.probes.prober import put, within
+from volcano.nodes.kubelet.probes.grpc_health import GrpcHealthError, check_health
+from volcano.nodes.kubelet.probes.handlers import HandlerResult
+from volcano.nodes.kubelet.probes.prober import run_hook, run_probe, run_with_timeout
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -58,14 +57,14 @@ def answering(text: str, heard: list[str] | None = None) -> Serve:
     return serve
 
 
-async def get(runtime: FakeRuntime, **how: object) -> Outcome:
+async def get(runtime: FakeRuntime, **how: object) -> HandlerResult:
     return await handlers.http_get(runtime, "u", "10.0.0.1", container(), {"port": 80, "path": "/ok", **how})
 
 
 @pytest.mark.parametrize(
-    ("answer", "well", "text"),
+    ("answer", "success", "text"),
     [
-        pytest.param("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", True, "hi", id="well"),
+        pytest.param("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", True, "hi", id="success"),
         pytest.param("HTTP/1.1 204 No Content\r\n\r\n", True, "", id="nothing to say"),
         pytest.param("HTTP/1.1 399 Odd\r\nContent-Length: 0\r\n\r\n", True, "", id="just well"),
         pytest.param(
@@ -87,9 +86,9 @@ async def get(runtime: FakeRuntime, **how: object) -> Outcome:
         ),
     ],
 )
-async def test_what_an_http_answer_means(answer: str, well: bool, text: str) -> None:
+async def test_what_an_http_answer_means(answer: str, success: bool, text: str) -> None:
     async with serving(answering(answer)) as runtime:
-        assert await get(runtime) == Outcome(well, text)
+        assert await get(runtime) == HandlerResult(success, text)
 
 
 async def test_an_http_probe_says_who_asks_and_what_it_was_told_to_say() -> None:
@@ -114,24 +113,24 @@ async def test_a_redirect_on_the_same_host_is_followed() -> None:
             writer.write(b"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n")
 
     async with serving(serve) as runtime:
-        assert (await get(runtime)).text == "HTTP probe failed with statuscode: 500"
+        assert (await get(runtime)).output == "HTTP probe failed with statuscode: 500"
 
 
 async def test_nobody_listens() -> None:
     runtime = FakeRuntime(VirtualClock())
     refused = "connect: connection refused"
-    assert await get(runtime) == Outcome(False, f'Get "http://10.0.0.1:80/ok": {refused}')
+    assert await get(runtime) == HandlerResult(False, f'Get "http://10.0.0.1:80/ok": {refused}')
     outcome = await handlers.tcp(runtime, "u", "10.0.0.1", container(), {"port": 80})
-    assert outcome == Outcome(False, f"dial tcp 10.0.0.1:80: {refused}")
+    assert outcome == HandlerResult(False, f"dial tcp 10.0.0.1:80: {refused}")
 
 
 async def test_a_port_may_be_named_but_must_be_there() -> None:
     named = container(ports=[{"name": "web", "containerPort": 80}])
     async with serving(answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")) as runtime:
         outcome = await handlers.tcp(runtime, "u", "10.0.0.1", named, {"port": "web"})
-        assert outcome.well is True
+        assert outcome.success is True
         outcome = await handlers.tcp(runtime, "u", "10.0.0.1", named, {"port": "none"})
-        assert outcome == Outcome(None, "couldn't find port: none in container c")
+        assert outcome == HandlerResult(None, "couldn't find port: none in container c")
 
 
 async def test_https_is_spoken_and_no_certificate_is_asked_for() -> None:
@@ -141,15 +140,15 @@ async def test_https_is_spoken_and_no_certificate_is_asked_for() -> None:
     )
     context = tls.server_context(credential)
     async with serving(answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"), context) as runtime:
-        assert (await get(runtime, scheme="HTTPS")).well is True
+        assert (await get(runtime, scheme="HTTPS")).success is True
 
 
 async def test_a_command_is_judged_by_its_exit_code_and_told_with_its_output() -> None:
     runtime = FakeRuntime(VirtualClock())
     runtime.answers = {("good",): (0, "fine"), ("bad",): (3, "oh no"), ("odd",): (-1, "cannot exec")}
-    assert await handlers.execute(runtime, "u", "c", ["good"]) == Outcome(True, "fine")
-    assert await handlers.execute(runtime, "u", "c", ["bad"]) == Outcome(False, "oh no")
-    assert await handlers.execute(runtime, "u", "c", ["odd"]) == Outcome(None, "cannot exec")
+    assert await handlers.execute(runtime, "u", "c", ["good"]) == HandlerResult(True, "fine")
+    assert await handlers.execute(runtime, "u", "c", ["bad"]) == HandlerResult(False, "oh no")
+    assert await handlers.execute(runtime, "u", "c", ["odd"]) == HandlerResult(None, "cannot exec")
 
 
 async def test_who_takes_too_long_has_failed() -> None:
@@ -158,7 +157,7 @@ async def test_who_takes_too_long_has_failed() -> None:
     runtime.answers["slow",] = (None, "wait")
     probe = {"exec": {"command": ["slow"]}, "timeoutSeconds": 2}
     own = containers_of({"spec": {"containers": [container(readinessProbe=probe)]}})["c"]
-    asked = asyncio.create_task(put(runtime, clock, "u", "", own, next(iter(own.probes.values()))))
+    asked = asyncio.create_task(run_probe(runtime, clock, "u", "", own, next(iter(own.probes.values()))))
     for _ in range(10):
         await asyncio.sleep(0)
     clock.advance(1.9)
@@ -166,7 +165,7 @@ async def test_who_takes_too_long_has_failed() -> None:
         await asyncio.sleep(0)
     assert not asked.done()
     clock.advance(0.2)
-    assert await asked == Outcome(False, "timed out after 2s")
+    assert await asked == HandlerResult(False, "timed out after 2s")
 
 
 async def test_a_probe_that_cannot_be_put_is_tried_three_times() -> None:
@@ -175,13 +174,13 @@ async def test_a_probe_that_cannot_be_put_is_tried_three_times() -> None:
     own = containers_of({"spec": {"containers": [container(livenessProbe={"exec": {"command": ["odd"]}})]}})[
         "c"
     ]
-    outcome = await put(runtime, SystemClock(), "u", "", own, next(iter(own.probes.values())))
-    assert outcome == Outcome(None, "cannot exec")
+    outcome = await run_probe(runtime, SystemClock(), "u", "", own, next(iter(own.probes.values())))
+    assert outcome == HandlerResult(None, "cannot exec")
     assert len(runtime.executed) == 3
 
 
 @pytest.mark.parametrize(
-    ("handler", "well"),
+    ("handler", "success"),
     [
         pytest.param({"exec": {"command": ["good"]}}, True, id="a command"),
         pytest.param({"exec": {"command": ["bad"]}}, False, id="a command that fails"),
@@ -191,25 +190,25 @@ async def test_a_probe_that_cannot_be_put_is_tried_three_times() -> None:
         pytest.param({}, None, id="neither"),
     ],
 )
-async def test_hooks(handler: Manifest, well: bool | None) -> None:
+async def test_hooks(handler: Manifest, success: bool | None) -> None:
     runtime = FakeRuntime(VirtualClock())
     runtime.answers = {("bad",): (1, "")}
     own = containers_of({"spec": {"containers": [container()]}})["c"]
     outcome = await run_hook(runtime, SystemClock(), "u", "10.0.0.1", own, handler)
-    assert outcome.well is well
+    assert outcome.success is success
 
 
 async def test_what_is_cut_short_is_cancelled() -> None:
     cancelled = asyncio.Event()
 
-    async def long() -> Outcome:
+    async def long() -> HandlerResult:
         try:
             await asyncio.get_running_loop().create_future()
         finally:
             cancelled.set()
-        return Outcome(True)
+        return HandlerResult(True)
 
-    assert (await within(SystemClock(), 0.01, long())).well is False
+    assert (await run_with_timeout(SystemClock(), 0.01, long())).success is False
     assert cancelled.is_set()
 
 
@@ -237,8 +236,8 @@ async def test_a_grpc_server_says_how_it_is(message: bytes, state: str) -> None:
 
     async with serving(serve) as runtime:
         outcome = await handlers.grpc(runtime, "u", "10.0.0.1", {"port": 80, "service": "training"})
-    assert outcome.well is (state == "SERVING")
-    assert state in outcome.text
+    assert outcome.success is (state == "SERVING")
+    assert state in outcome.output
     await asyncio.sleep(0.01)
     assert heard.startswith(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
     assert b"/grpc.health.v1.Health/Check" in heard
@@ -249,8 +248,8 @@ async def test_a_grpc_server_says_how_it_is(message: bytes, state: str) -> None:
 async def test_what_is_no_grpc_is_unwell() -> None:
     async with serving(answering("HTTP/1.1 400 Bad Request\r\n\r\n")) as runtime:
         outcome = await handlers.grpc(runtime, "u", "10.0.0.1", {"port": 80})
-    assert outcome.well is False
-    assert "health rpc probe failed" in outcome.text
+    assert outcome.success is False
+    assert "health rpc probe failed" in outcome.output
 
 
 async def test_a_closed_connection_is_no_health() -> None:
@@ -260,6 +259,6 @@ async def test_a_closed_connection_is_no_health() -> None:
     async with serving(serve) as runtime:
         made = runtime.listening[80]()
         reader, writer = await asyncio.open_connection(sock=made)
-        with pytest.raises(BadHealth):
-            await health(reader, writer, "", "x")
+        with pytest.raises(GrpcHealthError):
+            await check_health(reader, writer, "", "x")
         writer.close()

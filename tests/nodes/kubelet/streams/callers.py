@@ -37,19 +37,19 @@ class Caller:
     def websocket(self) -> WebSocket:
         return WebSocket(self.pipe, client=True)
 
-    async def everything(self, *said: bytes) -> dict[int, bytes]:
+    async def everything(self, *sent: bytes) -> dict[int, bytes]:
         """What comes on each channel until the server says good-bye, after having said some messages."""
         socket = self.websocket()
-        for each in said:
+        for each in sent:
             await socket.send(each)
-        heard: dict[int, bytes] = {}
+        received: dict[int, bytes] = {}
         async with asyncio.timeout(20):
             async for message in socket:
                 channel = message.data[0]
-                heard[channel] = heard.get(channel, b"") + message.data[1:]
+                received[channel] = received.get(channel, b"") + message.data[1:]
             await socket.close()
             await self.running
-        return heard
+        return received
 
 
 async def _served(answer: Upgrade, near: Pipe) -> None:

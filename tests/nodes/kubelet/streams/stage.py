@@ -28,7 +28,7 @@ class Stage:
         self.runtime = ProcessRuntime(directory, Mode.PLAIN, lifeline=True, log_size=log_size)
         self.publish: Publish | None = None
         self._pods: dict[Key, Manifest] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._publishing: set[asyncio.Task[None]] = set()
         self.logs = PodLogs(directory / "pods", self._pods.get, SystemClock())
         self.streams = PodStreams(self.runtime, SystemClock())
 
@@ -50,7 +50,7 @@ class Stage:
         statuses = [_status(container["name"]) for container in pod["spec"]["containers"]]
         pod["status"] = {"phase": "Running", "containerStatuses": statuses}
         self._pods[key] = pod
-        await self._tell(pod)
+        await self._report_limitations(pod)
         return pod
 
     async def start(self, pod: Manifest, *command: str, container: str = "main", **rest: Any) -> None:
@@ -65,7 +65,7 @@ class Stage:
             ContainerSpec(uid_of(pod), container, attempt, "image", command, log_path=str(path), **rest)
         )
         status["state"] = {"running": {"startedAt": timestamp(began.started)}}
-        await self._tell(pod)
+        await self._report_limitations(pod)
 
     async def run(self, name: str, *command: str, container: str = "main", **rest: Any) -> Manifest:
         """A pod of one container that runs `command`."""
@@ -95,11 +95,11 @@ class Stage:
         times = {"startedAt": timestamp(state.started), "finishedAt": timestamp(state.finished)}
         ended = {"exitCode": state.exit_code, "reason": state.reason, "containerID": "c", **times}
         self.status(pod, state.name)["state"] = {"terminated": ended}
-        task = asyncio.get_running_loop().create_task(self._tell(pod))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.get_running_loop().create_task(self._report_limitations(pod))
+        self._publishing.add(task)
+        task.add_done_callback(self._publishing.discard)
 
-    async def _tell(self, pod: Manifest) -> None:
+    async def _report_limitations(self, pod: Manifest) -> None:
         if self.publish is not None:
             await self.publish(pod)
 

@@ -13,8 +13,8 @@ from volcano.apiserver.endpoints.logs import LogOptions
 from volcano.clock import SystemClock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest
-from volcano.nodes.kubelet.logs.files import BLOCK, Wanted
-from volcano.nodes.kubelet.logs.logs import PodLogs, chosen_attempt, is_over
+from volcano.nodes.kubelet.logs.files import BLOCK, LogFilter
+from volcano.nodes.kubelet.logs.logs import PodLogs, is_over, select_attempt
 from volcano.nodes.shim.logfile import LogFile as Written
 
 START = 1_800_000_000.0
@@ -123,7 +123,7 @@ async def test_half_a_line_is_not_shown_before_it_is_whole(disk: Disk) -> None:
 def test_the_short_way_shows_what_the_long_way_does(lines: list[bytes]) -> None:
     block = b"".join(lines)[:-1]
     if block:
-        assert Wanted().render(block) == Wanted(since=b"0").render(block)
+        assert LogFilter().render(block) == LogFilter(since=b"0").render(block)
 
 
 @given(
@@ -224,14 +224,14 @@ async def test_a_log_that_outruns_its_follower_loses_the_oldest_lines_only(tmp_p
 
 def test_which_start_is_meant() -> None:
     running = pod(running={})
-    assert chosen_attempt(running, "main", [0, 1, 2], previous=False) == 2
-    assert chosen_attempt(running, "main", [0, 1, 2], previous=True) == 1
-    assert chosen_attempt(pod(waiting={"reason": "CrashLoopBackOff"}), "main", [0, 1], previous=True) == 1
-    assert chosen_attempt(running, "main", [], previous=False) == 0
+    assert select_attempt(running, "main", [0, 1, 2], previous=False) == 2
+    assert select_attempt(running, "main", [0, 1, 2], previous=True) == 1
+    assert select_attempt(pod(waiting={"reason": "CrashLoopBackOff"}), "main", [0, 1], previous=True) == 1
+    assert select_attempt(running, "main", [], previous=False) == 0
     quiet = pod(running={})  # started again, and has said nothing yet
     quiet["status"]["containerStatuses"][0]["restartCount"] = 1
-    assert chosen_attempt(quiet, "main", [0], previous=False) == 1
-    assert chosen_attempt(quiet, "main", [0], previous=True) == 0
+    assert select_attempt(quiet, "main", [0], previous=False) == 1
+    assert select_attempt(quiet, "main", [0], previous=True) == 0
 
 
 @pytest.mark.parametrize(
@@ -252,13 +252,13 @@ def test_a_start_without_a_log_is_refused_in_a_kubelets_words(
     state: dict[str, object], previous: bool, message: str
 ) -> None:
     with pytest.raises(BadRequest) as refusal:
-        chosen_attempt(pod(**state), "main", [], previous=previous)
+        select_attempt(pod(**state), "main", [], previous=previous)
     assert message in refusal.value.message
 
 
 def test_a_container_without_a_status_is_not_available() -> None:
     with pytest.raises(BadRequest, match='container "other" in pod "p" is not available'):
-        chosen_attempt(pod(), "other", [], previous=False)
+        select_attempt(pod(), "other", [], previous=False)
 
 
 def test_when_a_start_is_over() -> None:
@@ -279,11 +279,11 @@ def test_when_a_start_is_over() -> None:
 
 
 async def test_what_the_keeper_writes_is_read_back_as_it_was(disk: Disk) -> None:
-    said = "".join(f"{number} {'long ' * number}\n" for number in range(0, 9000, 600)) + "no end"
+    sent = "".join(f"{number} {'long ' * number}\n" for number in range(0, 9000, 600)) + "no end"
     written = Written(str(disk.folder / "0.log"), lambda: int(START * 1e9), size=60_000, files=99)
-    for position in range(0, len(said), 5000):
-        written.write("stdout", said[position : position + 5000].encode())
+    for position in range(0, len(sent), 5000):
+        written.write("stdout", sent[position : position + 5000].encode())
     written.close()
     assert len(list(disk.folder.iterdir())) > 2
-    assert await disk.read() == said
-    assert await disk.read(tail_lines=3) == "\n".join(said.split("\n")[-3:])
+    assert await disk.read() == sent
+    assert await disk.read(tail_lines=3) == "\n".join(sent.split("\n")[-3:])

@@ -15,7 +15,7 @@ from volcano.clock import SystemClock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request, Response, Upgrade
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.streams import PodStreams
 
 # One keeper for all of them: they share a loop.
@@ -29,18 +29,20 @@ async def test_a_command_says_its_output_and_how_it_ended(stage: Stage, shell: M
     request = asked(V5, "sh", "-c", "echo out; echo err >&2; exit 3", stdout="true", stderr="true")
     caller = Caller(await stage.streams.connect("exec", shell, request))
     assert caller.headers["Sec-WebSocket-Protocol"] == V5
-    heard = await caller.everything()
-    assert (heard[1], heard[2]) == (b"out\n", b"err\n")
-    status = json.loads(heard[3])
+    received = await caller.everything()
+    assert (received[1], received[2]) == (b"out\n", b"err\n")
+    status = json.loads(received[3])
     assert (status["status"], status["reason"]) == ("Failure", "NonZeroExitCode")
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
 async def test_input_ends_when_the_client_closes_the_channel(stage: Stage, shell: Manifest) -> None:
     caller = Caller(await stage.streams.connect("exec", shell, asked(V5, "cat", stdin="1", stdout="1")))
-    heard = await caller.everything(b"\x00hello ", b"\x00there", b"\xff\x00", b"\x00too late", b"", b"\x09?")
-    assert heard[1] == b"hello there"
-    assert json.loads(heard[3]) == {"metadata": {}, "status": "Success"}
+    received = await caller.everything(
+        b"\x00hello ", b"\x00there", b"\xff\x00", b"\x00too late", b"", b"\x09?"
+    )
+    assert received[1] == b"hello there"
+    assert json.loads(received[3]) == {"metadata": {}, "status": "Success"}
 
 
 async def test_channels_as_text(stage: Stage, shell: Manifest) -> None:
@@ -49,13 +51,13 @@ async def test_channels_as_text(stage: Stage, shell: Manifest) -> None:
     socket = caller.websocket()
     await socket.send("0" + base64.b64encode(b"12345").decode())
     await socket.send("0 no base64")
-    heard: dict[str, bytes] = {}
+    received: dict[str, bytes] = {}
     async for message in socket:
         channel, data = message.data[:1].decode(), base64.b64decode(message.data[1:])
         assert message.text
-        heard[channel] = heard.get(channel, b"") + data
-    assert heard["1"] == b"12345"
-    assert json.loads(heard["3"])["status"] == "Success"
+        received[channel] = received.get(channel, b"") + data
+    assert received["1"] == b"12345"
+    assert json.loads(received["3"])["status"] == "Success"
     await caller.pipe.close()
     await asyncio.wait_for(caller.running, 10)
 
@@ -87,8 +89,8 @@ async def test_a_bug_does_not_look_like_success(stage: Stage, shell: Manifest) -
 async def test_a_child_left_behind_does_not_hold_the_client(stage: Stage, shell: Manifest) -> None:
     command = ("sh", "-c", "echo started; sleep 30 & exit 0")
     caller = Caller(await stage.streams.connect("exec", shell, asked(V5, *command, stdout="1")))
-    heard = await asyncio.wait_for(caller.everything(), 10)
-    assert heard[1] == b"started\n"
+    received = await asyncio.wait_for(caller.everything(), 10)
+    assert received[1] == b"started\n"
 
 
 async def test_a_terminal_is_one_stream_that_can_be_resized(stage: Stage, shell: Manifest) -> None:
@@ -96,19 +98,19 @@ async def test_a_terminal_is_one_stream_that_can_be_resized(stage: Stage, shell:
     caller = Caller(await stage.streams.connect("exec", shell, request))
     size = json.dumps({"Width": 111, "Height": 33}).encode()
     nonsense = b'\x04{"Width": -1, "Height": "tall"}'
-    heard = await caller.everything(
+    received = await caller.everything(
         nonsense, b"\x04" + size[:9], b"\x04" + size[9:], b"\x00stty size; exit 5\n"
     )
-    assert b"33 111" in heard[1]
-    assert 2 not in heard
-    assert json.loads(heard[3])["details"]["causes"][0]["message"] == "5"
+    assert b"33 111" in received[1]
+    assert 2 not in received
+    assert json.loads(received[3])["details"]["causes"][0]["message"] == "5"
 
 
 async def test_the_end_of_input_reaches_a_terminal_too(stage: Stage, shell: Manifest) -> None:
     request = asked(V5, "cat", stdin="1", stdout="1", tty="1")
     caller = Caller(await stage.streams.connect("exec", shell, request))
-    heard = await caller.everything(b"\x00line\n", b"\xff\x00")
-    assert heard[1].count(b"line") == 2  # the terminal's echo, and cat's
+    received = await caller.everything(b"\x00line\n", b"\xff\x00")
+    assert received[1].count(b"line") == 2  # the terminal's echo, and cat's
 
 
 @pytest.mark.parametrize("signal", ["", "trap '' HUP; "])
@@ -228,10 +230,10 @@ async def test_exec_over_spdy(stage: Stage, shell: Manifest) -> None:
         await peer.open(streamtype=kind) for kind in ("error", "stdin", "stdout", "stderr")
     ]
     unknown = await peer.open(streamtype="resize")
-    await peer.say(stdin, b"b\na\n", fin=True)
+    await peer.send_data(stdin, b"b\na\n", fin=True)
     await peer.until(lambda: {error, stdout, stderr} <= peer.finished)
-    assert peer.heard[stdout] == b"a\nb\n"
-    assert json.loads(peer.heard[error])["status"] == "Success"
+    assert peer.received[stdout] == b"a\nb\n"
+    assert json.loads(peer.received[error])["status"] == "Success"
     assert unknown in peer.reset
     await peer.close()
     await asyncio.wait_for(caller.running, 10)
@@ -269,9 +271,9 @@ async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
     pod = await stage.run("terminal", "sh", stdin=True, tty=True)
     request = asked(V5, stdin="1", stdout="1", tty="1")
     caller = Caller(await stage.streams.connect("attach", pod, request))
-    heard = await caller.everything(b"\x00stty rows 7; stty size; echo ok-$((1+1)); exit 5\n")
-    assert b"ok-2" in heard[1]
-    assert json.loads(heard[3])["status"] == "Success"
+    received = await caller.everything(b"\x00stty rows 7; stty size; echo ok-$((1+1)); exit 5\n")
+    assert b"ok-2" in received[1]
+    assert json.loads(received[3])["status"] == "Success"
     assert stage.status(pod)["state"]["terminated"]["exitCode"] == 5
 
 
@@ -279,16 +281,16 @@ async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
 
 
 async def test_an_inbox_stops_whoever_feeds_it_too_much() -> None:
-    inbox = Inbox(hold=10)
-    await inbox.feed(b"x" * 10)
-    feeding = asyncio.create_task(inbox.feed(b"y"))
+    buffer = ReceiveBuffer(limit=10)
+    await buffer.feed(b"x" * 10)
+    feeding = asyncio.create_task(buffer.feed(b"y"))
     await asyncio.sleep(0)
     assert not feeding.done()
-    assert await inbox.read() == b"x" * 10
+    assert await buffer.read() == b"x" * 10
     await asyncio.wait_for(feeding, 1)
-    inbox.end()
-    await inbox.feed(b"dropped")
-    assert [await inbox.read(), await inbox.read()] == [b"y", b""]
+    buffer.end()
+    await buffer.feed(b"dropped")
+    assert [await buffer.read(), await buffer.read()] == [b"y", b""]
 
 
 def _runs(argument: str) -> bool:

@@ -28,10 +28,10 @@ from volcano.kube.kinds import (
     STORAGE_CLASS,
 )
 from volcano.kube.manifest import Key, Manifest, uid_of
-from volcano.nodes.kubelet.environment.references import gather
+from volcano.nodes.kubelet.environment.references import fetch_references
 from volcano.nodes.kubelet.volumes.claims import FINALIZER
-from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
-from volcano.nodes.kubelet.volumes.store import Volumes
+from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
+from volcano.nodes.kubelet.volumes.store import VolumeManager
 from volcano.nodes.shim.specs import Failure, Mount
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -48,7 +48,7 @@ class World:
         self.asked: list[Manifest] = []
         self.pods: list[Manifest] = []
         self._tokens = Tokens(SigningKey(new_signing_key()), lambda: str(len(self.asked)))
-        self.volumes = Volumes(cluster.client, cluster.clock, ask_token=self.ask)
+        self.volumes = VolumeManager(cluster.client, cluster.clock, request_token=self.ask)
 
     async def ask(self, account: Key, request: Manifest) -> Manifest:
         self.asked.append(request)
@@ -57,7 +57,7 @@ class World:
 
     async def given(self, of: Manifest) -> Path:
         """Prepares a pod and says where its volume `v` is."""
-        references = await gather(self.cluster.client, of)
+        references = await fetch_references(self.cluster.client, of)
         volumes = await self.volumes.prepare(of, self.pod_directory(of), references, FACTS)
         return Path(volumes["v"].path)
 
@@ -126,8 +126,8 @@ async def test_a_config_map_is_followed_but_not_by_a_part_of_it(tmp_path: Path) 
             assert (path / "more").read_text() == "m"
             assert bound.read() == "old"
         await cluster.delete(CONFIG_MAP, "c")
-        (complaint,) = await world.volumes.refresh(of)
-        assert 'configmap "c" not found' in complaint
+        (error,) = await world.volumes.refresh(of)
+        assert 'configmap "c" not found' in error
         assert (path / "k").read_text() == "new"  # what it had it keeps
 
 
@@ -207,7 +207,7 @@ async def test_other_kinds_of_volume_are_refused_with_those_that_work(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("kind", "complaint"),
+    ("kind", "error"),
     [
         ("Directory", "is not a directory"),
         ("File", "is not a file"),
@@ -216,11 +216,11 @@ async def test_other_kinds_of_volume_are_refused_with_those_that_work(tmp_path: 
         ("BlockDevice", "is not a block device"),
     ],
 )
-async def test_a_path_of_the_host_must_be_what_it_says(tmp_path: Path, kind: str, complaint: str) -> None:
+async def test_a_path_of_the_host_must_be_what_it_says(tmp_path: Path, kind: str, error: str) -> None:
     async with SmallCluster() as cluster:
         missing = with_volume({"hostPath": {"path": f"{tmp_path}/x", "type": kind}})
         refusal = await World(cluster, tmp_path).refused(missing)
-        assert refusal == f"hostPath type check failed: {tmp_path}/x {complaint}"
+        assert refusal == f"hostPath type check failed: {tmp_path}/x {error}"
         assert not (tmp_path / "x").exists()
 
 
@@ -303,7 +303,7 @@ async def reclaiming(world: World) -> AsyncIterator[None]:
     cluster = world.cluster
     informers = SharedInformerFactory(cluster.client, cluster.clock)
     directory = world.directory / "volumes"
-    work = Reclaimer(cluster.client, informers, cluster.clock, directory, lambda: world.pods).run()
+    work = VolumeReclaimer(cluster.client, informers, cluster.clock, directory, lambda: world.pods).run()
     task = asyncio.create_task(work)
     await cluster.rest()
     yield

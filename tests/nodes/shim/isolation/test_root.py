@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, host, in_child, play
-from volcano.nodes.kubelet.pods.disk_usage import measured
+from volcano.nodes.kubelet.pods.disk_usage import measure_usage
 from volcano.nodes.shim.isolation import capabilities, rootfs_template, syscalls, unshare
 from volcano.nodes.shim.isolation.host_programs import HostMounts
 from volcano.nodes.shim.isolation.rootfs import RootfsLayer
@@ -212,7 +212,7 @@ def test_what_a_container_writes_beside_its_volumes_is_found_on_the_disk(setting
 
         def written() -> int:
             containers = {"containers": [{"name": "main"}]}
-            return measured(containers, Path(pod.spec.directory), {}).containers["main"]
+            return measure_usage(containers, Path(pod.spec.directory), {}).containers["main"]
 
         before = written()
         running.execute("head -c 3145728 /dev/urandom >/root/x; sync /root/x")

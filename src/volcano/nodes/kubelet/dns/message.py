@@ -5,12 +5,12 @@ import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from volcano.nodes.kubelet.dns.records import Answer, Record, RecordType
+from volcano.nodes.kubelet.dns.records import DnsAnswer, DnsRecord, RecordType
 
 HEADER = struct.Struct("!6H")
-PLAIN_LIMIT = 512  # bytes, of an answer to somebody who says nothing of larger ones
-LARGEST_DATAGRAM = 1232  # fits every link unfragmented
-LARGEST = 65535
+DEFAULT_UDP_SIZE = 512  # bytes, of an answer to somebody who says nothing of larger ones
+MAX_UDP_SIZE = 1232  # fits every link unfragmented
+MAX_TCP_SIZE = 65535
 INTERNET = 1
 ANY_CLASS = 255
 # Nothing may be remembered: a pod's address can change, and one that is missing can appear, at any moment.
@@ -22,17 +22,17 @@ _POINTER = 0xC0
 _QUESTION_AT = b"\xc0\x0c"  # where every message has its question's name
 
 
-class Code(IntEnum):
+class ResponseCode(IntEnum):
     """How a question was answered."""
 
-    DONE = 0
-    FAILED = 2
-    UNKNOWN_NAME = 3
-    NOT_IMPLEMENTED = 4
+    NOERROR = 0
+    SERVFAIL = 2
+    NXDOMAIN = 3
+    NOTIMP = 4
     REFUSED = 5
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """Bytes that are no question; nobody is owed an answer."""
 
 
@@ -48,7 +48,7 @@ class Question:
     raw: bytes  # the question as asked, to be repeated letter by letter
     extended: bool = False
     version: int = 0  # of EDNS
-    limit: int = PLAIN_LIMIT
+    limit: int = DEFAULT_UDP_SIZE
 
     @property
     def operation(self) -> int:
@@ -58,13 +58,13 @@ class Question:
 def read(message: bytes) -> Question:
     """The question of a message. Raises Malformed."""
     if len(message) < HEADER.size:
-        raise Malformed("shorter than a header")
+        raise MalformedMessage("shorter than a header")
     identity, flags, questions, answers, authorities, additional = HEADER.unpack_from(message)
     if flags & _RESPONSE or questions != 1:
-        raise Malformed("not one question")
+        raise MalformedMessage("not one question")
     name, at = _name(message, HEADER.size)
     if at + 4 > len(message):
-        raise Malformed("cut off in its question")
+        raise MalformedMessage("cut off in its question")
     kind, asked_class = struct.unpack_from("!2H", message, at)
     raw = message[HEADER.size : at + 4]
     question = Question(identity, name, kind, asked_class, flags, raw)
@@ -76,13 +76,13 @@ def _extended(question: Question, message: bytes, at: int, records: int) -> Ques
     for _ in range(records):
         at = _skip_name(message, at)
         if at + 10 > len(message):
-            raise Malformed("cut off in a record")
+            raise MalformedMessage("cut off in a record")
         kind, size, ttl, length = struct.unpack_from("!HHIH", message, at)
         at += 10 + length
         if at > len(message):
-            raise Malformed("cut off in a record")
+            raise MalformedMessage("cut off in a record")
         if kind == RecordType.OPT:
-            limit = min(max(size, PLAIN_LIMIT), LARGEST_DATAGRAM)
+            limit = min(max(size, DEFAULT_UDP_SIZE), MAX_UDP_SIZE)
             return Question(
                 question.id, question.name, question.type, question.kind, question.flags, question.raw,
                 extended=True, version=ttl >> 16 & 0xFF, limit=limit,
@@ -96,14 +96,14 @@ def _name(message: bytes, at: int) -> tuple[str, int]:
     total = 0
     while True:
         if at >= len(message):
-            raise Malformed("cut off in a name")
+            raise MalformedMessage("cut off in a name")
         length = message[at]
         at += 1
         if length == 0:
             return ".".join(labels), at
         total += length + 1
         if length & _POINTER or total > 254 or at + length > len(message):
-            raise Malformed("no name")
+            raise MalformedMessage("no name")
         labels.append(message[at : at + length].decode("latin-1"))
         at += length
 
@@ -114,19 +114,21 @@ def _skip_name(message: bytes, at: int) -> int:
         if length & _POINTER == _POINTER:
             return at + 2
         if length & _POINTER:
-            raise Malformed("no name")
+            raise MalformedMessage("no name")
         at += length + 1
         if length == 0:
             return at
-    raise Malformed("cut off in a name")
+    raise MalformedMessage("cut off in a name")
 
 
-def write(question: Question, answer: Answer, domain: str, limit: int, code: Code | None = None) -> bytes:
+def write(
+    question: Question, answer: DnsAnswer, domain: str, limit: int, code: ResponseCode | None = None
+) -> bytes:
     """The reply to a question: cut down to the question itself, and marked so, when it is longer than `limit`."""
-    outcome = code if code is not None else Code.DONE if answer.known else Code.UNKNOWN_NAME
+    outcome = code if code is not None else ResponseCode.NOERROR if answer.exists else ResponseCode.NXDOMAIN
     records = [_record(question, record) for record in answer.records]
     extra = [_record(question, record) for record in answer.additional]
-    mine = answer.ours and code is None
+    mine = answer.authoritative and code is None
     authority = [_authority(domain)] if mine and not records else []
     tail = [_options(question)] if question.extended else []
     whole = _assembled(question, outcome, mine, records, authority, [*extra, *tail])
@@ -139,7 +141,7 @@ def write(question: Question, answer: Answer, domain: str, limit: int, code: Cod
 
 def _assembled(
     question: Question,
-    code: Code,
+    code: ResponseCode,
     authoritative: bool,
     answers: list[bytes],
     authorities: list[bytes],
@@ -154,7 +156,7 @@ def _assembled(
     return b"".join((header, question.raw, *answers, *authorities, *additional))
 
 
-def _record(question: Question, record: Record) -> bytes:
+def _record(question: Question, record: DnsRecord) -> bytes:
     owner = _QUESTION_AT if record.name.lower() == question.name.lower() else encoded_name(record.name)
     match record.type:
         case RecordType.A:
@@ -175,7 +177,7 @@ def _authority(domain: str) -> bytes:
 
 def _options(question: Question) -> bytes:
     bad_version = 1 << 24 if question.version else 0  # the upper bits of code 16
-    return b"\0" + struct.pack("!HHIH", RecordType.OPT, LARGEST_DATAGRAM, bad_version, 0)
+    return b"\0" + struct.pack("!HHIH", RecordType.OPT, MAX_UDP_SIZE, bad_version, 0)
 
 
 def encoded_name(name: str) -> bytes:

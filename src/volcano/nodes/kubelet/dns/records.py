@@ -20,7 +20,7 @@ class RecordType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DnsRecord:
     """One answer: `value` is an address, or the name that a PTR, CNAME or SRV leads to; `port` is an SRV's."""
 
     name: str
@@ -30,15 +30,15 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DnsAnswer:
     """What is known of a name. A name that is `known` but has no records is of another type than asked for."""
 
-    known: bool
-    records: tuple[Record, ...] = ()
-    additional: tuple[Record, ...] = ()
-    ours: bool = True  # whether the name lies where we know everything there is
+    exists: bool
+    records: tuple[DnsRecord, ...] = ()
+    additional: tuple[DnsRecord, ...] = ()
+    authoritative: bool = True  # whether the name lies where we know everything there is
 
 
-UNKNOWN = Answer(known=False)
-KNOWN = Answer(known=True)
-NOT_OURS = Answer(known=False, ours=False)
+NXDOMAIN = DnsAnswer(exists=False)
+NO_DATA = DnsAnswer(exists=True)
+OUT_OF_ZONE = DnsAnswer(exists=False, authoritative=False)

@@ -8,31 +8,31 @@ from volcano.log import Log
 from volcano.nodes.kubelet.dns.message import (
     ANY_CLASS,
     INTERNET,
-    LARGEST,
-    Code,
-    Malformed,
+    MAX_TCP_SIZE,
+    MalformedMessage,
     Question,
+    ResponseCode,
     read,
     write,
 )
-from volcano.nodes.kubelet.dns.names import Names
-from volcano.nodes.kubelet.dns.records import NOT_OURS, Answer
+from volcano.nodes.kubelet.dns.names import ClusterDns
+from volcano.nodes.kubelet.dns.records import OUT_OF_ZONE, DnsAnswer
 
 log = Log("dns")
 
 IDLE_SECONDS = 10.0
-MOST_CONNECTIONS = 256
-MOST_UNREAD = 64 * 1024  # bytes of questions of one connection that are not complete yet
+MAX_CONNECTIONS = 256
+MAX_UNREAD = 64 * 1024  # bytes of questions of one connection that are not complete yet
 
 
 class DnsServer:
     """Answers from `names` while it is started. Names outside the cluster do not exist for pods, and it says so."""
 
-    def __init__(self, names: Names, udp: socket.socket, tcp: socket.socket | None = None) -> None:
+    def __init__(self, names: ClusterDns, udp: socket.socket, tcp: socket.socket | None = None) -> None:
         self._names = names
         self._udp = udp
         self._tcp = tcp
-        self._turn = 0
+        self._rotation = 0
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
         self.connections: set[asyncio.Transport] = set()
@@ -59,40 +59,45 @@ class DnsServer:
         """The reply to a message; None when it is no question."""
         try:
             question = read(message)
-        except Malformed:
+        except MalformedMessage:
             return None
-        limit = question.limit if datagram else LARGEST
-        code = _refusal(question)
+        limit = question.limit if datagram else MAX_TCP_SIZE
+        code = _error_code(question)
         if code is not None:
-            return self._written(question, NOT_OURS, limit, code)
+            return self._encode(question, OUT_OF_ZONE, limit, code)
         try:
-            answer = self._in_turn(self._names.lookup(question.name, question.type))
-            return self._written(question, answer, limit)
+            answer = self._rotate(self._names.lookup(question.name, question.type))
+            return self._encode(question, answer, limit)
         except Exception as error:  # one odd object must not silence the server
-            log.error("name not looked up", name=question.name, error=error)
-            return self._written(question, NOT_OURS, limit, Code.FAILED)
+            log.error("name lookup failed", name=question.name, error=error)
+            return self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
 
-    def _written(self, question: Question, answer: Answer, limit: int, code: Code | None = None) -> bytes:
+    def _encode(
+        self, question: Question, answer: DnsAnswer, limit: int, code: ResponseCode | None = None
+    ) -> bytes:
         return write(question, answer, self._names.domain, limit, code)
 
-    def _in_turn(self, answer: Answer) -> Answer:
+    def _rotate(self, answer: DnsAnswer) -> DnsAnswer:
         """Most clients take the first address: each gets its turn at being first."""
         kinds = {record.type for record in answer.records}
         if len(answer.records) < 2 or len(kinds) > 1:
             return answer
-        self._turn += 1
-        first = self._turn % len(answer.records)
-        return Answer(
-            answer.known, answer.records[first:] + answer.records[:first], answer.additional, answer.ours
+        self._rotation += 1
+        first = self._rotation % len(answer.records)
+        return DnsAnswer(
+            answer.exists,
+            answer.records[first:] + answer.records[:first],
+            answer.additional,
+            answer.authoritative,
         )
 
 
-def _refusal(question: Question) -> Code | None:
+def _error_code(question: Question) -> ResponseCode | None:
     if question.operation != 0:
-        return Code.NOT_IMPLEMENTED
+        return ResponseCode.NOTIMP
     if question.version:
-        return Code.DONE  # of EDNS versions we know only the first; the reply's own record says so
-    return None if question.kind in (INTERNET, ANY_CLASS) else Code.REFUSED
+        return ResponseCode.NOERROR  # of EDNS versions we know only the first; the reply's own record says so
+    return None if question.kind in (INTERNET, ANY_CLASS) else ResponseCode.REFUSED
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -123,7 +128,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
-        if len(self._server.connections) >= MOST_CONNECTIONS:
+        if len(self._server.connections) >= MAX_CONNECTIONS:
             transport.abort()
             return
         self._server.connections.add(transport)
@@ -149,7 +154,7 @@ class _Connection(asyncio.Protocol):
                 self._transport.close()
                 return
             self._transport.write(len(reply).to_bytes(2) + reply)
-        if len(self._unread) > MOST_UNREAD + 2 or self._transport.get_write_buffer_size() > LARGEST * 4:
+        if len(self._unread) > MAX_UNREAD + 2 or self._transport.get_write_buffer_size() > MAX_TCP_SIZE * 4:
             self._transport.abort()  # it asks and asks and never reads
             return
         self._wait()

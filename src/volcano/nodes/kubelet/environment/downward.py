@@ -2,31 +2,43 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from volcano.kube.manifest import Manifest, annotations_of, key_of, labels_of, uid_of
 from volcano.kube.quantity import parse
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
 
 # What a container that sets no limit of its own may use is what its node has.
 _FROM_NODE = ("cpu", "memory", "ephemeral-storage")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
+@dataclass(frozen=True, slots=True)
+class PodInfo:
+    """Where a pod is: known once it has a sandbox, and the same for all its containers."""
+
+    address: str  # empty before the pod has one
+    addresses: tuple[str, ...]
+    host_address: str
+    node_name: str
+    # Of the node, as quantities: what a limit that was not set counts as.
+    node_allocatable: Mapping[str, str] = field(default_factory=dict)
+
+
 class UnknownField(Exception):
     """A field or resource that a pod cannot ask for; the message says which."""
 
 
-def field_value(pod: Manifest, path: str, facts: PodFacts) -> str:
+def field_value(pod: Manifest, path: str, info: PodInfo) -> str:
     """What an environment variable with a `fieldRef` gets."""
-    host = facts.host_address
+    host = info.host_address
     known = {
-        "spec.nodeName": pod["spec"].get("nodeName") or facts.node_name,
+        "spec.nodeName": pod["spec"].get("nodeName") or info.node_name,
         "spec.serviceAccountName": pod["spec"].get("serviceAccountName") or "",
         "status.hostIP": host,
         "status.hostIPs": host,
-        "status.podIP": facts.address,
-        "status.podIPs": ",".join(facts.addresses),
+        "status.podIP": info.address,
+        "status.podIPs": ",".join(info.addresses),
     }
     return known[path] if path in known else metadata_value(pod, path)
 
@@ -53,7 +65,7 @@ def metadata_value(pod: Manifest, path: str) -> str:
     raise UnknownField(f"unsupported fieldPath: {path}")
 
 
-def resource_value(pod: Manifest, selector: Manifest, facts: PodFacts, own: str = "") -> str:
+def resource_value(pod: Manifest, selector: Manifest, info: PodInfo, own: str = "") -> str:
     """What a `resourceFieldRef` gets: a request or limit of a container, divided and rounded up.
 
     `own` is the container that is meant when none is named.
@@ -70,7 +82,7 @@ def resource_value(pod: Manifest, selector: Manifest, facts: PodFacts, own: str 
     amounts = (container.get("resources") or {}).get(which) or {}
     amount = parse(amounts.get(resource, 0))
     if which == "limits" and not amount and resource in _FROM_NODE:
-        amount = parse(facts.node_allocatable.get(resource, 0))
+        amount = parse(info.node_allocatable.get(resource, 0))
     divisor = parse(selector.get("divisor") or 0) or Decimal(1)
     return str(math.ceil(amount / divisor))
 

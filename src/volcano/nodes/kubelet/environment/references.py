@@ -33,7 +33,7 @@ class References:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReferencedNames:
     """The names of what a pod refers to."""
 
     config_maps: frozenset[str]
@@ -41,16 +41,16 @@ class Wanted:
     claims: frozenset[str]
 
 
-async def gather(client: Client, pod: Manifest) -> References:
+async def fetch_references(client: Client, pod: Manifest) -> References:
     """Fetches everything a pod refers to. Raises an ApiError when the server refuses or cannot be reached."""
-    namespace, names = key_of(pod).namespace, wanted(pod)
+    namespace, names = key_of(pod).namespace, referenced_names(pod)
     links = pod["spec"].get("enableServiceLinks", True)
     maps, secrets, claims, services, account = await asyncio.gather(
-        _fetched(client, CONFIG_MAP, namespace, names.config_maps),
-        _fetched(client, SECRET, namespace, names.secrets),
-        _fetched(client, PERSISTENT_VOLUME_CLAIM, namespace, names.claims),
+        _fetch_all(client, CONFIG_MAP, namespace, names.config_maps),
+        _fetch_all(client, SECRET, namespace, names.secrets),
+        _fetch_all(client, PERSISTENT_VOLUME_CLAIM, namespace, names.claims),
         _services(client, namespace if links else ""),
-        _found(client, SERVICE_ACCOUNT, Key(namespace, pod["spec"].get("serviceAccountName") or "default")),
+        _get(client, SERVICE_ACCOUNT, Key(namespace, pod["spec"].get("serviceAccountName") or "default")),
     )
     volumes = frozenset(
         str(claim["spec"]["volumeName"])
@@ -58,25 +58,25 @@ async def gather(client: Client, pod: Manifest) -> References:
         if claim and claim["spec"].get("volumeName")
     )
     return References(
-        maps, secrets, claims, await _fetched(client, PERSISTENT_VOLUME, "", volumes), services, account
+        maps, secrets, claims, await _fetch_all(client, PERSISTENT_VOLUME, "", volumes), services, account
     )
 
 
-async def gather_content(client: Client, pod: Manifest) -> References:
+async def fetch_volume_sources(client: Client, pod: Manifest) -> References:
     """Fetches only what volumes that follow their sources are made of."""
     namespace = key_of(pod).namespace
     sources = list(_sources(pod))
     maps, secrets = await asyncio.gather(
-        _fetched(client, CONFIG_MAP, namespace, frozenset(_named(sources, "configMap", "name"))),
-        _fetched(client, SECRET, namespace, frozenset(_named(sources, "secret", "secretName", "name"))),
+        _fetch_all(client, CONFIG_MAP, namespace, frozenset(_named(sources, "configMap", "name"))),
+        _fetch_all(client, SECRET, namespace, frozenset(_named(sources, "secret", "secretName", "name"))),
     )
     return References(maps, secrets)
 
 
-def wanted(pod: Manifest) -> Wanted:
+def referenced_names(pod: Manifest) -> ReferencedNames:
     """The names of the ConfigMaps, Secrets and claims that a pod's volumes and variables refer to."""
     sources, variables = list(_sources(pod)), list(_variables(pod))
-    return Wanted(
+    return ReferencedNames(
         config_maps=frozenset(
             (*_named(sources, "configMap", "name"), *_named(variables, "configMapKeyRef", "name"))
         )
@@ -98,7 +98,7 @@ def claim_name(pod: Manifest, volume: Manifest) -> str:
     return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
-def every_container(pod: Manifest) -> Iterator[Manifest]:
+def all_containers(pod: Manifest) -> Iterator[Manifest]:
     """Every container of a pod, initial ones first."""
     for group in ("initContainers", "containers", "ephemeralContainers"):
         yield from pod["spec"].get(group) or ()
@@ -113,7 +113,7 @@ def _sources(pod: Manifest) -> Iterator[Manifest]:
 
 def _variables(pod: Manifest) -> Iterator[Manifest]:
     """Every source of environment variables: whole objects and single keys."""
-    for container in every_container(pod):
+    for container in all_containers(pod):
         yield from container.get("envFrom") or ()
         for variable in container.get("env") or ():
             if variable.get("valueFrom"):
@@ -126,15 +126,15 @@ def _named(sources: Iterable[Manifest], source: str, *fields: str) -> Iterator[s
         yield from (str(reference[name]) for name in fields if reference.get(name))
 
 
-async def _fetched(
+async def _fetch_all(
     client: Client, kind: Kind, namespace: str, names: frozenset[str]
 ) -> dict[str, Manifest | None]:
     ordered = sorted(names)
-    found = await asyncio.gather(*(_found(client, kind, Key(namespace, name)) for name in ordered))
+    found = await asyncio.gather(*(_get(client, kind, Key(namespace, name)) for name in ordered))
     return dict(zip(ordered, found, strict=True))
 
 
-async def _found(client: Client, kind: Kind, key: Key) -> Manifest | None:
+async def _get(client: Client, kind: Kind, key: Key) -> Manifest | None:
     try:
         return await client.get(kind, key)
     except NotFound:
@@ -142,6 +142,6 @@ async def _found(client: Client, kind: Kind, key: Key) -> Manifest | None:
 
 
 async def _services(client: Client, namespace: str) -> list[Manifest]:
-    api = await _found(client, SERVICE, API_SERVICE)
+    api = await _get(client, SERVICE, API_SERVICE)
     own = (await client.list(SERVICE, Query(namespace=namespace))).items if namespace else []
     return [*([api] if api else []), *(service for service in own if key_of(service) != API_SERVICE)]

@@ -14,18 +14,18 @@ MARK_SIZE = 10
 
 
 @dataclass(slots=True)
-class Wanted:
+class LogFilter:
     """What of each line is shown; remembers per stream whether a line is half told."""
 
     timestamps: bool = False
     since: bytes = b""  # RFC 3339 in UTC without its Z: times compare as text then
     stream: bytes = b""  # stdout or stderr; empty is both
-    _open: set[bytes] = field(default_factory=set, init=False)
+    _open_streams: set[bytes] = field(default_factory=set, init=False)
 
     def render(self, block: bytes) -> bytes:
         """The text of whole log lines, the last one without its line end."""
         lines = block.split(LINE_END)
-        if not (self.timestamps or self.since or self.stream or self._open):
+        if not (self.timestamps or self.since or self.stream or self._open_streams):
             # Most logs, most of the time: times of one width, whole lines. Many times as fast as one by one.
             start = block.find(b" ")
             end = start + MARK_SIZE
@@ -40,14 +40,14 @@ class Wanted:
             time, stream, tag = parts[:3]
             if (self.stream and stream != self.stream) or (self.since and in_utc(time) < self.since):
                 continue
-            if self.timestamps and stream not in self._open:
+            if self.timestamps and stream not in self._open_streams:
                 shown += (time, b" ")
             if len(parts) == 4:
                 shown.append(parts[3])
             if is_partial(tag):
-                self._open.add(stream)
+                self._open_streams.add(stream)
             else:
-                self._open.discard(stream)
+                self._open_streams.discard(stream)
                 shown.append(LINE_END)
         return b"".join(shown)
 
@@ -80,7 +80,7 @@ def attempts(directory: Path) -> list[int]:
     return sorted(int(stem) for stem in stems if stem.isdigit())
 
 
-def generations(path: Path) -> list[Path]:
+def log_files(path: Path) -> list[Path]:
     """The files of one log from the oldest to the one that is written."""
     prefix = f"{path.name}."
     try:
@@ -94,14 +94,14 @@ def generations(path: Path) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartPosition:
     """Where reading begins: how many of the files are left out, and from which byte of the next."""
 
     skip: int
     offset: int
 
 
-def beginning(files: Sequence[FileIO], tail: int | None, since: float | None) -> Start:
+def start_position(files: Sequence[FileIO], tail: int | None, since: float | None) -> StartPosition:
     """The first byte that can matter for the last `tail` lines, or for what was written after `since`."""
     if tail is not None:
         return _tail(files, tail)
@@ -110,26 +110,26 @@ def beginning(files: Sequence[FileIO], tail: int | None, since: float | None) ->
         older = [os.fstat(file.fileno()).st_mtime < since for file in files]
         skip = next((index for index, is_older in enumerate(older) if not is_older), len(files))
         skip = min(skip, max(len(files) - 1, 0))  # the newest may still be written to
-    return Start(skip, 0)
+    return StartPosition(skip, 0)
 
 
-def _tail(files: Sequence[FileIO], count: int) -> Start:
+def _tail(files: Sequence[FileIO], count: int) -> StartPosition:
     """Where the last `count` lines begin; lines cut into parts count once."""
     if not files:
-        return Start(0, 0)
+        return StartPosition(0, 0)
     newest = len(files) - 1
     if count == 0:
-        return Start(newest, os.fstat(files[newest].fileno()).st_size)
+        return StartPosition(newest, os.fstat(files[newest].fileno()).st_size)
     seen = 0
     for index in range(newest, -1, -1):
-        for offset, line in _backwards(files[index]):
+        for offset, line in _lines_backwards(files[index]):
             if _ends_a_line(line):
                 if seen == count:
-                    return Start(index, offset + len(line) + 1)
+                    return StartPosition(index, offset + len(line) + 1)
                 seen += 1
             elif seen == 0:
                 seen = 1  # a line at the very end that is not over yet
-    return Start(0, 0)
+    return StartPosition(0, 0)
 
 
 def _ends_a_line(line: bytes) -> bool:
@@ -137,7 +137,7 @@ def _ends_a_line(line: bytes) -> bool:
     return len(parts) >= 3 and not is_partial(parts[2])
 
 
-def _backwards(file: FileIO) -> Iterator[tuple[int, bytes]]:
+def _lines_backwards(file: FileIO) -> Iterator[tuple[int, bytes]]:
     """Each whole line of a file with its offset, the last one first."""
     position = os.fstat(file.fileno()).st_size
     rest = b""  # what lies between `position` and the last line told; begins in the middle of a line

@@ -7,40 +7,40 @@ from io import FileIO
 from pathlib import Path
 
 from volcano.clock import Clock
-from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, Wanted, beginning, generations
+from volcano.kube.workqueue import Backoff
+from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, LogFilter, log_files, start_position
 
-LOOK_AGAIN = 0.05  # seconds after something came; longer and longer while nothing does
-LOOK_AT_LEAST = 0.2
-ROTATIONS = 5  # more than these while we look, and the next look finds them
+POLL_BACKOFF = Backoff(first=0.05, longest=0.2, factor=1.5)
+MAX_ROTATION_RETRIES = 5  # more than these while we look, and the next look finds them
 
 
 class LogFile:
     """The files of one log, read in order; `read` gives what is there and remembers how far it got."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, wanted: LogFilter) -> None:
         self._path = path
         self._wanted = wanted
         self._file: FileIO | None = None
-        self._later: list[FileIO] = []
+        self._next_files: list[FileIO] = []
         self._rest = b""
 
     def __enter__(self) -> "LogFile":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self._file, *self._later):
+        for file in (self._file, *self._next_files):
             if file is not None:
                 file.close()
 
     def begin(self, tail: int | None, since: float | None) -> None:
         """Finds where to begin; what is rotated away from now on is still read."""
-        files = _opened(self._path)
-        start = beginning(files, tail, since)
+        files = _open_files(self._path)
+        start = start_position(files, tail, since)
         for file in files[: start.skip]:
             file.close()
-        self._later = files[start.skip :]
-        if self._later:
-            self._file = self._later.pop(0)
+        self._next_files = files[start.skip :]
+        if self._next_files:
+            self._file = self._next_files.pop(0)
             self._file.seek(start.offset)
 
     def read(self) -> bytes | None:
@@ -59,15 +59,15 @@ class LogFile:
     def _advance(self) -> bool:
         """Goes on to the next file when the present one will not grow any more."""
         present = self._file
-        if self._later:
-            following: FileIO | None = self._later.pop(0)
+        if self._next_files:
+            following: FileIO | None = self._next_files.pop(0)
         else:
             following = self._successor()
         if following is None:
             return False
         if present is not None and (last := present.read(BLOCK)):
             # Written between our last look and its rotation.
-            self._later.insert(0, following)
+            self._next_files.insert(0, following)
             present.seek(-len(last), os.SEEK_CUR)
             return True
         if present is not None:
@@ -77,7 +77,7 @@ class LogFile:
 
     def _successor(self) -> FileIO | None:
         """The file that was begun when the present one was rotated away; None while it is the newest."""
-        files = _opened(self._path)
+        files = _open_files(self._path)
         known = [_identity(os.fstat(file.fileno())) for file in files]
         present = _identity(os.fstat(self._file.fileno())) if self._file is not None else None
         first = known.index(present) + 1 if present in known else 0
@@ -91,12 +91,12 @@ class LogFile:
 async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock) -> AsyncIterator[bytes]:
     """The log's text as it comes. It ends when `over` says so and all is read; at once when `over` is None."""
     with log:
-        pause = LOOK_AGAIN
+        idle_polls = 0
         ending = over is None
         while True:
             text = log.read()
             if text is not None:
-                pause = LOOK_AGAIN
+                idle_polls = 0
                 yield text
                 await asyncio.sleep(0)
             elif ending:
@@ -104,15 +104,15 @@ async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock)
             elif over is not None and over():
                 ending = True  # what was written before the end is still read
             else:
-                await clock.sleep(pause)
-                pause = min(pause * 1.5, LOOK_AT_LEAST)
+                await clock.sleep(POLL_BACKOFF.delay(idle_polls))
+                idle_polls += 1
 
 
-def _opened(path: Path) -> list[FileIO]:
+def _open_files(path: Path) -> list[FileIO]:
     """The files of a log, oldest first, all of one moment: a rotation in between means to look again."""
-    for _ in range(ROTATIONS):
+    for _ in range(MAX_ROTATION_RETRIES):
         files: list[FileIO] = []
-        paths = generations(path)
+        paths = log_files(path)
         try:
             for each in paths:
                 files.append(FileIO(each))

@@ -9,11 +9,11 @@ from typing import Any, Protocol
 from volcano.clock import Clock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.nodes.kubelet.logs.files import Wanted, attempts
+from volcano.nodes.kubelet.logs.files import LogFilter, attempts
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-MANY_LINES = 2000  # looked for from the end in a thread, so that the others need not wait
+LARGE_TAIL = 2000  # looked for from the end in a thread, so that the others need not wait
 WAITING = {
     "ErrImagePull": "image can't be pulled",
     "ImagePullBackOff": "trying and failing to pull image",
@@ -53,11 +53,11 @@ class PodLogs:
     async def open_log(self, pod: Manifest, options: LogRequest) -> AsyncIterator[bytes]:
         """The log as it comes; raises a BadRequest, in a kubelet's words, when there is none."""
         directory = self.pods / uid_of(pod) / "containers" / options.container
-        attempt = chosen_attempt(pod, options.container, attempts(directory), previous=options.previous)
+        attempt = select_attempt(pod, options.container, attempts(directory), previous=options.previous)
         since = "" if options.since is None else micro_timestamp(options.since).removesuffix("Z")
-        wanted = Wanted(options.timestamps, since.encode(), options.stream.encode())
+        wanted = LogFilter(options.timestamps, since.encode(), options.stream.encode())
         log = LogFile(directory / f"{attempt}.log", wanted)
-        if (options.tail_lines or 0) > MANY_LINES:
+        if (options.tail_lines or 0) > LARGE_TAIL:
             await asyncio.to_thread(log.begin, options.tail_lines, options.since)
         else:
             log.begin(options.tail_lines, options.since)
@@ -71,7 +71,7 @@ class PodLogs:
         return follow(log, over=over if options.follow else None, clock=self.clock)
 
 
-def chosen_attempt(pod: Manifest, container: str, logged: list[int], *, previous: bool) -> int:
+def select_attempt(pod: Manifest, container: str, logged: list[int], *, previous: bool) -> int:
     """The start whose log is wanted: the newest, or the one that ended before it.
 
     While a container waits to be started again, the newest is the one that has ended.

@@ -6,16 +6,16 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 END_STREAM, END_HEADERS, ACK, PADDED = 0x1, 0x4, 0x1, 0x8
-MOST_FRAME = 1 << 20
+MAX_FRAME = 1 << 20
 STATES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 PATH = "/grpc.health.v1.Health/Check"
 
 
-class BadHealth(Exception):
+class GrpcHealthError(Exception):
     """The peer does not speak gRPC, or refuses the question."""
 
 
-async def health(
+async def check_health(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: str, authority: str
 ) -> str:
     """SERVING, NOT_SERVING, ... as the server says."""
@@ -52,11 +52,11 @@ async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         elif kind == DATA and stream == 1:
             message += payload[1 : len(payload) - payload[0]] if flags & PADDED and payload else payload
         elif kind in (RST_STREAM, GOAWAY):
-            raise BadHealth("the server refused the stream")
+            raise GrpcHealthError("the server refused the stream")
         if kind in (DATA, HEADERS) and stream == 1 and flags & END_STREAM:
             break
     if len(message) < 5:
-        raise BadHealth("the server has no health service, or refuses the question")
+        raise GrpcHealthError("the server has no health service, or refuses the question")
     return message[5:]
 
 
@@ -64,11 +64,11 @@ async def _read_frame(reader: asyncio.StreamReader) -> tuple[int, int, int, byte
     try:
         head = await reader.readexactly(9)
         length = int.from_bytes(head[:3], "big")
-        if length > MOST_FRAME:
-            raise BadHealth("the server does not speak HTTP/2")
+        if length > MAX_FRAME:
+            raise GrpcHealthError("the server does not speak HTTP/2")
         payload = await reader.readexactly(length)
     except asyncio.IncompleteReadError:
-        raise BadHealth("the connection was closed before an answer came") from None
+        raise GrpcHealthError("the connection was closed before an answer came") from None
     return head[3], head[4], int.from_bytes(head[5:], "big") & 0x7FFFFFFF, payload
 
 

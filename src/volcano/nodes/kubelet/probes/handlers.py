@@ -9,33 +9,33 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from volcano.nodes.cri import Runtime
-from volcano.nodes.kubelet.probes.grpc_health import BadHealth, health
-from volcano.nodes.kubelet.probes.http_request import BadAnswer, open_stream, request
+from volcano.nodes.kubelet.probes.grpc_health import GrpcHealthError, check_health
+from volcano.nodes.kubelet.probes.http_request import BadHttpResponse, open_stream, request
 from volcano.nodes.shim.specs import Failure
 
-MOST_OUTPUT = 10 * 1024
-MOST_REDIRECTS = 10
-AGENT = "kube-probe/1.36"
+MAX_OUTPUT = 10 * 1024
+MAX_REDIRECTS = 10
+USER_AGENT = "kube-probe/1.36"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class HandlerResult:
     """How an attempt went. `well` is None when it could not even be made."""
 
-    well: bool | None
-    text: str = ""
+    success: bool | None
+    output: str = ""
 
 
-class NoSuchPort(Exception):
+class PortNotFound(Exception):
     """A port named that the container does not have."""
 
 
-async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[str]) -> Outcome:
+async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[str]) -> HandlerResult:
     """Runs a command in a container; anything but exit code 0 is a failure, told with its output."""
     try:
         process = await runtime.execute(pod, container, command)
     except (Failure, OSError) as error:
-        return Outcome(None, str(error))
+        return HandlerResult(None, str(error))
     collected = [_Output(fd) for fd in (process.stdout, process.stderr) if fd is not None]
     try:
         code = await process.wait()
@@ -44,7 +44,7 @@ async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[
         for output in collected:
             output.finish()
         process.close()
-    return Outcome(code == 0, text[:MOST_OUTPUT].decode(errors="replace"))
+    return HandlerResult(code == 0, text[:MAX_OUTPUT].decode(errors="replace"))
 
 
 class _Output:
@@ -63,23 +63,23 @@ class _Output:
     def finish(self) -> bytes:
         while self._open and self._read():
             pass
-        self._let_go()
+        self._close()
         return bytes(self._kept)
 
     def _read(self) -> bool:
         """Whether there was something."""
         try:
-            piece = os.read(self._fd, 65536)
+            chunk = os.read(self._fd, 65536)
         except BlockingIOError:
             return False
         except OSError:  # a terminal says so when its other end is closed
-            piece = b""
-        self._kept += piece[: max(MOST_OUTPUT - len(self._kept), 0)]
-        if not piece:
-            self._let_go()
-        return bool(piece)
+            chunk = b""
+        self._kept += chunk[: max(MAX_OUTPUT - len(self._kept), 0)]
+        if not chunk:
+            self._close()
+        return bool(chunk)
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._open:
             self._open = False
             asyncio.get_running_loop().remove_reader(self._fd)
@@ -87,7 +87,7 @@ class _Output:
 
 async def http_get(
     runtime: Runtime, pod: str, address: str, container: Mapping[str, Any], get: Mapping[str, Any]
-) -> Outcome:
+) -> HandlerResult:
     """GETs a path of the pod, or of the host that `get` names; 200 to 399 is well."""
     try:
         port = port_number(container, get.get("port", ""))
@@ -96,17 +96,17 @@ async def http_get(
         path = get.get("path") or "/"
         url = f"{'https' if tls else 'http'}://{host}:{port}{path if path.startswith('/') else '/' + path}"
         return await _follow(runtime, pod, url, _headers(get), host)
-    except NoSuchPort as error:
-        return Outcome(None, str(error))
-    except (OSError, BadAnswer, Failure) as error:
-        return Outcome(False, f'Get "{url}": {_said(error)}')
+    except PortNotFound as error:
+        return HandlerResult(None, str(error))
+    except (OSError, BadHttpResponse, Failure) as error:
+        return HandlerResult(False, f'Get "{url}": {_error_text(error)}')
 
 
 async def _follow(
     runtime: Runtime, pod: str, url: str, headers: Sequence[tuple[str, str]], host: str
-) -> Outcome:
+) -> HandlerResult:
     """Follows redirects that stay on the same host; one that leads elsewhere counts as an answer."""
-    for _ in range(MOST_REDIRECTS):
+    for _ in range(MAX_REDIRECTS):
         parts = urlsplit(url)
         tls = parts.scheme == "https"
         port = parts.port or (443 if tls else 80)
@@ -117,53 +117,57 @@ async def _follow(
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         answer = await request(sock, target, sent, tls=tls)
         if not 200 <= answer.status < 400:
-            return Outcome(False, f"HTTP probe failed with statuscode: {answer.status}")
+            return HandlerResult(False, f"HTTP probe failed with statuscode: {answer.status}")
         location = answer.headers.get("location", "")
         if answer.status < 300 or not location:
-            return Outcome(True, answer.body.decode(errors="replace"))
+            return HandlerResult(True, answer.body.decode(errors="replace"))
         url = urljoin(url, location)
         if urlsplit(url).hostname != host:
-            return Outcome(True, "Probe terminated redirects")
-    return Outcome(False, f"stopped after {MOST_REDIRECTS} redirects")
+            return HandlerResult(True, "Probe terminated redirects")
+    return HandlerResult(False, f"stopped after {MAX_REDIRECTS} redirects")
 
 
 def _headers(get: Mapping[str, Any]) -> list[tuple[str, str]]:
     own = [(header["name"], header.get("value") or "") for header in get.get("httpHeaders") or ()]
     given = {name.lower() for name, _ in own}
-    return [pair for pair in (("User-Agent", AGENT), ("Accept", "*/*")) if pair[0].lower() not in given] + own
+    return [
+        pair for pair in (("User-Agent", USER_AGENT), ("Accept", "*/*")) if pair[0].lower() not in given
+    ] + own
 
 
 async def tcp(
     runtime: Runtime, pod: str, address: str, container: Mapping[str, Any], how: Mapping[str, Any]
-) -> Outcome:
+) -> HandlerResult:
     """Opens a connection and closes it again."""
     host = how.get("host") or ""
     try:
         port = port_number(container, how.get("port", ""))
         (await runtime.connect(pod, port, host=host)).close()
-    except NoSuchPort as error:
-        return Outcome(None, str(error))
+    except PortNotFound as error:
+        return HandlerResult(None, str(error))
     except (OSError, Failure) as error:
-        return Outcome(False, f"dial tcp {host or address}:{port}: {_said(error)}")
-    return Outcome(True)
+        return HandlerResult(False, f"dial tcp {host or address}:{port}: {_error_text(error)}")
+    return HandlerResult(True)
 
 
-async def grpc(runtime: Runtime, pod: str, address: str, how: Mapping[str, Any]) -> Outcome:
+async def grpc(runtime: Runtime, pod: str, address: str, how: Mapping[str, Any]) -> HandlerResult:
     """Asks the standard health service."""
     port, service = int(how["port"]), how.get("service") or ""
     try:
         reader, writer = await open_stream(await runtime.connect(pod, port), tls=False)
     except (OSError, Failure) as error:
-        return Outcome(False, f'timeout: failed to connect service "{address}:{port}": {_said(error)}')
+        return HandlerResult(
+            False, f'timeout: failed to connect service "{address}:{port}": {_error_text(error)}'
+        )
     try:
-        state = await health(reader, writer, service, f"{address}:{port}")
-    except (OSError, BadHealth) as error:
-        return Outcome(False, f"error: health rpc probe failed: {_said(error)}")
+        state = await check_health(reader, writer, service, f"{address}:{port}")
+    except (OSError, GrpcHealthError) as error:
+        return HandlerResult(False, f"error: health rpc probe failed: {_error_text(error)}")
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-    return Outcome(state == "SERVING", f'service unhealthy (responded with "{state}")')
+    return HandlerResult(state == "SERVING", f'service unhealthy (responded with "{state}")')
 
 
 def port_number(container: Mapping[str, Any], port: int | str) -> int:
@@ -173,10 +177,10 @@ def port_number(container: Mapping[str, Any], port: int | str) -> int:
     for each in container.get("ports") or ():
         if each.get("name") == port:
             return int(each["containerPort"])
-    raise NoSuchPort(f"couldn't find port: {port} in container {container['name']}")
+    raise PortNotFound(f"couldn't find port: {port} in container {container['name']}")
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connect: connection refused"
     return str(error) or type(error).__name__

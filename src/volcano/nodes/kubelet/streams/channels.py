@@ -11,12 +11,12 @@ import orjson
 from volcano.kube.manifest import Manifest
 from volcano.net.frames import NORMAL
 from volcano.net.websocket import WebSocket
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel
 
 CLOSE = 255  # v5: the channel named by the next byte is finished
 # A client that still sends is given so long to read our last words: hanging up on unread bytes would lose them.
-LINGER = 3.0
+CLOSE_TIMEOUT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class ChannelClient:
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._codec = PROTOCOLS[socket.subprotocol]
-        self.stdin = Inbox()
-        self.resizes = Inbox()
-        self._inboxes = {Channel.STDIN: self.stdin, Channel.RESIZE: self.resizes}
+        self.stdin = ReceiveBuffer()
+        self.resizes = ReceiveBuffer()
+        self._buffers = {Channel.STDIN: self.stdin, Channel.RESIZE: self.resizes}
 
-    async def greet(self, channel: Channel) -> None:
+    async def send_empty(self, channel: Channel) -> None:
         """An empty message: the connection stands."""
         await self.send(channel, b"")
 
@@ -74,19 +74,19 @@ class ChannelClient:
             while (message := await self._socket.receive()) is not None:
                 channel, data = self._codec.decode(message.data)
                 if channel == CLOSE and self._codec.closes:
-                    finished = self._inboxes.get(Channel(data[0])) if data and data[0] in _CHANNELS else None
+                    finished = self._buffers.get(Channel(data[0])) if data and data[0] in _CHANNELS else None
                     if finished is not None:
                         finished.end()
-                elif channel in _CHANNELS and (inbox := self._inboxes.get(Channel(channel))) is not None:
-                    await inbox.feed(data)
+                elif channel in _CHANNELS and (buffer := self._buffers.get(Channel(channel))) is not None:
+                    await buffer.feed(data)
         finally:
-            for inbox in self._inboxes.values():
-                inbox.end()
+            for buffer in self._buffers.values():
+                buffer.end()
 
     async def send(self, channel: Channel, data: bytes) -> None:
         await self._socket.send(self._codec.encode(channel, data))
 
-    async def beat(self) -> None:
+    async def ping(self) -> None:
         await self._socket.ping()
 
     async def finish(self, status: Manifest) -> None:
@@ -94,14 +94,14 @@ class ChannelClient:
             await self.send(Channel.ERROR, orjson.dumps(status))
         elif status["status"] != "Success":
             await self.send(Channel.ERROR, status["message"].encode())
-        await say_goodbye(self._socket)
+        await close_websocket(self._socket)
 
 
-async def say_goodbye(socket: WebSocket) -> None:
+async def close_websocket(socket: WebSocket) -> None:
     """Closes a websocket and waits a little for the client to take it in."""
     await socket.close(NORMAL)
     try:
-        async with asyncio.timeout(LINGER):
+        async with asyncio.timeout(CLOSE_TIMEOUT):
             while await socket.receive() is not None:
                 pass
     except TimeoutError:

@@ -5,14 +5,14 @@ import errno
 import os
 from collections.abc import Callable
 
-PIECE = 32 << 10  # bytes at a time: what the clients of the channel protocols expect at most
+CHUNK_SIZE = 32 << 10  # bytes at a time: what the clients of the channel protocols expect at most
 
 
-async def read_some(descriptor: int) -> bytes:
+async def read_chunk(descriptor: int) -> bytes:
     """Some bytes; empty at the end, which for a terminal is when nobody has it open any more."""
     while True:
         try:
-            return os.read(descriptor, PIECE)
+            return os.read(descriptor, CHUNK_SIZE)
         except BlockingIOError:
             loop = asyncio.get_running_loop()
             await _readiness(descriptor, loop.add_reader, loop.remove_reader)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from volcano.net.messages import Connection
 from volcano.net.websocket import WebSocket
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.spdy_frames import (
     CANCEL,
     INVALID_STREAM,
@@ -30,7 +30,7 @@ from volcano.nodes.kubelet.streams.spdy_frames import (
 MAX_STREAMS = 2048  # open at the same time
 
 
-class Refused(Exception):
+class StreamRejected(Exception):
     """A stream that makes no sense here."""
 
 
@@ -41,7 +41,7 @@ class SpdyStream:
         self._connection = connection
         self.number = number
         self.headers = headers
-        self.inbox = Inbox()
+        self.buffer = ReceiveBuffer()
         self.dropped = asyncio.Event()  # the client has no use for it any more
         self.finished = False  # we have nothing more to say, or the client does not listen any more
 
@@ -59,13 +59,13 @@ class SpdyStream:
     def drop(self) -> None:
         """The client has reset the stream, or gone."""
         self.finished = True
-        self.inbox.end()
+        self.buffer.end()
         self.dropped.set()
 
     async def reset(self, status: int = CANCEL) -> None:
         """Both directions end here."""
         self._connection.forget(self)
-        self.inbox.discard()
+        self.buffer.discard()
         if not self.finished:
             self.finished = True
             await self._connection.send(Reset(self.number, status))
@@ -130,12 +130,12 @@ class SpdyConnection:
         self._last = number
         stream = SpdyStream(self, number, headers)
         if fin:
-            stream.inbox.end()
+            stream.buffer.end()
         try:
             if len(self._streams) >= MAX_STREAMS:
-                raise Refused(f"more than {MAX_STREAMS} streams")
+                raise StreamRejected(f"more than {MAX_STREAMS} streams")
             self._opened(stream)
-        except Refused:
+        except StreamRejected:
             await self.send(Reset(number, REFUSED_STREAM))
             return
         self._streams[number] = stream
@@ -147,9 +147,9 @@ class SpdyConnection:
             if number > self._last:
                 await self.send(Reset(number, INVALID_STREAM))
             return
-        await stream.inbox.feed(data)
+        await stream.buffer.feed(data)
         if fin:
-            stream.inbox.end()
+            stream.buffer.end()
             if stream.finished:
                 self.forget(stream)
 

@@ -7,19 +7,19 @@ from pathlib import Path
 _READ_WRITE, _READ_ONLY, _ENTER = 0o660, 0o440, 0o110
 
 
-def give_to_group(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
+def set_volume_ownership(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
     """Gives everything below `root` to a group. What we may not change stays as it is, as with a kubelet."""
     root = root.resolve()
-    if only_on_mismatch and _given(root, group, read_only):
+    if only_on_mismatch and _is_owned(root, group, read_only):
         return
     if root.is_dir():
         for _, folders, files, at in os.fwalk(root, topdown=False):
             for name in (*files, *folders):
-                _give(name, at, group, read_only)
-    _give(str(root), None, group, read_only)  # last: whoever is interrupted finds it not yet given
+                _set_owner(name, at, group, read_only)
+    _set_owner(str(root), None, group, read_only)  # last: whoever is interrupted finds it not yet given
 
 
-def _give(name: str, folder: int | None, group: int, read_only: bool) -> None:
+def _set_owner(name: str, folder: int | None, group: int, read_only: bool) -> None:
     """Opens before it looks: a container that shares the volume must not swap in a link to something of the host's."""
     try:
         at = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
@@ -43,7 +43,7 @@ def _wanted(mode: int, read_only: bool) -> int:
     return bits | _ENTER | stat.S_ISGID if stat.S_ISDIR(mode) else bits
 
 
-def _given(root: Path, group: int, read_only: bool) -> bool:
+def _is_owned(root: Path, group: int, read_only: bool) -> bool:
     status = root.stat()
     wanted = _wanted(status.st_mode, read_only)
     return status.st_gid == group and status.st_mode & wanted == wanted

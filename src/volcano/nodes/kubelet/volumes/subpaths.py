@@ -10,7 +10,7 @@ CONFIG_ERROR = "CreateContainerConfigError"
 _OPEN = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def part_of(volume: str, sub_path: str, *, mount: str, container: str) -> str:
+def resolve_subpath(volume: str, sub_path: str, *, mount: str, container: str) -> str:
     """The real path of a part of a volume; directories that are missing are made with the volume's own mode."""
     if sub_path.startswith("/"):
         raise Failure(CONFIG_ERROR, f"error SubPath `{sub_path}` must not be an absolute path")
@@ -19,7 +19,7 @@ def part_of(volume: str, sub_path: str, *, mount: str, container: str) -> str:
     root = os.path.realpath(volume)
     wanted = os.path.realpath(os.path.join(root, sub_path))
     where = f'subPath directory for volumeMount "{mount}" of container "{container}"'
-    if not _within(root, wanted):
+    if not _is_below(root, wanted):
         raise Failure(CONFIG_ERROR, f"failed to prepare {where}: {sub_path} leads out of its volume")
     try:
         if not os.path.lexists(wanted):
@@ -30,7 +30,7 @@ def part_of(volume: str, sub_path: str, *, mount: str, container: str) -> str:
     return wanted
 
 
-def _within(root: str, path: str) -> bool:
+def _is_below(root: str, path: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import volcano
 from volcano.clock import Clock, SystemClock
 from volcano.log import Log
-from volcano.nodes.cri import Features, Found, Process
+from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes.engine import capability_probe, cli, commands, exec_process, network
 from volcano.nodes.runtimes.engine.cleanup import remove_cluster
 from volcano.nodes.runtimes.engine.container_inspect import InspectedContainer, parse_inspect
@@ -131,7 +131,7 @@ class EngineRuntime:
 
     # Opening and closing
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         self._engine.locate()
         self._directory.mkdir(parents=True, exist_ok=True)
         (self._directory / MARKER).write_text(json.dumps({"engine": self.name}))
@@ -156,7 +156,7 @@ class EngineRuntime:
             lifeline, self._lifeline = self._lifeline, None
             await asyncio.to_thread(lifeline.communicate, DONE, timeout=_LIFELINE_TIMEOUT)
 
-    async def _adopt(self) -> Found:
+    async def _adopt(self) -> ExistingPods:
         listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._cluster.filters())
         everything = [parse_inspect(each) for each in await self._engine.inspect(*listed.text.split())]
         own = [each for each in everything if each.labels.get(commands.HOLDER) == str(self._cluster.holder)]
@@ -173,7 +173,7 @@ class EngineRuntime:
                 await self._containers.write_remaining_output(container)
                 self._exited[container.pod, container.name, container.attempt] = container.state()
             states.append(container.state())
-        return Found(tuple(sandboxes), tuple(states))
+        return ExistingPods(tuple(sandboxes), tuple(states))
 
     async def _remove(self, foreign: Sequence[InspectedContainer]) -> None:
         """Takes away what a process left that meant to leave nothing."""

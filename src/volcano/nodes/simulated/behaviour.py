@@ -1,4 +1,4 @@
-"""What a simulated container would do: how long it runs and what it exits with."""
+"""Behaviour of simulated containers: how long they run and their exit code."""
 
 import math
 import re
@@ -18,15 +18,15 @@ SHELLS = ("sh", "bash", "dash", "ash", "zsh")
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """How long a container runs, in seconds, and its exit code."""
+class Behaviour:
+    """Duration of a container in seconds, and its exit code."""
 
     duration: float
     exit_code: int = 0
 
 
-def program_of(pod: Manifest, container: Mapping[str, Any], default: float) -> Program:
-    """Annotations of the pod decide first, then a `sleep N` in the command, then `default`."""
+def behaviour_of(pod: Manifest, container: Mapping[str, Any], default: float) -> Behaviour:
+    """Taken from the pod's annotations, else from a `sleep N` in the command, else from `default`."""
     annotations = annotations_of(pod)
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     asleep, exit_code = _read(words)
@@ -36,17 +36,17 @@ def program_of(pod: Manifest, container: Mapping[str, Any], default: float) -> P
     annotated_code = annotations.get(names.SIM_EXIT_CODE, "")
     if annotated_code.strip().isdigit():
         exit_code = int(annotated_code) & 0xFF
-    return Program(duration, exit_code)
+    return Behaviour(duration, exit_code)
 
 
-def init_program_of(container: Mapping[str, Any]) -> Program:
-    """An init container runs for its `sleep N`, else it is done at once."""
+def init_behaviour_of(container: Mapping[str, Any]) -> Behaviour:
+    """An init container runs for its `sleep N`, otherwise it completes immediately."""
     asleep, exit_code = _read([*(container.get("command") or ()), *(container.get("args") or ())])
-    return Program(asleep or 0.0, exit_code)
+    return Behaviour(asleep or 0.0, exit_code)
 
 
 def _read(words: list[str]) -> tuple[float | None, int]:
-    """Seconds slept and the exit code that a command line spells out."""
+    """The seconds slept and the exit code in a command line."""
     if not words:
         return None, 0
     command = words[0].rsplit("/", 1)[-1]

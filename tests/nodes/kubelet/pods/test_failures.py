@@ -14,13 +14,13 @@ from volcano.nodes.shim.specs import Failure
 
 async def test_a_sandbox_that_cannot_be_made_is_tried_again() -> None:
     async with bench() as it:
-        it.runtime.refusals["sandbox"] = Failure("FailedCreatePodSandBox", "no more addresses")
+        it.runtime.failures["sandbox"] = Failure("FailedCreatePodSandBox", "no more addresses")
         await it.create()
         assert (await it.status())["phase"] == "Pending"
         assert await it.events("FailedCreatePodSandBox") == [
             "Failed to create pod sandbox: no more addresses"
         ]
-        it.runtime.refusals.clear()
+        it.runtime.failures.clear()
         await it.pass_time(11)
         assert (await it.status())["phase"] == "Running"
 
@@ -31,8 +31,8 @@ async def test_a_volume_that_is_missing_keeps_a_pod_waiting_until_it_is_there() 
         own = container(volumeMounts=[{"name": "v", "mountPath": "/words"}])
         await it.create(containers=[own], volumes=[volume])
         assert (await it.container())["state"] == {"waiting": {"reason": "ContainerCreating"}}
-        complaints = await it.events("FailedMount")
-        assert complaints == ['MountVolume.SetUp failed for volume "v" : configmap "words" not found']
+        errors = await it.events("FailedMount")
+        assert errors == ['MountVolume.SetUp failed for volume "v" : configmap "words" not found']
         await it.cluster.create(CONFIG_MAP, "words", data={"a": "b"})
         await it.pass_time(4, step=0.5)
         assert (await it.status())["phase"] == "Running"
@@ -86,7 +86,7 @@ async def test_a_container_that_does_not_start_says_why(
     failure: Failure, policy: str, state: dict[str, str]
 ) -> None:
     async with bench() as it:
-        it.runtime.refusals["c"] = failure
+        it.runtime.failures["c"] = failure
         await it.create(restartPolicy=policy)
         shown = (await it.container())["state"]
         assert {kind: shown[kind]["reason"] for kind in shown} == state
@@ -138,13 +138,13 @@ async def test_a_pod_that_is_over_takes_no_room() -> None:
 
 async def test_one_pods_trouble_is_its_own() -> None:
     async with bench() as it:
-        it.runtime.refusals["bad"] = RuntimeError("a bug")  # type: ignore[assignment]
+        it.runtime.failures["bad"] = RuntimeError("a bug")  # type: ignore[assignment]
         await it.create("bad", containers=[container("bad")])
         await it.create("good")
         assert (await it.status("good"))["phase"] == "Running"
         entry = await it.container("bad", "bad")
         assert entry["state"]["waiting"]["reason"] == "CreateContainerError"
-        it.runtime.refusals.clear()
+        it.runtime.failures.clear()
         await it.pass_time(11)
         assert (await it.status("bad"))["phase"] == "Running"
 
@@ -261,16 +261,16 @@ async def test_a_pod_of_another_node_is_none_of_our_business() -> None:
     async with bench() as it:
         await it.create(nodeName="elsewhere")
         assert it.runtime.sandboxes == {}
-        assert it.agent.find(await it.pod()) is None
+        assert it.kubelet.locate_pod(await it.pod()) is None
         assert await it.cluster.all(EVENT) == []
 
 
 async def test_a_sandbox_that_is_gone_is_made_again() -> None:
     async with bench() as it:
         await it.create()
-        it.runtime.refusals["c"] = Failure("SandboxNotFound", "no such sandbox")
+        it.runtime.failures["c"] = Failure("SandboxNotFound", "no such sandbox")
         await it.end("c", 1)
-        it.runtime.refusals.clear()
+        it.runtime.failures.clear()
         it.runtime.sandboxes.clear()
         await it.pass_time(2)
         assert len(it.runtime.sandboxes) == 1
@@ -302,13 +302,13 @@ async def test_another_image_starts_a_container_again() -> None:
 )
 async def test_an_image_that_is_not_there_is_said_as_a_kubelet_says_it(reason: str, event: str) -> None:
     async with bench(features={"pulls_images": True}) as it:
-        it.runtime.refusals["c"] = Failure(reason, "the registry says no")
+        it.runtime.failures["c"] = Failure(reason, "the registry says no")
         await it.create(restartPolicy="Never")
         waiting = (await it.container())["state"]["waiting"]
         assert waiting == {"reason": reason, "message": "the registry says no"}
         assert "the registry says no" in await it.events(event)
         assert f"Error: {reason}" in await it.events("Failed")
-        it.runtime.refusals.clear()
+        it.runtime.failures.clear()
         await it.pass_time(11)
         assert (await it.status())["phase"] == "Running"
         assert await it.events("Pulled") == ['Container image "busybox" is on this machine']
@@ -317,7 +317,7 @@ async def test_an_image_that_is_not_there_is_said_as_a_kubelet_says_it(reason: s
 async def test_a_signal_that_could_not_be_sent_is_sent_again() -> None:
     async with bench() as it:
         await it.create()
-        it.runtime.deaf = 2
+        it.runtime.undelivered_signals = 2
         await it.cluster.delete(POD, "p")
         await it.pass_time(3)
         await it.settle()
