@@ -14,7 +14,7 @@ from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.kube.operations import Create, Delete, Operation, Together, refused
+from volcano.kube.operations import Create, Delete, Get, Operation, Together, refused
 from volcano.log import Log
 
 log = Log("reconciler")
@@ -66,7 +66,9 @@ class Controller(Protocol):
     def name(self) -> str: ...
 
     @property
-    def watches(self) -> Sequence[Watch]: ...
+    def watches(self) -> Sequence[Watch]:
+        """The same object as long as nothing changes; a different one changes the subscriptions while it runs."""
+        ...
 
     def on_event(self, event: Event) -> None:
         """Takes in one change. Cheap; decides nothing."""
@@ -192,6 +194,10 @@ class Reconciler(ABC):
         for key in concerned:
             self._queue.add(key)
 
+    def on_unsubscribed(self, watch: Watch) -> None:
+        """Removes the objects of a watch that is not among `watches` any more."""
+        self.indexer.drop(watch.kind, watch.namespace)
+
     def enqueue(self, key: Hashable) -> None:
         """Asks for a look at `key` in the next step."""
         self._queue.add(key)
@@ -261,6 +267,8 @@ class Reconciler(ABC):
 
     def _learn(self, operation: Operation, result: Manifest) -> None:
         """Feeds the answer to a write back as an event, so that the next look sees it."""
+        if isinstance(operation, Get) and not result:
+            return  # what is known under the key may be another object than the one that was read
         if not result and getattr(operation, "if_present", False):
             known = self.indexer.get(operation.kind, operation.key)
             if known is not None:

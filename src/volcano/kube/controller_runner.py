@@ -2,17 +2,16 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
-from volcano.kube.controller import Controller, Reconciler, Watch, WorkItem, WorkResult
+from volcano.kube.controller import Controller, Reconciler, WorkItem, WorkResult
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
+from volcano.kube.subscriptions import Subscriptions
 from volcano.log import Log
 
 log = Log("runner")
@@ -35,7 +34,7 @@ class ControllerRunner:
         on_ready: Callable[[], None] | None = None,
         informers: SharedInformerFactory | None = None,
     ) -> None:
-        """Runners side by side in one process share a `hub`, so that each object is watched and decoded once."""
+        """Runners in one process share `informers`, so that each object is watched and decoded once."""
         self._controller = controller
         self._knows_its_keys = isinstance(controller, Reconciler)
         self._client = client
@@ -50,32 +49,19 @@ class ControllerRunner:
         self._alarm: tuple[float, asyncio.Task[None]] | None = (
             None  # when it goes off, and what waits for that
         )
-        self._informers = informers or SharedInformerFactory(client, clock)
+        self._subscriptions = Subscriptions(
+            informers or SharedInformerFactory(client, clock), controller, self._handle, self._wake.set
+        )
 
     async def run(self) -> None:
         """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
-        with ExitStack() as subscriptions:
-            mirrors = [
-                subscriptions.enter_context(
-                    self._informers.subscribe_batches(watch, self._handle, self._managers(watch))
-                )
-                for watch in self._controller.watches
-            ]
-            async with asyncio.TaskGroup() as group:
-                for watch in self._controller.watches:
-                    group.create_task(self._informers.following(watch))
-                for mirror in mirrors:
-                    await mirror.synced.wait()
-                if self._on_ready is not None:
-                    self._on_ready()
-                try:
-                    await self._drive()
-                finally:
-                    self._disarm()
-                    await self._abandon()
-
-    def _managers(self, watch: Watch) -> Iterable[Kind | None] | None:
-        return self._controller.managers.get(watch.kind) if isinstance(self._controller, Reconciler) else None
+        async with asyncio.TaskGroup() as group:
+            try:
+                await self._drive(group)
+            finally:
+                self._disarm()
+                self._subscriptions.close()
+                await self._abandon()
 
     async def _abandon(self) -> None:
         """Ends the writes that are still under way: nobody would hear of them."""
@@ -91,7 +77,7 @@ class ControllerRunner:
                 on_event(event)
             except Exception as error:  # one object a controller cannot take must not keep it from the others
                 log.error("event not taken", controller=self._controller.name, kind=event.kind, error=error)
-        if not self._can_sleep_on():
+        if self._subscriptions.are_outdated() or not self._can_sleep_on():
             self._wake.set()
 
     def _can_sleep_on(self) -> bool:
@@ -102,9 +88,15 @@ class ControllerRunner:
         due = self._controller.next_due()
         return due is None or (self._alarm is not None and self._alarm[0] <= due)
 
-    async def _drive(self) -> None:
+    async def _drive(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._wake.clear()
+            if not self._subscriptions.update(group):
+                await self._wake.wait()  # until more of them are synced, or other ones are needed
+                continue
+            if self._on_ready is not None:
+                self._on_ready()
+                self._on_ready = None
             for work in self._step():
                 task = asyncio.create_task(self._do(work))
                 self._tasks.add(task)

@@ -67,9 +67,8 @@ class Indexer:
             return False  # the watch tells of what the answer to our own write has told already
         uid, version = uid_of(manifest), version_of(manifest)
         same = known is not None and uid_of(known) == uid
-        if known is not None and same and version_of(known) > version:
-            return False
         if event.type is EventType.DELETED:
+            # Final for this uid: after a relist, the event carries an older version than the answer to our own write.
             if known is not None and not same:
                 return False  # an older namesake went; the one we know is its successor
             self._gone[kind, key] = (uid, version)
@@ -77,6 +76,8 @@ class Indexer:
                 del self._gone[next(iter(self._gone))]
             self._put(kind, key, known, None)
             return known is not None
+        if known is not None and same and version_of(known) > version:
+            return False
         if self._gone:
             gone = self._gone.get((kind, key))
             if gone is not None:
@@ -88,6 +89,12 @@ class Indexer:
             return False
         self._put(kind, key, known, manifest)
         return True
+
+    def drop(self, kind: Kind, namespace: str = "") -> None:
+        """Removes the objects of a kind (in one namespace, if given) that is no longer watched."""
+        objects = self._present(kind)
+        for key in [key for key in objects if namespace in ("", key.namespace)]:
+            self._put(kind, key, objects[key], None)
 
     def get(self, kind: Kind, key: Key) -> Manifest | None:
         """The newest version seen, or None. Callers must not change it."""
