@@ -1,10 +1,9 @@
-"""What follows from a deletion, by our janitors and by the real controllers alike."""
+"""Cascading deletion, by our controllers and by the real ones alike."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,11 +11,13 @@ from tests.contracts.clients import api_server, real
 from tests.contracts.rooms import Room
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.garbage import Collector
-from volcano.apiserver.janitor import Janitor
 from volcano.apiserver.storage.journal import Durable
-from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
+from volcano.clock import SystemClock
+from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
+from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.kube.client import Options
+from volcano.kube.controller import Reconciler
+from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SECRET
 from volcano.kube.manifest import Key, Manifest, owner_reference
@@ -39,13 +40,11 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
     durable = Durable(directory / "data")
     registry, server = api_server(durable.store)
     await server.start()
-    janitors: list[Janitor[Any]] = [
-        Collector(registry),
-        NamespaceTerminator(registry),
-        CrdTerminator(registry),
-    ]
-    tasks = [asyncio.create_task(janitor.run()) for janitor in janitors]
-    yield DirectClient(registry)
+    client, clock = DirectClient(registry), SystemClock()
+    controllers: list[Reconciler] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
+    runners = [ControllerRunner(controller, client, clock) for controller in controllers]
+    tasks = [asyncio.create_task(runner.run()) for runner in runners]
+    yield client
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

@@ -12,7 +12,7 @@ from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
 from volcano.kube.names import JOB_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch, Update
+from volcano.kube.operations import Create, Delete, Get, Operation, Patch, Update
 from volcano.kube.patches.patch import merge_patch
 
 
@@ -213,8 +213,10 @@ class FakeCluster:
                 if operation.kind == JOB:
                     return self.delete_job(operation.key.name, operation.key.namespace)
                 return self.remove(operation.kind, operation.key, uid=operation.options.uid)
+            case Get():
+                return copy.deepcopy(self.get(operation.kind, operation.key))
             case Update():
-                raise AssertionError("nobody here replaces whole objects")
+                raise AssertionError("no controller here replaces whole objects")
 
     # --- scheduler, kubelet, garbage collector and user
 

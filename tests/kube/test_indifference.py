@@ -4,10 +4,10 @@ from collections.abc import Hashable, Iterable
 
 import pytest
 
-from volcano.apiserver.admission.quota import QuotaStatus
 from volcano.clock import Instant
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.quota import ResourceQuotaController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.kube.client import Event, EventType
 from volcano.kube.controller import NOTHING, Plan, Reconciler
@@ -73,7 +73,7 @@ UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecut
             id="a Service that selects",
         ),
         pytest.param(
-            QuotaStatus(),
+            ResourceQuotaController(),
             (CONFIG_MAP, thing("other")),
             RESOURCE_QUOTA,
             thing("q", 9, spec={"hard": {"pods": "3"}}),

@@ -13,7 +13,7 @@ from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.kube.operations import Concurrent, Create, Delete, Operation, is_rejected
+from volcano.kube.operations import Concurrent, Create, Delete, Get, Operation, is_rejected
 from volcano.kube.workqueue import WorkQueue
 from volcano.log import Log
 
@@ -64,7 +64,9 @@ class Controller(Protocol):
     def name(self) -> str: ...
 
     @property
-    def watches(self) -> Sequence[Watch]: ...
+    def watches(self) -> Sequence[Watch]:
+        """The same object as long as nothing changes; a different one changes the subscriptions while it runs."""
+        ...
 
     def on_event(self, event: Event) -> None:
         """Records one change. Cheap; decides nothing."""
@@ -159,6 +161,10 @@ class Reconciler(ABC):
         for key in concerned:
             self._queue.add(key)
 
+    def on_unsubscribed(self, watch: Watch) -> None:
+        """Removes the objects of a watch that is not among `watches` any more."""
+        self.indexer.drop(watch.kind, watch.namespace)
+
     def enqueue(self, key: Hashable) -> None:
         """Queues `key` for the next step."""
         self._queue.add(key)
@@ -221,6 +227,8 @@ class Reconciler(ABC):
 
     def _update_indexer(self, operation: Operation, result: Manifest) -> None:
         """Applies the result of a write as an event, so that the next reconcile sees it."""
+        if isinstance(operation, Get) and not result:
+            return  # what is known under the key may be another object than the one that was read
         if not result and getattr(operation, "if_present", False):
             known = self.indexer.get(operation.kind, operation.key)
             if known is not None:

@@ -2,17 +2,16 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
-from volcano.kube.controller import Controller, Reconciler, Watch, WorkItem, WorkResult
+from volcano.kube.controller import Controller, Reconciler, WorkItem, WorkResult
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
+from volcano.kube.subscriptions import Subscriptions
 from volcano.kube.workqueue import Waker
 from volcano.log import Log
 
@@ -48,33 +47,19 @@ class ControllerRunner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
         self._step_failed = False
-        self._informers = informers or SharedInformerFactory(client, clock)
+        self._subscriptions = Subscriptions(
+            informers or SharedInformerFactory(client, clock), controller, self._on_events, self._waker.wake
+        )
 
     async def run(self) -> None:
         """Runs until cancelled. The first step follows the first list of every watched kind."""
-        with ExitStack() as handlers:
-            reflectors = [
-                handlers.enter_context(
-                    self._informers.add_batch_handler(watch, self._on_events, self._owner_kinds(watch))
-                )
-                for watch in self._controller.watches
-            ]
-            async with asyncio.TaskGroup() as group:
-                for watch in self._controller.watches:
-                    group.create_task(self._informers.wait_stopped(watch))
-                for reflector in reflectors:
-                    await reflector.synced.wait()
-                if self._on_ready is not None:
-                    self._on_ready()
-                try:
-                    await self._loop()
-                finally:
-                    self._waker.close()
-                    await self._cancel_writes()
-
-    def _owner_kinds(self, watch: Watch) -> Iterable[Kind | None] | None:
-        controller = self._controller
-        return controller.owner_kinds.get(watch.kind) if isinstance(controller, Reconciler) else None
+        async with asyncio.TaskGroup() as group:
+            try:
+                await self._loop(group)
+            finally:
+                self._waker.close()
+                self._subscriptions.close()
+                await self._cancel_writes()
 
     async def _cancel_writes(self) -> None:
         tasks = list(self._tasks)
@@ -93,12 +78,22 @@ class ControllerRunner:
                 )
         # A reconciler's work queue says whether the events require a step before the timer; most events concern few
         # controllers. Other controllers are stepped after every batch.
-        if not self._has_work_queue or not self._waker.wakes_by(self._controller.next_due()):
+        if (
+            self._subscriptions.are_outdated()
+            or not self._has_work_queue
+            or not self._waker.wakes_by(self._controller.next_due())
+        ):
             self._waker.wake()
 
-    async def _loop(self) -> None:
+    async def _loop(self, group: asyncio.TaskGroup) -> None:
         while True:
             self._waker.clear()
+            if not self._subscriptions.update(group):
+                await self._waker.wait()  # until more of them are synced, or other ones are needed
+                continue
+            if self._on_ready is not None:
+                self._on_ready()
+                self._on_ready = None
             for item in self._step():
                 task = asyncio.create_task(self._process(item))
                 self._tasks.add(task)

@@ -71,9 +71,8 @@ class Indexer:
             return False  # the watch event of a write whose result was applied already
         uid, version = uid_of(manifest), version_of(manifest)
         same = known is not None and uid_of(known) == uid
-        if known is not None and same and version_of(known) > version:
-            return False
         if event.type is EventType.DELETED:
+            # Final for this uid: after a relist, the event carries an older version than the answer to our own write.
             if known is not None and not same:
                 return False  # an older object of the same name was deleted; the known one is its successor
             self._tombstones[kind, key] = (uid, version)
@@ -81,6 +80,8 @@ class Indexer:
                 del self._tombstones[next(iter(self._tombstones))]
             self._put(kind, key, known, None)
             return known is not None
+        if known is not None and same and version_of(known) > version:
+            return False
         if self._tombstones:
             tombstone = self._tombstones.get((kind, key))
             if tombstone is not None:
@@ -92,6 +93,12 @@ class Indexer:
             return False
         self._put(kind, key, known, manifest)
         return True
+
+    def drop(self, kind: Kind, namespace: str = "") -> None:
+        """Removes the objects of a kind (in one namespace, if given) that is no longer watched."""
+        objects = self._current(kind)
+        for key in [key for key in objects if namespace in ("", key.namespace)]:
+            self._put(kind, key, objects[key], None)
 
     def get(self, kind: Kind, key: Key) -> Manifest | None:
         """Returns the newest version seen, or None. Callers must not modify it."""

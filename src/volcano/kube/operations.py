@@ -6,7 +6,7 @@ from typing import Any
 from volcano.kube.client import DEFAULTS, Client, Options
 from volcano.kube.errors import AlreadyExists, ApiError, NotFound
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,16 @@ class Delete:
     if_present: bool = False
 
 
-Operation = Create | Update | Patch | Delete
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read the newest version of an object; the result is empty when there is none, or only one with another `uid`."""
+
+    kind: Kind
+    key: Key
+    uid: str = ""
+
+
+Operation = Create | Update | Patch | Delete | Get
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,8 @@ async def perform(client: Client, operation: Operation) -> Manifest:
                 return error.status()
             case Patch(if_present=True) | Delete(if_present=True) if isinstance(error, NotFound):
                 return {}
+            case Get() if isinstance(error, NotFound):
+                return {}
         raise
 
 
@@ -110,3 +121,6 @@ async def _write(client: Client, operation: Operation) -> Manifest:
             return await client.patch(kind, key, patch, subresource=subresource, options=options)
         case Delete(kind, key, options):
             return await client.delete(kind, key, options=options)
+        case Get(kind, key, uid):
+            found = await client.get(kind, key)
+            return found if uid in ("", uid_of(found)) else {}

@@ -283,8 +283,6 @@ class LocalCluster:
             self._start_controller(parts.KUBERNETES, lambda: host.names)
             self._ready[parts.AGENT] = False
             self._supervise(parts.KUBERNETES, parts.AGENT, lambda: host.run(lambda: self._mark(parts.AGENT)))
-        for janitor in parts.janitors(self.registry):
-            self._supervise(parts.KUBERNETES, janitor.name, janitor.run)
 
     def _start_controller(self, part: str, make: MakeController) -> None:
         """Starts a controller; a runner that fails is replaced by a new one, which lists everything again."""

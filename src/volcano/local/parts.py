@@ -6,19 +6,14 @@ import string
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from volcano.admission.review import Settings as AdmissionSettings
 from volcano.apiserver.admission.chain import after_webhooks, before_webhooks, system_priority_classes
-from volcano.apiserver.admission.quota import QuotaStatus
-from volcano.apiserver.budgetkeeper import BudgetKeeper
-from volcano.apiserver.garbage import Collector
 from volcano.apiserver.interfaces import Admit
-from volcano.apiserver.janitor import Janitor
 from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.schema.validation.pods import template
-from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
 from volcano.clock import Clock
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
@@ -26,9 +21,13 @@ from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
+from volcano.controllers.kubernetes.disruption import DisruptionController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
+from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.job import JobController as BatchJobController
+from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.quota import ResourceQuotaController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.service_accounts import NamespaceAccounts
 from volcano.controllers.kubernetes.statefulset import StatefulSetController
@@ -70,7 +69,11 @@ def controllers(
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority),
-            QuotaStatus,
+            GarbageCollector,
+            NamespaceController,
+            CrdFinalizer,
+            DisruptionController,
+            ResourceQuotaController,
             ReplicaSetController,
             DeploymentController,
             StatefulSetController,
@@ -93,16 +96,6 @@ def controllers(
             ),
         ],
     }
-
-
-def janitors(registry: Registry) -> list[Janitor[Any]]:
-    """Those who tidy up in the store itself."""
-    return [
-        Collector(registry),
-        NamespaceTerminator(registry),
-        CrdTerminator(registry),
-        BudgetKeeper(registry),
-    ]
 
 
 def scheduler(

@@ -1,14 +1,14 @@
 """What the server sets on an object of a built-in kind when it is born, and keeps when it is changed."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from volcano.apiserver.schema.crds import first_status, next_status
 from volcano.clock import Instant
-from volcano.kube import kinds, quantity
+from volcano.kube import kinds
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
+from volcano.kube.policy.pod_usage import qos_class
 
 Birth = Callable[[Manifest, Instant], None]
 
@@ -251,43 +251,3 @@ _BIRTHS: Mapping[Kind, Birth] = {
     kinds.BATCH_JOB: _job_born,
     kinds.CRD: _crd_born,
 }
-
-
-def qos_class(spec: Manifest) -> str:
-    """Guaranteed when all containers limit cpu and memory to what they ask for; BestEffort when none asks."""
-    if spec.get("resources"):
-        return _qos([spec["resources"]])
-    containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
-    return _qos([container.get("resources") or {} for container in containers])
-
-
-def _qos(resources: list[Manifest]) -> str:
-    amounts = []
-    for each in resources:
-        requests, limits = each.get("requests") or {}, each.get("limits") or {}
-        amounts += [(requests.get(name), limits.get(name)) for name in ("cpu", "memory")]
-    return _qos_of(tuple(amounts))
-
-
-@lru_cache(maxsize=1024)
-def _qos_of(amounts: tuple[tuple[Any, Any], ...]) -> str:
-    """The class of what is asked for and at most used, of cpu and memory, container by container."""
-    guaranteed, asked = True, False
-    for requested, most in amounts:
-        request, limit = _positive(requested), _positive(most)
-        asked = asked or request is not None or limit is not None
-        if limit is None or (request is not None and request != limit):
-            guaranteed = False
-    if not asked:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _positive(amount: Any) -> Any:
-    if amount is None:
-        return None
-    try:
-        value = quantity.parse(amount)
-    except ValueError:
-        return None
-    return value if value > 0 else None

@@ -13,6 +13,7 @@ from volcano.apiserver.schema.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema.validation.metadata import metadata_causes, metadata_update_causes
 from volcano.clock import Instant
 from volcano.kube import kinds
+from volcano.kube.crds import established_spec, kind_of
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, condition_of
@@ -98,12 +99,8 @@ def _keep_only_status(new: Manifest, old: Manifest) -> None:
 
 def served(crd: Manifest) -> tuple[Served, ...]:
     """Served versions of a CRD; none until it is established."""
-    established = condition_of(crd, "Established")
-    if established is None or established.get("status") != "True":
-        return ()
-    accepted = (crd.get("status") or {}).get("acceptedNames") or crd["spec"]["names"]
-    spec = {**crd["spec"], "names": accepted}
-    return _served(crd["metadata"]["name"], orjson.dumps(spec))
+    spec = established_spec(crd)
+    return () if spec is None else _served(crd["metadata"]["name"], orjson.dumps(spec))
 
 
 @lru_cache(maxsize=256)
@@ -129,21 +126,6 @@ def _serve(name: str, spec: Manifest, version: Manifest, storage: Kind) -> Serve
         schema,
         name,
         tuple(each["jsonPath"] for each in version.get("selectableFields") or ()),
-    )
-
-
-def kind_of(spec: Mapping[str, Any], version: Mapping[str, Any]) -> Kind:
-    """Kind of one version of a CRD."""
-    names, subresources = spec["names"], version.get("subresources") or {}
-    return Kind(
-        spec["group"],
-        version["name"],
-        names["kind"],
-        names["plural"],
-        spec.get("scope") == "Namespaced",
-        tuple(names.get("shortNames") or ()),
-        tuple(names.get("categories") or ()),
-        tuple(sorted(name for name in ("scale", "status") if subresources.get(name) is not None)),
     )
 
 

@@ -78,7 +78,7 @@ class ShimConnection:
                 self._on_response(message, descriptors)
             else:
                 _close(descriptors)
-                # After whoever has just got his response: a container is known to have started before it is known to end.
+                # After the pending response: the start of a container is reported before its end.
                 self._loop.call_soon(self._on_notice, message)
 
     def _on_response(self, message: wire.Message, descriptors: list[int]) -> None:
