@@ -78,7 +78,7 @@ async def test_a_mirror_of_a_real_server_tells_every_change_once(
 
 async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room: str) -> None:
     key = Key(room, "leader")
-    terms = LeaderElectionConfig(lease=5, renew=3, retry=0.3)
+    config = LeaderElectionConfig(lease_duration=5, renew_deadline=3, retry_period=0.3)
     begun, end = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:
@@ -87,7 +87,7 @@ async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room:
 
     async with asyncio.timeout(20):
         first = asyncio.create_task(
-            run_leader_election(client, Candidate(key, "one", terms), SystemClock(), work, chance=lambda: 0)
+            run_leader_election(client, Candidate(key, "one", config), SystemClock(), work, chance=lambda: 0)
         )
         await begun.wait()
         held = (await client.get(LEASE, key))["spec"]
@@ -100,7 +100,9 @@ async def test_a_lease_is_held_renewed_and_handed_back(client: HttpClient, room:
         released = (await client.get(LEASE, key))["spec"]
         assert (released.get("holderIdentity", ""), released["leaseDurationSeconds"]) == ("", 1)
         begun.clear()
-        await run_leader_election(client, Candidate(key, "two", terms), SystemClock(), work, chance=lambda: 0)
+        await run_leader_election(
+            client, Candidate(key, "two", config), SystemClock(), work, chance=lambda: 0
+        )
         assert (await client.get(LEASE, key))["spec"]["leaseTransitions"] == 1
 
 

@@ -91,7 +91,7 @@ def test_the_leader_renews_without_changing_when_and_how_often_it_was_acquired()
 
 def test_a_leader_that_cannot_renew_stops_before_others_start() -> None:
     candidate = Candidate(KEY, "a")
-    candidate.written(lease("a"), at(0))
+    candidate.on_written(lease("a"), at(0))
     assert not candidate.expired(at(9.9))
     assert candidate.expired(at(10))
     other = Candidate(KEY, "b")
@@ -113,7 +113,7 @@ def test_releasing_empties_the_holder_and_shortens_the_lease() -> None:
 
 
 @pytest.mark.parametrize(("lease", "renew", "retry"), [(10, 10, 2), (15, 2, 2), (15, 10, 0)])
-def test_terms_that_could_give_two_leaders_are_refused(lease: float, renew: float, retry: float) -> None:
+def test_durations_that_allow_two_leaders_are_rejected(lease: float, renew: float, retry: float) -> None:
     with pytest.raises(ValueError, match="must exceed the renew deadline"):
         LeaderElectionConfig(lease, renew, retry)
 
@@ -149,7 +149,7 @@ class Office:
         self.clients: dict[str, Flaky] = {}
 
     async def stand(
-        self, name: str, *, terms: LeaderElectionConfig = LeaderElectionConfig(), blind: bool = False
+        self, name: str, *, config: LeaderElectionConfig = LeaderElectionConfig(), blind: bool = False
     ) -> asyncio.Task[None]:
         async def work() -> None:
             self.at_work.append(name)
@@ -161,7 +161,7 @@ class Office:
         self.clients[name] = Flaky(self.direct)
         self.clients[name].blind = blind
         running = run_leader_election(
-            self.clients[name], Candidate(KEY, name, terms), self.clock, work, chance=lambda: 0.5
+            self.clients[name], Candidate(KEY, name, config), self.clock, work, chance=lambda: 0.5
         )
         task = asyncio.create_task(running)
         await self.passing(0)
@@ -248,10 +248,10 @@ async def test_who_may_not_watch_leases_takes_over_all_the_same(office: Office) 
 
 
 async def test_an_attempt_to_renew_ends_in_time_however_long_the_server_takes(office: Office) -> None:
-    terms = LeaderElectionConfig(
-        lease=10, renew=9, retry=6
+    config = LeaderElectionConfig(
+        lease_duration=10, renew_deadline=9, retry_period=6
     )  # an attempt begins late, and the time until others start is short
-    first = await office.stand("a", terms=terms)
+    first = await office.stand("a", config=config)
     await office.passing(5)
     office.clients["a"].hangs = True
     await office.passing(4.5)

@@ -101,7 +101,7 @@ def test_a_message_is_kept_short() -> None:
 
 
 def test_what_was_said_long_ago_is_forgotten() -> None:
-    recorder = EventRecorder("s", remembered=10)
+    recorder = EventRecorder("s", cache_size=10)
     for number in range(20):
         say(recorder, "no room", about={"kind": "Pod", "name": f"p{number}"})
     assert isinstance(say(recorder, "no room", about={"kind": "Pod", "name": "p0"}), Create)
