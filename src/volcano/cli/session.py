@@ -132,7 +132,7 @@ class Session:
     def client(self) -> "HttpClient":
         """A client of the cluster; nothing is sent before its first verb."""
         from volcano.clients.connect import connect
-        from volcano.clients.http import Retries
+        from volcano.clients.http import RetryPolicy
         from volcano.clients.kubeconfig import ConfigError
 
         try:
@@ -141,7 +141,7 @@ class Session:
                 self.clock,
                 environment=self.environment,
                 user_agent=USER_AGENT,
-                retries=Retries(attempts=ATTEMPTS),
+                retries=RetryPolicy(attempts=ATTEMPTS),
                 page=PAGE,
             )
         except ConfigError as error:
