@@ -6,7 +6,7 @@ VOLCANO_CACHE_MUTATION_DETECTOR=true; without it there is no detector.
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -34,7 +34,7 @@ class _Entry(NamedTuple):
 class MutationDetector:
     """Compares cached objects with their state when they were added.
 
-    An object is checked when it leaves the window of the last ones added, and by `check`.
+    An object is checked when it leaves the window of the last ones added, when its informer stops, and by `check`.
     """
 
     def __init__(self, window: int = WINDOW) -> None:
@@ -53,9 +53,11 @@ class MutationDetector:
         if len(self._entries) > self._window:
             self._compare(self._entries.popitem(last=False)[1])
 
-    def check(self) -> None:
-        """Raises CacheMutationError when an object was modified, also one that an earlier check found."""
-        for entry in self._entries.values():
+    def check(self, manifests: Iterable[Any] | None = None) -> None:
+        """Raises CacheMutationError when an object (one of `manifests`, if given) was modified, or an earlier check
+        found one."""
+        watched = self._entries.values() if manifests is None else self._watched(manifests)
+        for entry in watched:
             self._compare(entry)
         if self._error is not None:
             raise self._error
@@ -64,6 +66,10 @@ class MutationDetector:
         """Stops watching the present objects."""
         self._entries.clear()
         self._error = None
+
+    def _watched(self, manifests: Iterable[Any]) -> Iterable[_Entry]:
+        entries = (self._entries.get(id(manifest)) for manifest in manifests)
+        return [entry for entry in entries if entry is not None]
 
     def _compare(self, entry: _Entry) -> None:
         try:
