@@ -1,4 +1,4 @@
-"""The clients that the contract holds for: each a way to reach an API server, opened afresh for every test."""
+"""The clients that the contract applies to: each a way to reach an API server, opened for every test."""
 
 import asyncio
 import itertools
@@ -44,7 +44,7 @@ def api_server(store: Store) -> tuple[Registry, ApiServer]:
 
 @asynccontextmanager
 async def direct(directory: Path) -> AsyncIterator[Client]:
-    """Straight onto a store in memory."""
+    """In process, on a store in memory."""
     made, server = api_server(Store())
     await server.start()
     yield DirectClient(made)
@@ -53,7 +53,7 @@ async def direct(directory: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def durable(directory: Path) -> AsyncIterator[Client]:
-    """Straight onto a store on disk."""
+    """In process, on a store on disk."""
     opened = Durable(directory / "data")
     made, server = api_server(opened.store)
     await server.start()
@@ -85,7 +85,7 @@ async def real(cluster: RealCluster) -> AsyncIterator[Client]:
     client = HttpClient(pool, SystemClock(), chance=Random(1).random, credentials=bearer(cluster.token))
     yield client
     await client.close()
-    await asyncio.sleep(0.05)  # TLS connections say goodbye before they close
+    await asyncio.sleep(0.05)  # TLS connections send close_notify before they close
 
 
 # Ours, by name; the real server is a fixture of its own.

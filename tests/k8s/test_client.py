@@ -13,7 +13,7 @@ import yaml
 
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient, Retries
+from volcano.clients.http import HttpClient, RetryPolicy
 from volcano.clients.kubeconfig import ClientConfig, Overrides, in_cluster_config, load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
@@ -30,7 +30,7 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @asynccontextmanager
 async def client_of(settings: ClientConfig) -> AsyncIterator[HttpClient]:
-    made = connect(settings, SystemClock(), environment={}, retries=Retries(attempts=2))
+    made = connect(settings, SystemClock(), environment={}, retries=RetryPolicy(attempts=2))
     try:
         yield made
     finally:
@@ -173,11 +173,11 @@ async def _token(client: HttpClient, room: str) -> str:
 
 
 async def test_the_server_is_reached_through_a_proxy(real_apiserver: RealCluster, tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[0]
-        asked.append(line)
+        requested.append(line)
         host, port = line.split()[1].rsplit(":", 1)
         server_reader, server_writer = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -189,7 +189,7 @@ async def test_the_server_is_reached_through_a_proxy(real_apiserver: RealCluster
     path = kubeconfig(real_apiserver, tmp_path / "config", user, **about)
     async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
         assert await who_am_i(client) == "admin"
-    assert asked == [f"CONNECT {real_apiserver.url.removeprefix('https://')} HTTP/1.1"]
+    assert requested == [f"CONNECT {real_apiserver.url.removeprefix('https://')} HTTP/1.1"]
     server.close()
     await server.wait_closed()
 

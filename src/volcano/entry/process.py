@@ -210,14 +210,14 @@ async def lead_or_run(
     namespace = arguments.lock_object_namespace or arguments.leader_elect_resource_namespace
     key = Key(namespace, arguments.leader_elect_resource_name)
     try:
-        terms = LeaderElectionConfig(
+        config = LeaderElectionConfig(
             arguments.leader_elect_lease_duration,
             arguments.leader_elect_renew_deadline,
             arguments.leader_elect_retry_period,
         )
     except ValueError as error:
         raise SystemExit(f"--leader-elect-lease-duration and its like: {error}") from None
-    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", terms)
+    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", config)
     await run_leader_election(client, candidate, clock, work, chance=random.random)
 
 

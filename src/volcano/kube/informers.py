@@ -64,7 +64,7 @@ class SharedInformerFactory:
                 if self._informers.get(watch) is informer:
                     del self._informers[watch]
                 if self._detector is not None:
-                    self._detector.check()
+                    self._detector.check(informer.reflector.objects())
 
     async def wait_stopped(self, watch: Watch) -> None:
         """Waits until the informer of `watch` stops; cancelling the wait does not stop the informer."""

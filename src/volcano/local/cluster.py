@@ -50,7 +50,7 @@ from volcano.local.system import (
 )
 from volcano.local.tidying import Tidying
 from volcano.log import Log
-from volcano.metrics import CollectorRegistry, Parts
+from volcano.metrics import CollectorRegistry, CompositeRegistry
 from volcano.net.server import Server
 from volcano.net.tls import server_context
 from volcano.nodes.kubelet.logs.logs import PodLogs
@@ -102,7 +102,7 @@ class LocalCluster:
         self._stack = AsyncExitStack()
         self._ready: dict[str, bool] = {}
         self.metrics = CollectorRegistry()  # of the API server and all other parts
-        self._parts_metrics = Parts(self.metrics)
+        self._parts_metrics = CompositeRegistry(self.metrics)
         self._tasks: list[asyncio.Task[None]] = []
 
     @property

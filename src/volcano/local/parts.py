@@ -45,7 +45,7 @@ from volcano.local.admission import completing, judging
 from volcano.local.configmap import ConfigMapSource
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
-from volcano.metrics import Parts
+from volcano.metrics import CompositeRegistry
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
@@ -63,7 +63,11 @@ KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 
 def controllers(
-    settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
+    settings: "Settings",
+    nodes: Sequence[SimulatedNode],
+    random: Random,
+    authority: str,
+    metrics: CompositeRegistry,
 ) -> Mapping[str, list[MakeController]]:
     """How to make every controller, by the component whose log it writes to."""
     return {
@@ -85,11 +89,11 @@ def controllers(
             lambda: SimulatedNodes(nodes, default_duration=settings.sim_duration),
         ],
         CONTROLLERS: [
-            lambda: JobController(registry=metrics.fresh(JobController.name)),
-            lambda: QueueController(metrics.fresh(QueueController.name)),
+            lambda: JobController(registry=metrics.reset(JobController.name)),
+            lambda: QueueController(metrics.reset(QueueController.name)),
             PodGroupController,
             CronJobController,
-            lambda: JobFlowController(metrics.fresh(JobFlowController.name)),
+            lambda: JobFlowController(metrics.reset(JobFlowController.name)),
             JobTemplateController,
             lambda: HyperNodeController(
                 lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
@@ -99,11 +103,11 @@ def controllers(
 
 
 def scheduler(
-    client: Client, clock: Clock, conf: str | None, metrics: Parts, on_ready: Callable[[], None]
+    client: Client, clock: Clock, conf: str | None, metrics: CompositeRegistry, on_ready: Callable[[], None]
 ) -> Scheduler:
     """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
     source = ConfigMapSource(client, conf)
-    own_metrics = SchedulerMetrics(metrics.fresh(SCHEDULER))
+    own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
     options = SchedulerOptions(serve_default=True)
     return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
 

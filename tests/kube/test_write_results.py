@@ -1,4 +1,4 @@
-"""A controller knows what its own writes did before any watch tells it."""
+"""A controller knows the results of its own writes before any watch event."""
 
 from collections.abc import Hashable, Iterable
 
@@ -12,7 +12,7 @@ from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Delete
 
 NOW, KEY = Instant(0.0, 0.0), Key("ns", "g")
-GONE: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}
+DELETED: Manifest = {"kind": "Status", "status": "Success", "details": {"name": "g", "uid": "u1"}}
 
 
 class Remover(Reconciler):
@@ -26,7 +26,7 @@ class Remover(Reconciler):
 
 
 def works_after(answer: Manifest, **metadata: object) -> list[WorkItem]:
-    """What is still to be done after the deletion of a PodGroup was answered so."""
+    """The work items after this answer to the deletion of a PodGroup."""
     controller = Remover()
     group = {"metadata": {"namespace": "ns", "name": "g", "uid": "u1", "resourceVersion": "7", **metadata}}
     controller.on_event(Event(EventType.ADDED, POD_GROUP, group))
@@ -36,14 +36,14 @@ def works_after(answer: Manifest, **metadata: object) -> list[WorkItem]:
 
 
 def test_what_a_status_says_is_gone_is_not_deleted_again() -> None:
-    assert works_after(GONE) == []
+    assert works_after(DELETED) == []
 
 
 @pytest.mark.parametrize(
     ("answer", "metadata"),
     [
-        pytest.param({**GONE, "details": {"uid": "u0"}}, {}, id="it was a namesake"),
-        pytest.param(GONE, {"finalizers": ["keep"]}, id="something holds it"),
+        pytest.param({**DELETED, "details": {"uid": "u0"}}, {}, id="it was a namesake"),
+        pytest.param(DELETED, {"finalizers": ["keep"]}, id="something holds it"),
         pytest.param({"kind": "Status", "status": "Failure"}, {}, id="it was refused"),
     ],
 )

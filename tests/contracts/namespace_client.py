@@ -1,4 +1,4 @@
-"""A room on a server: a client and a namespace of its own, for what every client may rely on."""
+"""A client with a namespace of its own, for the contract of all clients."""
 
 import itertools
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ APPLY = Options(patch_type=PatchType.APPLY, field_manager="tester")
 
 
 @dataclass
-class Room:
+class NamespaceClient:
     """A client and a namespace of its own."""
 
     client: Client
@@ -71,11 +71,11 @@ def everywhere(item: Manifest) -> bool:
     return bool(item["metadata"]["name"] == "kube-root-ca.crt")
 
 
-async def bind(room: Room, name: str, node: str) -> Manifest:
+async def bind(ns: NamespaceClient, name: str, node: str) -> Manifest:
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": name, "namespace": room.namespace},
+        "metadata": {"name": name, "namespace": ns.namespace},
         "target": {"kind": "Node", "name": node},
     }
-    return await room.client.create(POD, binding, subresource="binding")
+    return await ns.client.create(POD, binding, subresource="binding")

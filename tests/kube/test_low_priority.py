@@ -1,4 +1,4 @@
-"""What is merely reported waits its turn, and is worked out afresh when its turn comes."""
+"""Low-priority plans are postponed while many are in flight, and reconciled again later."""
 
 from collections.abc import Hashable, Iterable
 
@@ -13,7 +13,7 @@ NOW = Instant(0.0, 0.0)
 
 
 class Reporter(Reconciler):
-    """Reports the present text of each name that has one; says at once what is urgent."""
+    """Writes the present text of each name that has one, with low priority unless urgent."""
 
     name = "reporter"
 
@@ -71,7 +71,7 @@ def test_a_report_that_waited_says_what_is_true_by_then() -> None:
     assert texts(controller.steps()) == ["second"]
 
 
-def test_a_report_that_is_no_longer_needed_keeps_nobody_waiting() -> None:
+def test_a_postponed_key_without_work_does_not_delay_others() -> None:
     controller, works = crowded()
     del controller.texts[f"n{MAX_LOW_PRIORITY}"]
     controller.done(works[0])

@@ -1,4 +1,4 @@
-"""Writes that allow for what they find, and groups of writes done side by side."""
+"""Writes with conditions, and concurrent writes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Hashable, Iterable, Sequence
@@ -25,8 +25,8 @@ def config_map(name: str) -> Manifest:
     }
 
 
-class Shelf:
-    """A client onto a few objects, which refuses names it is told to and counts writes under way."""
+class FakeClient:
+    """A client of a few objects that rejects the given names and counts writes in flight."""
 
     def __init__(self, *refuse: str) -> None:
         self.objects: dict[Key, Manifest] = {}
@@ -79,7 +79,7 @@ class Shelf:
 
 
 class Wanting(Reconciler):
-    """Wants some config maps made side by side, then one more."""
+    """Creates some config maps concurrently, then one more."""
 
     name = "wanting"
     watches: Sequence[Watch] = (Watch(CONFIG_MAP),)
@@ -108,7 +108,7 @@ class Wanting(Reconciler):
         self.done.append(done)
 
 
-async def run_once(controller: Wanting, client: Shelf) -> WorkResult:
+async def run_once(controller: Wanting, client: FakeClient) -> WorkResult:
     controller.enqueue("all")
     task = asyncio.create_task(ControllerRunner(controller, client, SystemClock()).run())
     while not controller.done:
@@ -119,14 +119,14 @@ async def run_once(controller: Wanting, client: Shelf) -> WorkResult:
 
 
 async def test_a_group_is_done_side_by_side_and_before_what_follows() -> None:
-    client = Shelf()
+    client = FakeClient()
     done = await run_once(Wanting("a", "b", "c"), client)
     assert (done.error, client.most) == (None, 3)
     assert [result["metadata"]["name"] for result in done.results] == ["a", "b", "c", "last"]
 
 
 async def test_a_refusal_in_a_group_spares_its_neighbours_and_ends_the_work() -> None:
-    client, controller = Shelf("b"), Wanting("a", "b", "c")
+    client, controller = FakeClient("b"), Wanting("a", "b", "c")
     done = await run_once(controller, client)
     assert isinstance(done.error, Forbidden)
     assert [is_rejected(result) for result in done.results] == [False, True, False]
@@ -136,14 +136,14 @@ async def test_a_refusal_in_a_group_spares_its_neighbours_and_ends_the_work() ->
 
 
 async def test_creating_what_may_be_there_answers_with_what_is_there() -> None:
-    client = Shelf()
+    client = FakeClient()
     client.objects[Key("ns", "a")] = config_map("a") | {"data": {"mine": "yes"}}
     answer = await perform(client, Create(CONFIG_MAP, config_map("a"), if_absent=True))
     assert answer["data"] == {"mine": "yes"}
 
 
 async def test_an_optional_write_that_is_refused_answers_with_the_refusal() -> None:
-    answer = await perform(Shelf("a"), Create(CONFIG_MAP, config_map("a"), optional=True))
+    answer = await perform(FakeClient("a"), Create(CONFIG_MAP, config_map("a"), optional=True))
     assert is_rejected(answer)
     assert answer["reason"] == "Forbidden"
 
@@ -153,11 +153,11 @@ async def test_an_optional_write_that_is_refused_answers_with_the_refusal() -> N
 )
 async def test_what_is_gone_is_refused_unless_the_write_allows_for_it(operation: Patch | Delete) -> None:
     with pytest.raises(NotFound):
-        await perform(Shelf(), operation)
+        await perform(FakeClient(), operation)
     allowing = type(operation)(
         **{name: getattr(operation, name) for name in operation.__slots__} | {"if_present": True}
     )
-    assert await perform(Shelf(), allowing) == {}
+    assert await perform(FakeClient(), allowing) == {}
 
 
 def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothing() -> None:
@@ -175,28 +175,28 @@ def test_a_key_whose_reconciling_fails_is_tried_again_and_costs_the_others_nothi
 
 
 async def test_who_belongs_to_earlier_work_goes_first() -> None:
-    line, order = PrioritySemaphore(1), list[str]()
-    await line.acquire(0)
+    semaphore, order = PrioritySemaphore(1), list[str]()
+    await semaphore.acquire(0)
 
     async def go(name: str, place: int) -> None:
-        await line.acquire(place)
+        await semaphore.acquire(place)
         order.append(name)
-        line.release()
+        semaphore.release()
 
     waiting = [asyncio.create_task(go(*who)) for who in (("late", 3), ("first", 1), ("second", 2))]
     await asyncio.sleep(0)
-    line.release()
+    semaphore.release()
     await asyncio.gather(*waiting)
     assert order == ["first", "second", "late"]
 
 
 async def test_who_gives_up_waiting_leaves_room_for_the_others() -> None:
-    line = PrioritySemaphore(1)
-    await line.acquire(0)
-    waiting = [asyncio.create_task(line.acquire(place)) for place in (1, 2)]
+    semaphore = PrioritySemaphore(1)
+    await semaphore.acquire(0)
+    waiting = [asyncio.create_task(semaphore.acquire(place)) for place in (1, 2)]
     await asyncio.sleep(0)
     waiting[0].cancel()
-    line.release()
+    semaphore.release()
     await asyncio.wait_for(waiting[1], 1.0)
-    line.release()
-    await asyncio.wait_for(line.acquire(3), 1.0)
+    semaphore.release()
+    await asyncio.wait_for(semaphore.acquire(3), 1.0)

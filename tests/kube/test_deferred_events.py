@@ -1,4 +1,4 @@
-"""What concerns nobody at present is put aside, and is there when somebody looks for it."""
+"""Events that concern no key at present are deferred, and applied when objects are read."""
 
 from collections.abc import Hashable, Iterable
 
@@ -23,7 +23,7 @@ def thing(name: str, version: int = 1, namespace: str = "ns", **more: object) ->
 
 
 class Reader(Reconciler):
-    """Looks at secrets whenever there is a config map."""
+    """Reads secrets whenever there is a config map."""
 
     name = "reader"
 
@@ -42,7 +42,7 @@ class Reader(Reconciler):
         return NOTHING
 
 
-def test_who_is_indifferent_is_not_woken_and_finds_everything_when_he_looks() -> None:
+def test_irrelevant_events_queue_nothing_and_are_found_when_objects_are_read() -> None:
     controller = Reader()
     for version, name in enumerate(["a", "b", "a"], start=1):
         controller.on_event(Event(EventType.MODIFIED, SECRET, thing(name, version)))
@@ -93,7 +93,7 @@ UNWELL = thing("n1", 9, "", spec={"taints": [{"key": "gone", "effect": "NoExecut
         pytest.param(NodeLifecycleController(), (NODE, WELL), NODE, UNWELL, id="a node that is unwell"),
     ],
 )
-def test_pods_are_no_news_until_there_is_somebody_who_cares(
+def test_pods_queue_nothing_until_a_controller_needs_them(
     controller: Reconciler, first: tuple[Kind, Manifest], kind: Kind, waker: Manifest
 ) -> None:
     controller.on_event(Event(EventType.ADDED, *first))
