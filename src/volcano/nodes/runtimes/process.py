@@ -91,8 +91,7 @@ class ProcessRuntime:
         self._on_exit = handler
 
     def on_restart(self, handler: Callable[[], None]) -> None:
-        """Sets the handler that is called when a shim was restarted: sockets from `listen` are no longer
-        valid."""
+        """Sets the handler of restarts of the shim: sockets from `listen` are no longer valid."""
         self._on_restart = handler
 
     async def open(self) -> Found:

@@ -14,8 +14,7 @@ Response = tuple[Any, list[int]]
 
 
 class ShimConnection:
-    """A connection in the running event loop. `on_disconnect` is called once when the shim disconnects, never
-    after `close`."""
+    """Connection in the running event loop. `on_disconnect` is called once, never after `close`."""
 
     def __init__(
         self,

@@ -92,13 +92,14 @@ def _prepare(arguments: Arguments) -> tuple[ShimServer, EventLoop, socket.socket
     return server, loop, listener
 
 
-def log_error(what: str, error: BaseException) -> None:
+def log_error(message: str, error: BaseException, **fields: str) -> None:
     """Writes one line and a traceback to the log of the shim."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = " ".join([message, *(f"{name}={value}" for name, value in fields.items())])
     trace = "".join(traceback.format_exception(error))
     with contextlib.suppress(OSError):
         if os.fstat(2).st_size < 4 * _MAX_LOG_SIZE:
-            os.write(2, f"{moment} {what}\n{trace}".encode(errors="replace"))
+            os.write(2, f"{moment} {line}\n{trace}".encode(errors="replace"))
 
 
 def _watch_lifeline(lifeline: int, server: ShimServer, loop: EventLoop) -> None:
@@ -120,8 +121,7 @@ def _isolation(arguments: Arguments) -> Isolation:
 
 
 def _lock(directory: str) -> None:
-    """Allows one shim per directory. The lock is a POSIX lock: forks do not inherit it, and it ends with this
-    process."""
+    """Allows one shim per directory, by a POSIX lock: forks do not inherit it, and it ends with this process."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     descriptor = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from volcano.nodes.shim.isolation.base import ExecCommand, Isolation, Sandbox, Stdio
 from volcano.nodes.shim.logfile import LogFile
-from volcano.nodes.shim.loop import EventLoop
+from volcano.nodes.shim.loop import EventLoop, LogError
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Usage
 from volcano.nodes.shim.state_store import StateStore
 from volcano.nodes.shim.streams import Output
@@ -64,7 +64,7 @@ class Containers:
         store: StateStore,
         now: Callable[[], int],
         on_exit: Callable[[ContainerState], None],
-        log_error: Callable[[str, BaseException], None],
+        log_error: LogError,
         *,
         log_size: int,
         log_files: int,
@@ -263,7 +263,7 @@ class Containers:
         try:
             out_of_memory = self._isolation.finish(running.sandbox, spec, running.state.pid)
         except (Failure, OSError) as error:  # the exit of a container is reported even if cleanup fails
-            self._log_error(f"cleanup of container {spec.name} of pod {spec.pod} failed", error)
+            self._log_error("container cleanup failed", error, pod=spec.pod, container=spec.name)
             out_of_memory = False
         for output in running.outputs:
             output.finish()

@@ -11,8 +11,7 @@ _SOCKET = "socket:["
 
 
 def addresses(pids: Iterable[int], port: int, own: str) -> list[str]:
-    """Returns the addresses at which these processes accept connections to a port; `own` stands for any
-    address."""
+    """Returns the addresses at which these processes accept connections to a port; `own` stands for any address."""
     inodes = {inode for pid in pids for inode in _sockets(pid)}
     if not inodes:
         return []

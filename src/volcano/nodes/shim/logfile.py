@@ -15,8 +15,7 @@ DEFAULT_FILES = 5  # including the current file
 
 
 class LogFile:
-    """Writes a log and never raises for a disk error: output that cannot be written is dropped, and counted
-    in the log later."""
+    """Never raises for a disk error: output that cannot be written is dropped, and counted in the log later."""
 
     def __init__(
         self, path: str, now: Callable[[], int], *, size: int = DEFAULT_SIZE, files: int = DEFAULT_FILES
@@ -117,6 +116,5 @@ class LogFile:
 
 
 def _cut(line: bytes) -> list[bytes]:
-    """Splits a line into parts of at most MAX_LINE bytes; the last part is empty if the length is a multiple
-    of it."""
+    """Splits a line into parts of at most MAX_LINE bytes; the last part is empty if the length is a multiple of it."""
     return [line[at : at + MAX_LINE] for at in range(0, len(line) + 1, MAX_LINE)]

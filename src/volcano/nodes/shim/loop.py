@@ -6,8 +6,15 @@ import selectors
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 Action = Callable[[], None]
+
+
+class LogError(Protocol):
+    """Writes a constant message with fields and the traceback of an error to the log of the shim."""
+
+    def __call__(self, message: str, error: BaseException, **fields: str) -> None: ...
 
 
 @dataclass(slots=True)
@@ -32,7 +39,7 @@ class _Timer:
 class EventLoop:
     """Runs handlers until `stop`. An exception of a handler is logged and does not stop the loop."""
 
-    def __init__(self, clock: Callable[[], float], log_error: Callable[[str, BaseException], None]) -> None:
+    def __init__(self, clock: Callable[[], float], log_error: LogError) -> None:
         self._clock = clock  # monotonic seconds
         self._log_error = log_error
         self._selector = selectors.DefaultSelector()

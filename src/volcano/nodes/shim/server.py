@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 from volcano.nodes.shim import wire
 from volcano.nodes.shim.containers import Containers
 from volcano.nodes.shim.isolation.base import ExecCommand, Isolation, Sandbox
-from volcano.nodes.shim.loop import EventLoop
+from volcano.nodes.shim.loop import EventLoop, LogError
 from volcano.nodes.shim.specs import ContainerState, Failure, SandboxState
 from volcano.nodes.shim.state_store import StateStore, sandbox_state
 
@@ -70,7 +70,7 @@ class ShimServer:
         isolation: Isolation,
         store: StateStore,
         now: Callable[[], int],
-        log_error: Callable[[str, BaseException], None],
+        log_error: LogError,
     ) -> None:
         self._options = options
         self._loop = loop
@@ -97,8 +97,7 @@ class ShimServer:
         self._keep_state = False
 
     def load_state(self) -> None:
-        """Loads the saved states. Containers that an earlier shim left running ended with it; their exit code
-        is unknown."""
+        """Loads saved states. Containers that were running ended with the earlier shim; their exit is unknown."""
         stored = self._store.load()
         if isinstance(self._isolation, LeftoverRemover):
             self._isolation.remove_leftovers(stored.sandboxes)
@@ -285,7 +284,7 @@ class ShimServer:
             try:
                 self._isolation.remove(sandbox)
             except (Failure, OSError) as error:
-                self._log_error("sandbox not removed completely", error)
+                self._log_error("sandbox not removed completely", error, pod=pod)
         self._containers.forget(pod)
         for client, number in self._removing.pop(pod, ()):
             self._send(client, {"id": number, "result": None})
@@ -328,7 +327,7 @@ class ShimServer:
         try:
             self._store.save_sandbox(sandbox.spec, sandbox.address)
         except OSError as error:
-            self._log_error("sandbox state not saved", error)
+            self._log_error("sandbox state not saved", error, pod=sandbox.spec.uid)
 
     # Connections
 
@@ -363,7 +362,7 @@ class ShimServer:
         except Failure as failure:
             self._send(client, {"id": number, "error": wire.failure_to_json(failure)})
         except Exception as error:
-            self._log_error(f"request {request['do']} failed", error)
+            self._log_error("request failed", error, request=str(request["do"]))
             failure_json = wire.failure_to_json(Failure("RuntimeUnavailable", f"{request['do']}: {error}"))
             self._send(client, {"id": number, "error": failure_json})
         else:

@@ -42,8 +42,7 @@ class SupervisedProcess:
 
 
 def supervise(process: SupervisedProcess) -> int:
-    """Starts a program below a supervisor; returns the supervisor's pid once the program runs. Failure when
-    it cannot."""
+    """Starts a program below a supervisor; returns the supervisor's pid once the program runs, or a Failure."""
     reading, report = os.pipe()
     shim = os.getpid()
     # Blocked before the fork, so that no signal is lost in between and the child need not do it: memory that

@@ -80,8 +80,7 @@ class Channel:
                 self._outgoing[0] = (rest[sent:], ())
 
     def receive(self) -> list[tuple[Message, list[int]]]:
-        """Returns the frames received so far, each with its descriptors. EOFError when the peer has closed
-        the connection."""
+        """Returns the received frames, each with its descriptors. EOFError when the peer has closed the connection."""
         space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * 4)
         try:
             text, rights, flags, _ = self._connection.recvmsg(_MAX_READ, space, socket.MSG_CMSG_CLOEXEC)
@@ -161,8 +160,7 @@ def failure_to_json(error: Failure) -> Message:
 
 
 def bind(directory: str, name: str) -> socket.socket:
-    """Returns a listening Unix socket `name` in a directory whose path may be longer than the 107 bytes of an
-    address."""
+    """Returns a listening Unix socket `name` in a directory; its path may exceed the 107 bytes of an address."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _opened(directory) as folder:

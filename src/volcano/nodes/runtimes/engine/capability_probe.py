@@ -1,5 +1,4 @@
-"""Probes what an engine can do on this machine: starts a container like a pod's, with fewer options after
-each error."""
+"""Probes what an engine can do here: starts a container like a pod's, with fewer options after each error."""
 
 import asyncio
 import os
@@ -36,7 +35,7 @@ async def probe_capabilities(
     """Returns the capabilities; raises a Failure with the engine's error when no container starts at all."""
     result = await engine.call("info", f"--format={profile.info_format}")
     if not result.ok:
-        raise Failure("RuntimeUnavailable", f"{engine.name} does not result: {result.error}")
+        raise Failure("RuntimeUnavailable", f"{engine.name} does not answer: {result.error}")
     architecture, _, facts = result.text.strip().partition(" ")
     rootless = "rootless=true" in facts or "name=rootless" in facts
     capabilities = EngineCapabilities(rootless=rootless, no_selinux_labels=os.path.exists(_SELINUX))

@@ -17,8 +17,7 @@ _MODULE = "volcano.nodes.runtimes.engine.network"
 
 
 def open_within(pid: int, family: int) -> socket.socket:
-    """Joins the network of a process for good and opens a socket: for a thread or process that ends right
-    after."""
+    """Joins the network of a process for good and opens a socket: for a thread or process that ends right after."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
         syscalls.setns(network, syscalls.CLONE_NEWNET)

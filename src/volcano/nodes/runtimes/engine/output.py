@@ -140,8 +140,7 @@ class LogFollower:
 
 
 def last_positions(path: str) -> dict[str, LogPosition]:
-    """Position of each stream in a log. A stream without entries in the tail of a long log ends before the
-    tail."""
+    """Position of each stream in a log. A stream without entries in the tail of a long log ends before the tail."""
     lines, whole = _tail(path)
     if not lines:
         lines, whole = _tail(f"{path}.1")

@@ -134,8 +134,7 @@ class Sandboxes:
         return mounts
 
     def _with_memory_backing(self, pod: str, mount: Mount) -> Mount:
-        """Replaces a memory-backed volume by a directory in /dev/shm: containers would not share a tmpfs
-        mount."""
+        """Replaces a memory-backed volume by a directory in /dev/shm: containers would not share a tmpfs mount."""
         if not mount.memory or not SHARED_MEMORY.is_dir():
             return mount
         top = memory_directory(self._cluster.id)

@@ -87,8 +87,7 @@ class Isolation(Protocol):
         ...
 
     def open_socket(self, sandbox: Sandbox | None, family: int, kind: int) -> socket.socket:
-        """Opens a socket in the pod's network, or in the shim's when no sandbox is given; neither connected
-        nor bound."""
+        """Opens an unconnected socket in the pod's network, or in the shim's when no sandbox is given."""
         ...
 
     def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None: ...

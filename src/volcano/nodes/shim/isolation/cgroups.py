@@ -86,8 +86,7 @@ class Cgroups:
         return frozenset(name for each in self.hierarchies for name in each.controllers)
 
     def create(self, path: str, limits: CgroupLimits, *, leaf: bool) -> list[str]:
-        """Creates `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories to
-        join."""
+        """Creates `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories to join."""
         self._retry_removals()
         made: list[str] = []
         for hierarchy in self.hierarchies:
@@ -142,8 +141,7 @@ class Cgroups:
         return None if seconds is None or memory is None else (seconds, memory)
 
     def remove(self, path: str) -> None:
-        """Removes a cgroup with its children; one whose processes have not exited yet is removed by a later
-        call."""
+        """Removes a cgroup with its children; one whose processes have not exited yet is removed by a later call."""
         self._pending_removals.extend(self._directory(hierarchy, path) for hierarchy in self.hierarchies)
         self._retry_removals()
 
@@ -174,8 +172,7 @@ def join(directories: list[str]) -> None:
 
 
 def remove_orphaned(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
-    """Kills and removes the cgroups of clusters without a running shim, `name` first. Returns the removed
-    cgroups."""
+    """Kills and removes the cgroups of clusters without a running shim, `name` first; returns them."""
     removed: list[str] = []
     for hierarchy in hierarchies:
         top = os.path.join(hierarchy.base, TOP_DIRECTORY)
@@ -229,8 +226,7 @@ def discover(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") 
 
 
 def _delegated(point: str, own: str) -> Iterator[Hierarchy]:
-    """The root of the hierarchy, or the highest ancestor of the own cgroup that is delegated and has no
-    process."""
+    """The root of the hierarchy, or the highest ancestor of the own cgroup that is delegated and has no process."""
     parts = [part for part in own.split("/") if part]
     for depth in range(len(parts) + 1):
         base = os.path.join(point, *parts[:depth])

@@ -1,5 +1,4 @@
-"""The /etc of pods: a copy of the world-readable part of this host's, with users, host keys and names of its
-own."""
+"""The /etc of pods: a copy of the world-readable part of this host's, with its own users and host keys."""
 
 import os
 import shutil
@@ -56,8 +55,7 @@ def fill(etc: str, users: IDMappings, machine: str) -> None:
 
 
 def passwd_lines(host: Sequence[str], *, only_root: bool) -> list[str]:
-    """Returns root, the host's service accounts and user 65534; with a single user, sshd's account is root as
-    well."""
+    """Returns root, the host's service accounts and user 65534; with a single user, sshd's account is root as well."""
     shell = "/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"
     lines = [f"root:x:0:0:root:/root:{shell}"]
     for line in host:
@@ -73,8 +71,7 @@ def passwd_lines(host: Sequence[str], *, only_root: bool) -> list[str]:
 
 
 def group_lines(host: Sequence[str], *, only_root: bool) -> list[str]:
-    """Returns the groups for these users. A group without a mapping is left out: sshd would fail to chown to
-    it."""
+    """Returns the groups for these users. A group without a mapping is left out: sshd would fail to chown to it."""
     lines = ["root:x:0:"]
     for line in host:
         fields = line.split(":")

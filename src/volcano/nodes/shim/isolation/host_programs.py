@@ -1,5 +1,4 @@
-"""Directories of this host with programs, which pods may see read-only; everything else of the host is
-hidden."""
+"""Directories of this host with programs, which pods may see read-only; everything else of the host is hidden."""
 
 import os
 import sys
@@ -41,8 +40,7 @@ def host_mounts(environment: Mapping[str, str] = os.environ) -> HostMounts:
 
 
 def default_path(environment: Mapping[str, str] = os.environ) -> str:
-    """Returns the default PATH of a container: the standard one, and the mounted directories of the host's
-    PATH."""
+    """Returns the default PATH of a container: the standard one, and the mounted directories of the host's PATH."""
     shown = host_mounts(environment).directories
     standard = STANDARD_PATH.split(":")
     own = [os.path.join(prefix, "bin") for prefix in (sys.prefix, sys.base_prefix)]

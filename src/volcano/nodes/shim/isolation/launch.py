@@ -1,5 +1,4 @@
-"""Starts container processes: a forked child sets up namespaces and root filesystem, then executes the
-program."""
+"""Starts container processes: a forked child sets up namespaces and root filesystem, then executes the program."""
 
 import contextlib
 import errno
@@ -57,8 +56,7 @@ class RootfsSpec:
 
 @dataclass(frozen=True, slots=True)
 class JoinSpec:
-    """Cgroups (directories) and namespaces (descriptors and their kinds) that a child joins before anything
-    else."""
+    """Cgroups (directories) and namespaces (descriptors and their kinds) that a child joins before anything else."""
 
     cgroups: Sequence[str]
     namespaces: Sequence[tuple[int, int]]
@@ -100,8 +98,7 @@ def start_in_pid_namespace(
     *,
     for_parent: bool = False,
 ) -> int:
-    """Starts a process in an existing pid namespace: a first child joins it and forks a second one as its
-    sibling."""
+    """Starts a process in an existing pid namespace: a child joins it and forks a second one as its sibling."""
     pid_read, pid_write = os.pipe()
 
     def join_and_fork(report: int) -> NoReturn:
@@ -132,8 +129,7 @@ def start_in_pid_namespace(
 def fork(
     flags: int, work: Callable[[int], NoReturn], *, for_parent: bool = False, closing: int | None = None
 ) -> int:
-    """Forks a child that runs `work`; returns its pid once it has executed a program or closed the report
-    pipe."""
+    """Forks a child that runs `work`; returns its pid once it has executed a program or closed the report pipe."""
     read, write = os.pipe()
     whose = syscalls.CLONE_PARENT if for_parent else 0
     try:
@@ -167,8 +163,7 @@ def pause(report: int) -> NoReturn:
 
 
 def _run_program(rootfs_spec: RootfsSpec | None, process: ProcessSpec, report: int) -> NoReturn:
-    """Builds the root filesystem if there is one to build, sets streams, user and capabilities, and executes
-    the program."""
+    """Builds the root filesystem if given, sets streams, user and capabilities, and executes the program."""
     if rootfs_spec is not None:
         _build(rootfs_spec, process.security)
     _take_stdio(process.stdio)
@@ -302,8 +297,7 @@ def _chown_pipe(descriptor: int, user: int) -> None:
 
 
 def _set_parent_death_signal(report: int) -> None:
-    """Must follow changes of user, which reset the signal. An exited parent is detected by the pipe that it
-    reads."""
+    """Must follow changes of user, which reset it. An exited parent is detected by the pipe that it reads."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     watcher = select.poll()
     watcher.register(report, 0)

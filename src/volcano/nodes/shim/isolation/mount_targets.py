@@ -1,5 +1,4 @@
-"""Mount targets of volumes in a container's root: resolved with descriptors inside the root, created if
-missing."""
+"""Mount targets of volumes in a container's root: resolved with descriptors inside the root, created if missing."""
 
 import errno
 import os

@@ -1,5 +1,4 @@
-"""Isolation by namespaces: private root filesystem, network between pods, cgroups; as root or in a user
-namespace."""
+"""Isolation by namespaces, as root or in a user namespace: root filesystem, pod network, cgroups."""
 
 import contextlib
 import dataclasses
@@ -152,8 +151,7 @@ class NamespaceIsolation:
             )
 
     def open_terminal(self, sandbox: Sandbox, pid: int) -> tuple[int, int]:
-        """Before the first process runs (pid 0) the devpts is the pod's, and `start` mounts it in the
-        container."""
+        """Before the first process runs (pid 0) the devpts is the pod's, and `start` mounts it in the container."""
         own = self._namespaced(sandbox)
         directory = f"/proc/{pid}/root/dev/pts" if pid else self._devpts(own)
         try:
@@ -253,8 +251,7 @@ class NamespaceIsolation:
             sandbox.pid_namespace = _namespace("pid", sandbox.pause_pid)
 
     def _make_namespaces(self, sandbox: NamespacedSandbox) -> None:
-        """Creates the namespaces in the shim itself and switches back: faster than a child that must be kept
-        alive."""
+        """Creates the namespaces in the shim itself and switches back: faster than a child that must be kept alive."""
         spec = sandbox.spec
         kinds = [_UTS]
         kinds += [] if spec.host_ipc else [_IPC]
@@ -383,8 +380,7 @@ class NamespaceIsolation:
         )
 
     def _kill_tree(self, sandbox: NamespacedSandbox, pid: int) -> None:
-        """Kills processes that do not end with a first process: those of shared pid namespaces, and executed
-        ones."""
+        """Kills processes that do not end with a first process: those of shared pid namespaces, and executed ones."""
         killed: set[int] = set()
         while (
             new := self._container_processes(sandbox, pid) - killed

@@ -87,8 +87,7 @@ def bridge(name: str, index: int) -> RouteRequest:
 def veth(
     name: str, index: int, master: int, peer: str, peer_index: int, mac: bytes, namespace: int
 ) -> RouteRequest:
-    """Creates a veth pair: `name` here as a port of `master`; `peer`, with `mac`, in the namespace of a
-    descriptor."""
+    """Creates a veth pair: `name` here as a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
     peer_link = (
         _LINK.pack(0, 0, peer_index, 0, 0) + _text(_IFLA_IFNAME, peer) + _attribute(_IFLA_ADDRESS, mac)
     )

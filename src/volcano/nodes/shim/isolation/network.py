@@ -1,5 +1,4 @@
-"""Pod network: a bridge in the shim's network namespace, and one namespace per pod with a veth interface on
-it."""
+"""Pod network: a bridge in the shim's network namespace, and one namespace per pod with a veth interface on it."""
 
 import contextlib
 import errno
@@ -69,8 +68,7 @@ class PodNetwork:
         self._netlink.send([netlink.up(_LOOPBACK_INDEX), bridge, own, *services])
 
     def connect(self, namespace: int, pod: netlink.NetlinkSocket, address: str) -> None:
-        """Creates an interface with an address in a pod's namespace, given the namespace and its netlink
-        socket."""
+        """Creates an interface with an address in a pod's namespace, given the namespace and its netlink socket."""
         number = int(ipaddress.IPv4Address(address))
         mac = b"\x02\x58" + number.to_bytes(4, "big")  # locally administered; unique per address
         host_index = _FIRST_HOST_INDEX + (number & 0xFFFF)
@@ -92,8 +90,7 @@ class PodNetwork:
             raise Failure("FailedCreatePodSandBox", message) from error
 
     def _connect(self, pair: netlink.RouteRequest, address: str) -> None:
-        """Creates the pair. An interface of the same name may be left: the kernel removes namespaces with a
-        delay."""
+        """Creates the pair. An interface of the same name may be left: the kernel removes namespaces with a delay."""
         try:
             self._netlink.send([pair])
         except OSError as error:

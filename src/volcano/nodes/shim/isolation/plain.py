@@ -1,5 +1,4 @@
-"""Plain processes of this host: no namespaces, but each pod has its own address and directories and ends as a
-whole."""
+"""Plain processes of this host, without namespaces; each pod has its own address and directories."""
 
 import contextlib
 import hashlib
@@ -102,8 +101,7 @@ class PlainIsolation:
         return os.openpty()
 
     def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
-        """The supervisor forwards signals that it can catch; SIGKILL and SIGSTOP are sent to the program
-        directly."""
+        """The supervisor forwards signals that it can catch; SIGKILL and SIGSTOP are sent to the program directly."""
         if number == signal.SIGKILL:
             processes.kill_descendants(pid)
         elif number == signal.SIGSTOP:
@@ -234,8 +232,7 @@ def _supervised(
 
 
 def _working_directory(wanted: str, spec: ContainerSpec, root: str) -> str:
-    """Returns the source of a volume if the working directory is in one, else the host's directory of that
-    name."""
+    """Returns the source of a volume if the working directory is in one, else the host's directory of that name."""
     if not wanted:
         return root
     for mount in sorted(spec.mounts, key=lambda mount: len(mount.target), reverse=True):
@@ -255,8 +252,7 @@ def substitute_mount_paths(argument: str, mounts: Sequence[Mount]) -> str:
 
 
 def _link_mount(mount: Mount, root: str) -> None:
-    """Links a mount below the container's root, unless the target is inside another mount, which must not be
-    changed."""
+    """Links a mount below the container's root, unless its target is inside another mount."""
     if mount.memory:
         os.makedirs(mount.source, exist_ok=True)
     link = os.path.normpath(os.path.join(root, mount.target.strip("/")))

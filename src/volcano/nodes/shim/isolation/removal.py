@@ -65,8 +65,7 @@ def _is_small(path: str) -> bool:
 
 
 def _delete_unreadable(_function: object, failed: str, _error: object) -> None:
-    """Makes a directory accessible and removes it: an overlay's work directory has mode 0, and programs leave
-    others."""
+    """Makes a directory accessible and removes it: an overlay's work directory has mode 0."""
     try:
         if os.path.isdir(failed) and not os.path.islink(failed):
             if os.stat(failed).st_mode & 0o700 != 0o700:

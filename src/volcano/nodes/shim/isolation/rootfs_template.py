@@ -1,5 +1,4 @@
-"""Root filesystem template of all containers, built once: directories, /etc, and read-only mounts of host
-programs."""
+"""Root filesystem template of all containers: directories, /etc, read-only mounts of host programs."""
 
 import hashlib
 import os

@@ -153,8 +153,7 @@ def close_from(first: int, kept: int = -1) -> None:
 
 
 def set_seccomp_filter(program: bytes) -> None:
-    """Installs a filter for all later system calls; `program` holds classic BPF instructions of eight bytes
-    each."""
+    """Installs a filter for all later system calls; `program` holds classic BPF instructions of eight bytes each."""
     buffer = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("=H6xQ", len(program) // 8, ctypes.addressof(buffer))
     _call(numbers().seccomp, _SECCOMP_SET_MODE_FILTER, 0, described)

@@ -71,8 +71,7 @@ def _single_user(uid: int, gid: int) -> IDMappings:
 
 
 def _several_users(uid: int, gid: int) -> list[IDMappings]:
-    """Mappings with more than one user: all as root; else those of /etc/subuid, if newuidmap and newgidmap
-    are installed."""
+    """Mappings with more than one user: all as root; else those of /etc/subuid, if newuidmap is installed."""
     if uid == 0:
         return [IDMappings(user_namespace=True, uids=_inherited("uid_map"), gids=_inherited("gid_map"))]
     if not (shutil.which("newuidmap") and shutil.which("newgidmap")):
