@@ -73,7 +73,7 @@ def _container(name: str, *command: str) -> ContainerSpec:
 
 
 def _own_kilobytes(pid: int) -> float:
-    """Memory that goes when the process does."""
+    """Private memory of a process."""
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:

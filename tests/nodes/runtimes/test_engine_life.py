@@ -1,11 +1,11 @@
-"""The life of a container in an engine, played by a fake one. The rest of it is in `test_engine_hardship.py`."""
+"""Lifecycle of a container on a fake engine. Further tests are in `test_engine_hardship.py`."""
 
 import os
 
 from tests.nodes.runtimes.rig import POD, Fake, Rig
 
 
-async def test_a_container_runs_is_logged_its_end_is_told_and_nothing_is_left(fake: Fake) -> None:
+async def test_a_container_runs_is_logged_its_exit_is_reported_and_nothing_is_left(fake: Fake) -> None:
     rig = Rig(fake.name, fake.directory)
     await rig.begin()
     spec = rig.container(
