@@ -119,6 +119,6 @@ class Runtime(Protocol):
 
     async def usage(self) -> Sequence[Usage]: ...
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         """Bytes in the writable layers of containers, where those are not in the pod's directory."""
         ...

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,11 +131,11 @@ class HostPorts:
 
     async def _dial(self, uid: str, port: int) -> "StreamPair":
         sock = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
-        try:
-            return await asyncio.open_connection(sock=sock)
-        except BaseException:
-            sock.close()
-            raise
+        with ExitStack() as stack:
+            stack.callback(sock.close)
+            streams = await asyncio.open_connection(sock=sock)
+            stack.pop_all()
+        return streams
 
 
 StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -215,7 +215,7 @@ class KeeperRuntime:
     async def usage(self) -> Sequence[Usage]:
         return [Usage(**usage) for usage in await self._ask("usage")]
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         return {}  # their roots are in the pod's directory
 
     # Requests

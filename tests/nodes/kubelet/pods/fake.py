@@ -146,7 +146,7 @@ class FakeRuntime:
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
         return None
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         return self.layers
 
     async def usage(self) -> Sequence[Usage]:

@@ -177,14 +177,14 @@ def test_whom_a_container_runs_as(shared: Manifest, own: Manifest, identity: Ide
 
 
 @pytest.mark.parametrize(
-    ("own", "default", "words"),
+    ("own", "default", "message"),
     [
         pytest.param({"runAsUser": 0}, 1000, "container's runAsUser breaks non-root policy", id="named"),
         pytest.param({}, 0, "container has runAsNonRoot and image will run as root", id="by default"),
     ],
 )
-def test_root_is_refused(own: Manifest, default: int, message_path: str) -> None:
-    with pytest.raises(Failure, match=message_path) as refused:
+def test_root_is_refused(own: Manifest, default: int, message: str) -> None:
+    with pytest.raises(Failure, match=message) as refused:
         identity_of(pod(), container(securityContext={**own, "runAsNonRoot": True}), default)
     assert refused.value.reason == "CreateContainerConfigError"
 
@@ -203,7 +203,7 @@ def test_what_a_container_may_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "log", "policy", "failed", "words"),
+    ("file", "log", "policy", "failed", "message"),
     [
         pytest.param("bye", "", "File", True, "bye", id="what it wrote"),
         pytest.param("x" * 5000, "", "File", False, "x" * 4096, id="cut"),
@@ -219,24 +219,21 @@ def test_what_a_container_may_do() -> None:
         pytest.param("", "t stdout F one\n", "FallbackToLogsOnError", False, "", id="it went well"),
     ],
 )
-def test_last_words(
-    tmp_path: Path, file: str, log: str, policy: str, failed: bool, message_path: str
+def test_termination_message(
+    tmp_path: Path, file: str, log: str, policy: str, failed: bool, message: str
 ) -> None:
     (tmp_path / "0.termination").write_text(file)
     (tmp_path / "0.log").write_text(log)
     own = container(terminationMessagePolicy=policy)
-    assert (
-        termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed)
-        == message_path
-    )
+    assert termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == message
 
 
-def test_last_words_from_a_log_are_its_end(tmp_path: Path) -> None:
+def test_the_fallback_message_is_the_end_of_the_log(tmp_path: Path) -> None:
     own = container(terminationMessagePolicy="FallbackToLogsOnError")
     log = tmp_path / "0.log"
     log.write_text("".join(f"t stdout F line {number}\n" for number in range(9000)))
-    message_path = termination_message(own, tmp_path / "none", log, failed=True)
-    assert message_path.splitlines() == [f"line {number}" for number in range(8920, 9000)]
+    message = termination_message(own, tmp_path / "none", log, failed=True)
+    assert message.splitlines() == [f"line {number}" for number in range(8920, 9000)]
 
 
 @pytest.mark.parametrize("trick", ["a pipe", "a link", "a directory", "nothing"])
