@@ -24,7 +24,7 @@ from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.server import DnsServer
-from volcano.nodes.kubelet.kubelet import PodLocation, Kubelet
+from volcano.nodes.kubelet.kubelet import Kubelet, PodLocation
 from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer

@@ -62,8 +62,7 @@ QueueKey = tuple[PodTask, str]  # a task and the pod's uid
 
 @dataclass(frozen=True, slots=True)
 class PodLocation:
-    """Where a pod's containers are, for logs and streams: the latest attempts, and the names of running
-    containers."""
+    """Where a pod's containers are, for logs and streams: the latest attempts, and the names of running containers."""
 
     uid: str
     options: KubeletOptions
@@ -93,8 +92,7 @@ class Kubelet:
         volumes: VolumeManager | None = None,
         machine: MachineInfo | None = None,
     ) -> None:
-        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when
-        None.
+        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when None.
 
         `on_address` is called with a pod's uid and address as soon as it has one, before the API server
         has it.

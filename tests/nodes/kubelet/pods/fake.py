@@ -43,8 +43,7 @@ class FakeProcess:
 
 
 class FakeRuntime:
-    """`starts` are the specs started so far, `signals` those sent. Containers end on TERM unless in
-    `stubborn`."""
+    """`starts` are the specs started so far, `signals` those sent. Containers end on TERM unless in `stubborn`."""
 
     name = "fake"
 

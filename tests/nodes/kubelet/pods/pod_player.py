@@ -115,13 +115,13 @@ class PodPlayer:
         self.pod_state.runs[name] = state.ended(run, how)
 
     def end(self, name: str, code: int = 0) -> "PodPlayer":
-        """A container that runs ends by itself."""
+        """Ends a running container."""
         assert self.pod_state.run(name).running, f"{name} does not run"
         self._over(name, code)
         return self.settle()
 
     def wait(self, seconds: float) -> "PodPlayer":
-        """Time passes; what becomes due on the way is done when it is due."""
+        """Advances the time; actions are executed when they become due."""
         until = self.now + seconds
         while self.sync_at <= until:
             self.now = max(self.sync_at, self.now)

@@ -277,7 +277,7 @@ async def test_the_last_output_on_a_terminal_is_received(stage: Stage) -> None:
     assert stage.status(pod)["state"]["terminated"]["exitCode"] == 5
 
 
-# Inboxes
+# Receive buffers
 
 
 async def test_a_full_buffer_blocks_the_sender() -> None:

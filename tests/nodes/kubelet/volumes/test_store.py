@@ -346,7 +346,7 @@ async def test_a_claim_waits_for_its_volume_keeps_its_data_and_takes_it_along(tm
             await cluster.delete(PERSISTENT_VOLUME_CLAIM, "data")
             await cluster.pass_time(5)
             await asyncio.sleep(0.05)
-            assert path.exists()  # a pod has it still
+            assert path.exists()  # a pod still uses it
             of["status"] = {"phase": "Succeeded"}
             await no_volumes(cluster)
             assert not path.exists()

@@ -126,8 +126,7 @@ class ClusterDns:
         )
 
     def _hosts(self, service: Key, host: str) -> list[str]:
-        """The addresses of one pod: by hostname and subdomain, by pod and job, by task and index, or by
-        endpoint."""
+        """The addresses of one pod: by hostname and subdomain, by pod and job, by task and index, or by endpoint."""
         for facet in ("hostname", "job", "task"):
             pods = self._index.find(POD, facet, (*service, host))
             found = [self._address(pod) for pod in pods if facet != "hostname" or self._belongs(pod, service)]

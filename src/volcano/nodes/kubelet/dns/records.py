@@ -21,8 +21,7 @@ class RecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class DnsRecord:
-    """One record: `value` is an address, or the target of a PTR, CNAME or SRV record; `port` is that of an
-    SRV record."""
+    """One record: `value` is an address or the target name; `port` is that of an SRV record."""
 
     name: str
     type: RecordType

@@ -1,5 +1,4 @@
-"""Environment files written by containers: lines of `NAME='value'`, the subset of shell syntax Kubernetes
-reads."""
+"""Environment files written by containers: lines of `NAME='value'`, the subset of shell syntax Kubernetes reads."""
 
 import os
 import re
@@ -16,8 +15,7 @@ class BadEnvFile(Exception):
 
 
 def read_env_file(volume: str, path: str) -> str:
-    """The text of a file within a volume. A container wrote it: it may be a pipe, or a link out of the
-    volume."""
+    """The text of a file within a volume. A container wrote it: it may be a pipe, or a link out of the volume."""
     root = os.path.realpath(volume)
     file = os.path.realpath(os.path.join(root, path.lstrip("/")))
     if not file.startswith(root.rstrip("/") + "/"):

@@ -83,8 +83,7 @@ def hostname_of(pod: Manifest, info: PodInfo) -> str:
 
 
 def service_variables(references: References, *, linked: bool) -> dict[str, str]:
-    """Variables of the API server's Service and (`linked`) of every other Service of the namespace that has
-    an address."""
+    """Variables of the API server's Service and (`linked`) of the namespace's other Services with an address."""
     variables: dict[str, str] = {}
     for service in references.services:
         address = service["spec"].get("clusterIP") or "None"

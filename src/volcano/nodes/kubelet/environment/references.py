@@ -1,5 +1,4 @@
-"""Objects that a pod refers to: ConfigMaps, Secrets, claims and their volumes, Services and the service
-account."""
+"""Objects that a pod refers to: ConfigMaps, Secrets, claims and their volumes, Services and the service account."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,8 +42,7 @@ class ReferencedNames:
 
 
 async def fetch_references(client: Client, pod: Manifest) -> References:
-    """Fetches the objects a pod refers to. Raises an ApiError when the server rejects a request or cannot be
-    reached."""
+    """Fetches the objects a pod refers to. Raises an ApiError when a request fails."""
     namespace, names = key_of(pod).namespace, referenced_names(pod)
     links = pod["spec"].get("enableServiceLinks", True)
     maps, secrets, claims, services, account = await asyncio.gather(

@@ -89,8 +89,7 @@ class LogFile:
 
 
 async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock) -> AsyncIterator[bytes]:
-    """The text of a log as it grows. Ends when `over` returns true and all is read; without `over`, at the
-    end."""
+    """The text of a log as it grows. Ends when `over` returns true and all is read; without `over`, at the end."""
     with log:
         idle_polls = 0
         ending = over is None

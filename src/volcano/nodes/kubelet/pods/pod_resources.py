@@ -19,8 +19,7 @@ def amounts(values: Mapping[str, Any] | None) -> Amounts:
 
 
 def totals(spec: Manifest, which: str) -> Amounts:
-    """The `requests` or `limits` of a pod: those of containers that run together, or the maximum during
-    initialization."""
+    """The `requests` or `limits` of a pod: the sum of its containers, or the maximum during initialization."""
     sidecars: Amounts = {}
     highest: Amounts = {}
     for container in spec.get("initContainers") or ():

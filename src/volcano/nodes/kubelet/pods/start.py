@@ -1,5 +1,4 @@
-"""Creates a pod's sandbox and starts its containers: fetches referenced objects and builds the specs for the
-runtime."""
+"""Creates sandboxes and starts containers: fetches referenced objects and builds the specs for the runtime."""
 
 import contextlib
 from collections.abc import Mapping

@@ -95,8 +95,7 @@ def internal_error(message: str) -> Manifest:
 async def run_session(
     process: Process, client: StreamClient, options: StreamOptions, clock: Clock
 ) -> int | None:
-    """Runs a session; returns the exit code, or None when the client disconnected first. Always closes the
-    process."""
+    """Runs a session; returns the exit code, or None when the client disconnected first. Always closes the process."""
     session = _Session(process, client, options, clock)
     try:
         return await session.run()

@@ -1,5 +1,4 @@
-"""SPDY/3.1 as used by Kubernetes clients: streams opened by the client, over a connection or inside a
-websocket.
+"""SPDY/3.1 as used by Kubernetes clients: streams opened by the client, over a connection or inside a websocket.
 
 There is no flow control: the clients' implementation neither sends nor respects window updates. A stream
 that is not read blocks the connection, as in the clients.

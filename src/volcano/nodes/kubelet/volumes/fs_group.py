@@ -8,8 +8,7 @@ _READ_WRITE, _READ_ONLY, _ENTER = 0o660, 0o440, 0o110
 
 
 def set_volume_ownership(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
-    """Changes the group of everything below `root`. As in the kubelet, files that may not be changed are
-    skipped."""
+    """Changes the group of everything below `root`. As in the kubelet, files that may not be changed are skipped."""
     root = root.resolve()
     if only_on_mismatch and _is_owned(root, group, read_only):
         return
@@ -21,8 +20,7 @@ def set_volume_ownership(root: Path, group: int, *, read_only: bool, only_on_mis
 
 
 def _set_owner(name: str, folder: int | None, group: int, read_only: bool) -> None:
-    """Opens the file before the check: a container that shares the volume must not swap in a link to a host
-    file."""
+    """Opens the file before the check: a container that shares the volume must not swap in a link to a host file."""
     try:
         at = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (PermissionError, FileNotFoundError):

@@ -1,5 +1,4 @@
-"""Reclaims deleted volumes of the local StorageClass: removes the directory, unless retained, then the
-finalizer."""
+"""Reclaims deleted volumes of the local StorageClass: removes the directory, unless retained, then the finalizer."""
 
 import asyncio
 from collections.abc import Callable, Iterable

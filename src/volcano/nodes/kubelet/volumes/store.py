@@ -1,5 +1,4 @@
-"""Volume manager: sets up volumes before a pod starts, updates them while it runs, and removes them
-afterwards."""
+"""Volume manager: sets up volumes before a pod starts, updates them while it runs, and removes them afterwards."""
 
 import asyncio
 import os
@@ -90,8 +89,7 @@ class VolumeManager:
         return volumes
 
     async def refresh(self, pod: Manifest) -> list[str]:
-        """Updates volumes made of objects. Returns messages for events about those that failed and stay
-        unchanged."""
+        """Updates volumes made of objects. Returns messages for events about those that failed and stay unchanged."""
         prepared = self._prepared.get(uid_of(pod))
         following = [
             volume for volume in pod["spec"].get("volumes") or () if not _CONTENT.keys().isdisjoint(volume)

@@ -35,8 +35,8 @@ def _is_below(root: str, path: str) -> bool:
 
 
 def _make(root: str, relative: str) -> None:
-    """Creates directories one by one, each relative to the parent just opened: no link swapped in meanwhile
-    is followed."""
+    """Creates directories one by one, each relative to the parent just opened: no swapped-in link is
+    followed."""
     mode = stat.S_IMODE(os.stat(root).st_mode)
     at = os.open(root, _OPEN | os.O_DIRECTORY)
     try:
