@@ -32,8 +32,8 @@ async def test_the_engine_knows_what_containers_have_written(fake: Fake) -> None
     await rig.begin()
     for name in ("main", "other"):
         await rig.start(rig.container("sleep", "60", name=name))
-    written = await rig.runtime.written(POD)
+    written = await rig.runtime.writable_layers(POD)
     assert written.keys() == {"main", "other"}
     assert all(size > 0 for size in written.values())
-    assert await rig.runtime.written("another") == {}
+    assert await rig.runtime.writable_layers("another") == {}
     await rig.runtime.close(keep=False)

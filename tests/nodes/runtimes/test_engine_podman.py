@@ -237,7 +237,7 @@ async def test_memory_volumes_are_shared_and_gone_with_the_pod(rig: Rig, tmp_pat
 async def test_what_a_container_has_written_to_its_root_is_known(rig: Rig) -> None:
     await shell(rig, "dd if=/dev/zero of=/big bs=1024 count=2048; echo done; sleep 60")
     await until(lambda: ("stdout", "done") in rig.log())
-    written = await rig.runtime.written(POD)
+    written = await rig.runtime.writable_layers(POD)
     assert 2 << 20 <= written["main"] < 3 << 20
 
 

@@ -221,7 +221,7 @@ class ProcessRuntime:
     async def usage(self) -> Sequence[Usage]:
         return [Usage(**usage) for usage in await self._call("usage")]
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         return {}  # root filesystems are in the pod's directory
 
     # Requests

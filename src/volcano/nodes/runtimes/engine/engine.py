@@ -387,7 +387,7 @@ class EngineRuntime:
                 found.append(Usage(container.pod, container.name, *amounts))
         return found
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         running = {each.identifier: each.name for each in self._containers if each.pod == pod}
         found = await self._engine.inspect(*running, options=("--size",))
         return {
