@@ -17,7 +17,7 @@ IMPLICIT = "#pod"  # suffix of the uid of a job that is one pod without a PodGro
 
 
 class ChangeLog:
-    """Revision counters, and the jobs that changed since the last snapshot; shared by the parts of the cluster cache."""
+    """Revision counters and the jobs changed since the last snapshot, shared by the parts of the cluster cache."""
 
     __slots__ = ("jobless_revision", "jobs", "revision")
 
