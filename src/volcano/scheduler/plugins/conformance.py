@@ -1,4 +1,4 @@
-"""conformance: what keeps the cluster itself running goes first and is never evicted."""
+"""conformance: system-critical pods go first and are never evicted."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
 
 
 class Conformance(Plugin):
-    """Pods of `kube-system`, and pods of a system priority class wherever they are, are protected."""
+    """Protects pods of `kube-system` and pods with a system priority class in any namespace."""
 
     orders_first = True  # also before jobs of a higher priority
     depends_on_preemptor = False
@@ -25,10 +25,10 @@ class Conformance(Plugin):
     def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not protected(task)]
 
-    # What `filter_victims` already filtered passes: the vote lets the tier decide without waiting for a later one.
+    # The candidates are filtered already; voting for them lets this tier decide.
     preemptable = reclaimable = unified_evictable = filter_victims
 
 
 def protected(task: Task) -> bool:
-    """Whether a pod must not be evicted by anybody."""
+    """Tells whether a pod must never be evicted."""
     return task.namespace == SYSTEM_NAMESPACE or task.priority_class in CRITICAL

@@ -1,4 +1,4 @@
-"""priority: the more important goes first, and takes the place of the less important."""
+"""priority: tasks and jobs of higher priority go first and may preempt those of lower priority."""
 
 from collections.abc import Sequence
 
@@ -23,22 +23,22 @@ class Priority(Plugin):
         return -task.priority
 
     def job_starving(self, job: Job) -> int:
-        """A job wants room for as long as not all of its tasks have a place."""
+        """A job starves until all of its tasks are placed."""
         tally = self.ledger.tally(job)
         return max(0, len(job.tasks) - tally.ready - tally.counts[Status.PIPELINED])
 
     def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Inside a queue nobody has to go for someone who is not more important, whatever another tier says."""
-        return candidates if hunt.purpose.across_queues else self._less_important(hunt, candidates)
+        """Inside a queue, tasks are evicted only for higher priority, whatever another tier votes."""
+        return candidates if hunt.purpose.across_queues else self._lower_priority(hunt, candidates)
 
     def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self._less_important(hunt, candidates)
+        return self._lower_priority(hunt, candidates)
 
     def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return candidates if hunt.purpose is Purpose.GANG_RECLAIM else self._less_important(hunt, candidates)
+        return candidates if hunt.purpose is Purpose.GANG_RECLAIM else self._lower_priority(hunt, candidates)
 
-    def _less_important(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
-        """Between jobs the jobs' priorities count, inside a job those of the tasks."""
+    def _lower_priority(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+        """Compares the priorities of jobs; inside a job, those of tasks."""
         jobs = self.snapshot.jobs
         return [
             task

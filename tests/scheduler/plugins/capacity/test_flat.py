@@ -37,8 +37,8 @@ def runs(
 
 
 def wants(name: str, queue_name: str, cpu: Any = None, memory: Any = None, **more: Any) -> JobManifests:
-    asked = {A100 if key == "a100" else key: value for key, value in more.items()}
-    return job(name, 1, queue=queue_name, cpu=cpu, memory=memory, **asked)
+    requests = {A100 if key == "a100" else key: value for key, value in more.items()}
+    return job(name, 1, queue=queue_name, cpu=cpu, memory=memory, **requests)
 
 
 def cycle(nodes: list[Manifest], queues: list[Manifest], jobs: list[JobManifests], **more: Any) -> Result:

@@ -59,9 +59,9 @@ def victims(running: int, held: int = 0) -> int:
         ],
         plugins=["drf"],
     )
-    taker, victim = made.snapshot.jobs["default/taker"], made.snapshot.jobs["default/victim"]
-    task = next(task for task in taker.tasks.values() if not task.node)
-    return len(drf_of(made).preemptable(Hunt(Purpose.PREEMPT, taker, task), list(victim.tasks.values())))
+    preemptor, victim = made.snapshot.jobs["default/taker"], made.snapshot.jobs["default/victim"]
+    task = next(task for task in preemptor.tasks.values() if not task.node)
+    return len(drf_of(made).preemptable(Hunt(Purpose.PREEMPT, preemptor, task), list(victim.tasks.values())))
 
 
 def test_victims_keep_at_least_as_much_as_the_taker_gets() -> None:

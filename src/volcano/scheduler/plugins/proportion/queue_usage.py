@@ -1,4 +1,4 @@
-"""What queue plugins keep per queue, and the arithmetic of limits: how many more fit, what lacks, who is over."""
+"""Usage per queue, and arithmetic on limits, for the queue plugins."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,19 +16,20 @@ from volcano.scheduler.engine.ledger import Ledger
 from volcano.scheduler.engine.plugin import Hunt, Rejection
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
-# Shares are quotients of sums, so that an amount may miss a limit it exactly meets by a hair.
-HAIR = 1e-9
+# Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
+EPSILON = 1e-9
 UNLIMITED = 10**9
-ENDED = "queue resource quota insufficient"
+QUOTA_INSUFFICIENT = "queue resource quota insufficient"
 
-# A request as (column, amount), for arithmetic that is too small for arrays to pay.
-Parts = tuple[tuple[int, float], ...]
+# A request as (column, amount): plain numbers are faster than arrays for so few.
+RequestItems = tuple[tuple[int, float], ...]
 
 Name = TypeVar("Name", str, int)
 
 
-class Holdings:
-    """What each queue, and each of its ancestors, holds and was promised; kept up while the cycle places and evicts."""
+class QueueUsage:
+    """Allocated, requested and admitted resources of each queue, its subqueues included; updated during the
+    cycle."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree) -> None:
         self.snapshot = snapshot
@@ -44,58 +45,60 @@ class Holdings:
                 add(self.inqueue, above, totals.inqueue)
                 add(self.elastic, above, totals.elastic)
         self.allocated = ledger.totals(allocated)
-        self._parts: dict[Shape, Parts] = {}
-        self._common: dict[tuple[Shape, Shape], Parts] = {}
+        self._parts: dict[Shape, RequestItems] = {}
+        self._common: dict[tuple[Shape, Shape], RequestItems] = {}
         self._ranks: dict[str, dict[int, Vector]] | None = None
 
-    def place(self, tasks: Sequence[Task]) -> None:
-        """Tasks of one job and shape were placed."""
+    def allocate(self, tasks: Sequence[Task]) -> None:
+        """Accounts for placed tasks of one job and shape."""
         amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
-        for name in self.lineage(tasks[0]):
+        for name in self.path_of(tasks[0]):
             self.allocated.add(name, amount)
 
-    def take(self, tasks: Sequence[Task]) -> None:
-        """Tasks of one job and shape were marked for eviction."""
+    def deallocate(self, tasks: Sequence[Task]) -> None:
+        """Accounts for tasks of one job and shape that were marked for eviction."""
         amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
-        for name in self.lineage(tasks[0]):
+        for name in self.path_of(tasks[0]):
             self.allocated.subtract(name, amount)
 
-    def admit(self, job: Job) -> None:
-        """A job was let in: what it asks for is promised to it."""
-        promised = positive(job.min_resources - job.gated)
+    def enqueue(self, job: Job) -> None:
+        """Accounts for the minimum of an admitted job."""
+        guaranteed = positive(job.min_resources - job.gated)
         for name in (*self.tree.path(job.queue), ROOT_QUEUE):
-            add(self.inqueue, name, promised)
+            add(self.inqueue, name, guaranteed)
 
-    def parts(self, shape: Shape) -> Parts:
-        """What tasks of a shape ask for, dimension by dimension; the pod itself is none."""
+    def request_items(self, shape: Shape) -> RequestItems:
+        """Returns the request of a shape by resource, without the pod count."""
         found = self._parts.get(shape)
         if found is None:
-            columns = np.flatnonzero(asked(shape.request)).tolist()
+            columns = np.flatnonzero(requested_columns(shape.request)).tolist()
             found = self._parts[shape] = tuple((column, shape.request.item(column)) for column in columns)
         return found
 
-    def common(self, shape: Shape, other: Shape) -> Parts:
-        """What tasks of a shape ask for in dimensions the other shape asks for as well."""
+    def common_items(self, shape: Shape, other: Shape) -> RequestItems:
+        """Returns the request of a shape in the resources that the other shape requests as well."""
         found = self._common.get((shape, other))
         if found is None:
-            columns = {column for column, _ in self.parts(other)}
-            found = tuple(part for part in self.parts(shape) if part[0] in columns)
+            columns = {column for column, _ in self.request_items(other)}
+            found = tuple(part for part in self.request_items(shape) if part[0] in columns)
             self._common[shape, other] = found
         return found
 
-    def lineage(self, task: Task) -> tuple[str, ...]:
-        """The queue of a task and its ancestors; nothing for pods that belong to no job of ours."""
+    def path_of(self, task: Task) -> tuple[str, ...]:
+        """Returns the queue of a task and its ancestors; empty for pods without a job."""
         job = self.snapshot.jobs.get(task.job)
         return () if job is None else self.tree.path(job.queue)
 
     def committed(self, name: str) -> Vector:
-        """What a queue holds or was promised, less what its jobs hold beyond their minimum."""
+        """Returns the allocated and admitted resources of a queue, less what its jobs hold beyond their
+        minimum."""
         zero = self.snapshot.resources.zeros()
         committed: Vector = self.allocated[name] + self.inqueue.get(name, zero) - self.elastic.get(name, zero)
         return committed
 
-    def outranked(self, job: Job) -> Vector:
-        """What jobs of lower priority hold of their minimum in the same queue: preemption can take it for this one."""
+    def preemptable_by(self, job: Job) -> Vector:
+        """Returns the minimums held by jobs of lower priority in the same queue, which preemption can free
+        for this job."""
         if self._ranks is None:
             self._ranks = {}
             for other in self.snapshot.jobs.values():
@@ -107,22 +110,25 @@ class Holdings:
         return sum(below, start=self.snapshot.resources.zeros())
 
 
-def room_for(
-    holdings: Holdings, job: Job, limits: Mapping[str, Vector], preempting: bool
+def enqueue_rejection(
+    usage: QueueUsage, job: Job, limits: Mapping[str, Vector], preempting: bool
 ) -> Rejection | None:
-    """Why a job's minimum does not go into its queue, or into an ancestor of it, beside what is committed there.
+    """Rejects a job whose minimum exceeds a limit of its queue or of an ancestor, beside the committed
+    resources.
 
-    Where preemption is at work, what it could take for the job is no obstacle: a job that is never let in could never
-    ask for it.
+    With preemption configured, resources that the job could preempt do not count: a job that is never
+    admitted could never preempt.
     """
-    for name in holdings.tree.path(job.queue):
-        need = job.min_resources + holdings.committed(name)
-        columns, resources = asked(job.min_resources), holdings.snapshot.resources
-        refusal = lacking(need, limits[name], columns, resources, ENDED)
-        if refusal is not None and preempting:
-            refusal = lacking(need - holdings.outranked(job), limits[name], columns, resources, ENDED)
-        if refusal is not None:
-            return refusal
+    for name in usage.tree.path(job.queue):
+        need = job.min_resources + usage.committed(name)
+        columns, resources = requested_columns(job.min_resources), usage.snapshot.resources
+        rejection = insufficient(need, limits[name], columns, resources, QUOTA_INSUFFICIENT)
+        if rejection is not None and preempting:
+            rejection = insufficient(
+                need - usage.preemptable_by(job), limits[name], columns, resources, QUOTA_INSUFFICIENT
+            )
+        if rejection is not None:
+            return rejection
     return None
 
 
@@ -130,28 +136,28 @@ def add(totals: dict[Name, Vector], name: Name, amount: Vector) -> None:
     totals[name] = totals[name] + amount if name in totals else amount
 
 
-def asked(request: Vector) -> Mask:
-    """The dimensions a request is about; the pod itself is none."""
+def requested_columns(request: Vector) -> Mask:
+    """Returns the columns of a request, without the pod count."""
     columns = request > 0
     columns[PODS] = False
     return columns
 
 
-def how_many(parts: Parts, held: Vector, limit: Vector) -> int:
-    """How many tasks that ask for `parts` still go between what is held and the limit."""
+def count_within(parts: RequestItems, held: Vector, limit: Vector) -> int:
+    """Returns how many tasks that request `parts` fit between the held amount and the limit."""
     times = float(UNLIMITED)
     for column, amount in parts:
         most = limit.item(column)
-        times = min(times, (most + most * HAIR + HAIR - held.item(column)) / amount)
+        times = min(times, (most + most * EPSILON + EPSILON - held.item(column)) / amount)
     return max(0, int(times))
 
 
-def within(need: Vector, limit: Vector, columns: Mask) -> bool:
-    """Whether a need stays within a limit in these dimensions."""
-    return bool((need[columns] <= limit[columns] * (1 + HAIR) + HAIR).all())
+def is_within(need: Vector, limit: Vector, columns: Mask) -> bool:
+    """Tells whether a need is within a limit in these columns."""
+    return bool((need[columns] <= limit[columns] * (1 + EPSILON) + EPSILON).all())
 
 
-def lacking(
+def insufficient(
     need: Vector,
     limit: Vector,
     columns: Mask,
@@ -159,8 +165,8 @@ def lacking(
     message: str,
     word: str = "insufficient",
 ) -> Rejection | None:
-    """The refusal that names what a limit lacks; None when it suffices."""
-    over = columns & (need > limit * (1 + HAIR) + HAIR)
+    """Returns a rejection that names the resources above the limit; None when all are within it."""
+    over = columns & (need > limit * (1 + EPSILON) + EPSILON)
     if not over.any():
         return None
     names = [resources.names[column] for column in np.flatnonzero(over)]
@@ -170,18 +176,19 @@ def lacking(
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What protects a queue from losing more: its promise and its share, and how far it may exceed the share."""
+class ReclaimLimits:
+    """Limits that protect a queue: its guarantee, its deserved share, and how far it may exceed the share."""
 
     guarantee: Mapping[str, Vector]
     deserved: Mapping[str, Vector]
     tolerance: Mapping[
         str, float | None
-    ]  # None: leave a queue alone where taking more would bring it below its share
+    ]  # None: no task is reclaimed that would bring the queue below its share
 
 
-def tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
-    """The queues' own word on how far over their share they may stay; anything but a number from 0 up is ignored."""
+def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
+    """Parses the queues' annotation for a tolerated excess over their share; values below 0 or malformed are
+    ignored."""
     said: dict[str, float | None] = {}
     for queue in queues:
         try:
@@ -193,42 +200,44 @@ def tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
     return said
 
 
-def over_share(held: Vector, parts: Parts, deserved: Vector, tolerance: float | None) -> bool:
-    """Whether a queue that holds so much can lose a task that asks for `parts`.
+def over_share(held: Vector, parts: RequestItems, deserved: Vector, tolerance: float | None) -> bool:
+    """Tells whether a task that requests `parts` can be reclaimed from a queue that holds this much.
 
-    It can when, in one of these dimensions, it holds more than it deserves (by more than the tolerated fraction) and
-    still holds what it deserves afterwards. With a tolerance of exactly 0 every excess will do.
+    It can when the queue holds, in one of these resources, more than it deserves (by more than the
+    tolerated fraction) and still holds what it deserves afterwards. With a tolerance of exactly 0 every
+    excess suffices.
     """
     for column, amount in parts:
         share = deserved.item(column)
         excess = held.item(column) - share
         if excess > share * (tolerance or 0.0) + STEP and (
-            tolerance == 0 or excess >= amount - STEP - HAIR * share
+            tolerance == 0 or excess >= amount - STEP - EPSILON * share
         ):
             return True
     return False
 
 
-class Protection:
-    """Walks candidates in the order they would go, and keeps those whose queue can spare them."""
+class ReclaimFilter:
+    """Filters candidates, in eviction order, by the limits of their queues."""
 
-    def __init__(self, holdings: Holdings, limits: Limits) -> None:
-        self.holdings = holdings
+    def __init__(self, usage: QueueUsage, limits: ReclaimLimits) -> None:
+        self.usage = usage
         self.limits = limits
         self._kept: list[Task] = []
         self._hunt: Hunt | None = None
 
     def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
-        """The candidates whose loss leaves their queue its guarantee and its share."""
-        if candidates is not self._kept or hunt is not self._hunt:  # what was kept a moment ago is kept
+        """Returns the candidates whose eviction leaves their queue its guarantee and its share."""
+        # the result of the previous call passes unchanged
+        if candidates is not self._kept or hunt is not self._hunt:
             self._kept, self._hunt = list(self._walk(hunt, candidates)), hunt
         return self._kept
 
     def _walk(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
-        holdings, limits = self.holdings, self.limits
-        jobs, queues, allocated = holdings.snapshot.jobs, holdings.snapshot.queues, holdings.allocated
+        usage, limits = self.usage, self.limits
+        jobs, queues, allocated = usage.snapshot.jobs, usage.snapshot.queues, usage.allocated
         running: dict[str, Vector] = {}
-        path = holdings.tree.path
+        path = usage.tree.path
         shared = path(hunt.job.queue)
         for task in candidates:
             job = jobs.get(task.job)
@@ -239,7 +248,7 @@ class Protection:
                 continue
             held = running.get(queue)
             held = allocated[queue] if held is None else held
-            parts = holdings.common(task.shape, hunt.task.shape)
+            parts = usage.common_items(task.shape, hunt.task.shape)
             if not over_share(held, parts, limits.deserved[queue], limits.tolerance.get(queue)):
                 continue
             request = task.request
@@ -253,11 +262,12 @@ class Protection:
 
 
 def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
-    """Whether every one of these queues, with what is left to it, still holds what it is promised of the request."""
+    """Tells whether each queue, with the amount left to it, still holds its guarantee in the requested
+    resources."""
     for name, amount in left.items():
-        promised = guarantee.get(name)
-        if promised is not None and any(promised.tolist()):  # a list, because arrays do not pay here
-            relevant = (request > 0) & (promised > 0)
-            if (amount[relevant] + STEP < promised[relevant]).any():
+        guaranteed = guarantee.get(name)
+        if guaranteed is not None and any(guaranteed.tolist()):  # a list is faster than an array here
+            relevant = (request > 0) & (guaranteed > 0)
+            if (amount[relevant] + STEP < guaranteed[relevant]).any():
                 return False
     return True
