@@ -128,7 +128,9 @@ class Tdm(Plugin):
         closed = self.windows.keys() - self.open_zones
         in_closed_zone = self.nodes.column("tdm closed", lambda node: node.revocable_zone in closed, np.bool_)
         rows = ((task, self.ledger.row(task)) for task in candidates if task.preemptable)
-        victims = list(self._within_budgets([task for task, row in rows if row is not None and in_closed_zone[row]]))
+        victims = list(
+            self._within_budgets([task for task, row in rows if row is not None and in_closed_zone[row]])
+        )
         self.last_eviction = self.snapshot.now
         return victims
 

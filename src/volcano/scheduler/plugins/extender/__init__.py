@@ -21,7 +21,7 @@ from volcano.scheduler.plugins.extender.payloads import (
     session_info,
     task_info,
 )
-from volcano.scheduler.plugins.extender.port import Nowhere, Port
+from volcano.scheduler.plugins.extender.port import NoPort, Port
 
 log = Log("extender")
 
@@ -48,16 +48,16 @@ class Extender(Plugin):
     )
 
     def open(self, arguments: Arguments) -> None:
-        self.port: Port = self.session.config.ports.get("extender") or Nowhere()
+        self.port: Port = self.session.config.ports.get("extender") or NoPort()
         self.prefix = arguments.text("extender.urlPrefix").rstrip("/")
         self.timeout = arguments.duration("extender.httpTimeout", 1.0)
         self.ignorable = arguments.boolean("extender.ignorable", False)
         self.verbs = {verb: text for verb in VERBS if (text := arguments.text(f"extender.{verb}Verb"))}
         self.managed = self.resources.mask(arguments.strings("extender.managedResources"))
-        self.picky = bool(arguments.value("extender.managedResources"))
+        self.manages_some = bool(arguments.value("extender.managedResources"))
         if "onSessionOpen" in self.verbs:
-            greeted = self._try("onSessionOpen", session_info(self.snapshot)) is not None
-            if not greeted and not self.ignorable:
+            opened = self._try("onSessionOpen", session_info(self.snapshot)) is not None
+            if not opened and not self.ignorable:
                 self.verbs = {}
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class Extender(Plugin):
 
     # -- asking -----------------------------------------------------------------------------------------------------
 
-    def _ask(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    def _call(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any]:
         """The extender's answer. Raises ExtenderFailed."""
         url = f"{self.prefix}/{self.verbs[verb]}"
         try:
@@ -79,36 +79,36 @@ class Extender(Plugin):
     def _try(self, verb: str, payload: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer, or None when there is none."""
         try:
-            return self._ask(verb, payload)
+            return self._call(verb, payload)
         except ExtenderFailed:
             return None
 
-    def _concerns(self, task: Task) -> bool:
+    def _manages(self, task: Task) -> bool:
         """Whether the task asks for a resource the extender manages; it manages all when none is named."""
-        return not self.picky or bool((task.request[self.managed] > 0).any())
+        return not self.manages_some or bool((task.request[self.managed] > 0).any())
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
-        if "predicate" not in self.verbs or not self._concerns(task):
+        if "predicate" not in self.verbs or not self._manages(task):
             return None
-        refused: dict[tuple[str, bool], list[int]] = {}
+        rejected: dict[tuple[str, bool], list[int]] = {}
         info = task_info(task, self.resources)
         for place, node in enumerate(nodes.facts):
             try:
-                answer = self._ask("predicate", {"task": info, "node": node_info(node, {}, {})})
+                answer = self._call("predicate", {"task": info, "node": node_info(node, {}, {})})
                 message, code = str(answer.get("status") or ""), answer.get("code", 0)
             except ExtenderFailed as error:
                 message, code = ("", 0) if self.ignorable else (str(error), UNRESOLVABLE)
             if message:
-                refused.setdefault((message, code != UNRESOLVABLE), []).append(place)
+                rejected.setdefault((message, code != UNRESOLVABLE), []).append(place)
         return [
             RejectedNodes(np.isin(np.arange(len(nodes)), places), message, curable)
-            for (message, curable), places in refused.items()
+            for (message, curable), places in rejected.items()
         ]
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        if "prioritize" not in self.verbs or not self._concerns(task):
+        if "prioritize" not in self.verbs or not self._manages(task):
             return None
         infos = [node_info(node, {}, {}) for node in nodes.facts]
         answer = self._try("prioritize", {"task": task_info(task, self.resources), "nodes": infos})
@@ -154,7 +154,7 @@ class Extender(Plugin):
         return self._victims("reclaimable", hunt, candidates)
 
     def _victims(self, verb: str, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        if verb not in self.verbs or not self._concerns(hunt.task):
+        if verb not in self.verbs or not self._manages(hunt.task):
             return ABSTAIN
         evictees = [task_info(task, self.resources) for task in candidates]
         answer = self._try(verb, {"evictor": task_info(hunt.task, self.resources), "evictees": evictees})
@@ -168,18 +168,18 @@ class Extender(Plugin):
     # -- what happens -----------------------------------------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._tell("allocateFunc", tasks)
+        self._notify("allocateFunc", tasks)
         if "deallocateFunc" in self.verbs:
-            self.ledger.record_undo(lambda: self._tell("deallocateFunc", tasks))
+            self.ledger.record_undo(lambda: self._notify("deallocateFunc", tasks))
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._tell("deallocateFunc", tasks)
+        self._notify("deallocateFunc", tasks)
         if "allocateFunc" in self.verbs:
-            self.ledger.record_undo(lambda: self._tell("allocateFunc", tasks))
+            self.ledger.record_undo(lambda: self._notify("allocateFunc", tasks))
 
-    def _tell(self, verb: str, tasks: Sequence[Task]) -> None:
+    def _notify(self, verb: str, tasks: Sequence[Task]) -> None:
         for task in tasks if verb in self.verbs else ():
-            if self._concerns(task):
+            if self._manages(task):
                 self._try(verb, {"task": task_info(task, self.resources)})
 
 

@@ -19,15 +19,15 @@ def fingerprint(url: str, body: bytes) -> str:
 class Recorder:
     """A port that remembers every answer, and every failure, of the port behind it."""
 
-    def __init__(self, behind: Port) -> None:
-        self._behind = behind
+    def __init__(self, port: Port) -> None:
+        self._port = port
         self.answers: dict[str, str] = {}
         self.failures: dict[str, str] = {}
 
     def post(self, url: str, body: bytes, timeout: float) -> bytes:
         key = fingerprint(url, body)
         try:
-            answer = self._behind.post(url, body, timeout)
+            answer = self._port.post(url, body, timeout)
         except (OSError, ValueError) as error:
             self.failures[key] = str(error)
             raise
@@ -49,7 +49,7 @@ class Replay:
         raise OSError(self._failures.get(key, f"the recording has no answer to this question to {url}"))
 
 
-class Nowhere:
+class NoPort:
     """The port of a scheduler that was given none."""
 
     def post(self, url: str, body: bytes, timeout: float) -> bytes:

@@ -53,7 +53,7 @@ class LabelColumns:
         self.nodes = nodes
         self._columns: dict[str, Column] = {}
         self._names: Column | None = None
-        self._chosen: dict[NodeSelector, Mask] = {}
+        self._matching: dict[NodeSelector, Mask] = {}
 
     def column(self, key: str) -> Column:
         """The values of one label."""
@@ -61,21 +61,21 @@ class LabelColumns:
             self._columns[key] = Column([node.labels.get(key) for node in self.nodes])
         return self._columns[key]
 
-    def selected(self, selector: LabelSelector) -> Mask:
+    def matching_labels(self, selector: LabelSelector) -> Mask:
         """The nodes whose labels a selector matches."""
         selected = np.full(len(self.nodes), not selector.selects_nothing)
         for requirement in selector.requirements:
             selected &= self.column(requirement.key).where(requirement)
         return selected
 
-    def chosen(self, selector: NodeSelector) -> Mask:
+    def matching(self, selector: NodeSelector) -> Mask:
         """The nodes that one of the selector's terms matches."""
-        if selector not in self._chosen:
-            chosen = np.zeros(len(self.nodes), dtype=np.bool_)
+        if selector not in self._matching:
+            matching = np.zeros(len(self.nodes), dtype=np.bool_)
             for on_labels, on_fields in selector.terms:
-                chosen |= self.selected(on_labels) & self._by_field(on_fields)
-            self._chosen[selector] = chosen
-        return self._chosen[selector]
+                matching |= self.matching_labels(on_labels) & self._by_field(on_fields)
+            self._matching[selector] = matching
+        return self._matching[selector]
 
     def _by_field(self, selector: LabelSelector) -> Mask:
         """Fields are labels by another name; the only one there is, is the node's name."""
