@@ -124,7 +124,7 @@ class Policy:
         return (not self._has_nominated(queue.name), *key, queue.created, queue.name)
 
     def _has_nominated(self, queue: str) -> bool:
-        """Tells whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
+        """Reports whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
         tally, failed = self.session.ledger.tally, self.session.verdicts
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
@@ -361,7 +361,7 @@ class Policy:
         return found
 
     def ignores_preemptor(self, purpose: Purpose) -> bool:
-        """Tells whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
+        """Reports whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
         known = self._ignores_preemptor.get(purpose)
         if known is None:
             vote = VICTIM_HOOKS[purpose]

@@ -1,5 +1,4 @@
-"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others
-deserve."""
+"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others deserve."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -38,8 +37,7 @@ from volcano.scheduler.plugins.proportion.tree import (
 
 
 class Capacity(Plugin):
-    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a
-    tree."""
+    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a tree."""
 
     arguments: ClassVar = (
         Argument("ancestorReclaimLevel"),
@@ -247,7 +245,7 @@ class Capacity(Plugin):
         return ""
 
     def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
-        """Tells whether the queue and the considered ancestors hold more than they deserve, or deserve none
+        """Reports whether the queue and the considered ancestors hold more than they deserve, or deserve none
         of the request."""
         queue = path[0]
         if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(hunt, queue):
@@ -257,7 +255,7 @@ class Capacity(Plugin):
         return self._reduces_imbalance(hunt, task, queue, held[queue])
 
     def _reduces_imbalance(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
-        """Tells whether the preemptor would hold, with its task, a smaller fraction of its share than the
+        """Reports whether the preemptor would hold, with its task, a smaller fraction of its share than the
         victim's queue now.
 
         Otherwise the two queues could reclaim from each other in turn.
@@ -284,7 +282,7 @@ class Capacity(Plugin):
         return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
     def _related_and_not_deserving(self, hunt: Hunt, queue: str) -> bool:
-        """Tells whether the queues share a considered ancestor, and the preemptor's queue deserves none of
+        """Reports whether the queues share a considered ancestor, and the preemptor's queue deserves none of
         its request."""
         if not self.level:
             return False

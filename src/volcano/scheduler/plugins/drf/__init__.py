@@ -46,8 +46,7 @@ class Drf(Plugin):
         return self._dominant_share(self.ledger.allocated(job))
 
     def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Candidates whose job still holds, without them, at least what the preemptor would hold with its
-        task."""
+        """Candidates whose job still holds, without them, at least what the preemptor would hold with its task."""
         preemptor = self._dominant_share(self.ledger.allocated(hunt.job) + hunt.task.request)
         held: dict[str, Vector] = {}
         victims = []

@@ -1,4 +1,4 @@
-"""nodeorder: which node is best, by Kubernetes' own scores, each with a weight."""
+"""nodeorder: scores nodes by kube-scheduler's scores, each with a weight."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -30,20 +30,21 @@ WEIGHTS = {
 
 
 class NodeOrder(Plugin):
-    """The sum of `weight x score`; a weight of 0 turns a score off."""
+    """Sum of `weight x score`; a weight of 0 disables a score."""
 
     arguments: ClassVar = tuple(Argument(f"{name}.weight") for name in WEIGHTS)
 
     def open(self, arguments: Arguments) -> None:
         self.weight = {name: arguments.integer(f"{name}.weight", usual) for name, usual in WEIGHTS.items()}
-        if self._predicates is not None:  # who counts neighbours for both
+        if self._predicates is not None:  # it counts placed pods for both plugins
             self.unused_hooks = frozenset(("on_allocate", "on_deallocate"))
 
     @cached_property
     def any_images(self) -> bool:
         return any(node.images for node in self.snapshot.nodes)
 
-    # -- each node by itself ----------------------------------------------------------------------------------------
+    # -- scores of single nodes
+    # -------------------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         weight = self.weight
@@ -59,7 +60,8 @@ class NodeOrder(Plugin):
             score = weighted(weight["imagelocality"], image_locality(task, nodes, self.nodes), score)
         return np.zeros(len(nodes)) if score is None else score
 
-    # -- nodes against each other -------------------------------------------------------------------------------------
+    # -- scores that compare nodes
+    # ----------------------------------------------------------------------------------
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
         weight, constraints = self.weight, task.shape.constraints
@@ -86,7 +88,7 @@ class NodeOrder(Plugin):
         return score
 
     def _no_preferences(self, constraints: Constraints) -> bool:
-        """Whether nothing that compares nodes has anything to say: the usual case, so it is told apart early."""
+        """Reports whether no score that compares nodes applies, which is the usual case."""
         return not (
             constraints.preferred_nodes
             or constraints.preferred_near
@@ -96,7 +98,8 @@ class NodeOrder(Plugin):
             or self.placed_pods.preferred
         )
 
-    # -- shared with the predicates plugin, or kept here where there is none ----------------------------------------
+    # -- shared with the predicates plugin if that is configured
+    # ----------------------------------------------------
 
     @cached_property
     def _predicates(self) -> Predicates | None:
@@ -122,6 +125,6 @@ class NodeOrder(Plugin):
 
 
 def weighted(weight: int, points: Vector, score: Vector | None) -> Vector:
-    """So many points, as often as they weigh, added to what there is."""
+    """Adds weighted points to a score."""
     more = points if weight == 1 else weight * points
     return more if score is None else score + more

@@ -1,4 +1,4 @@
-"""Scores that compare nodes: preferred nodes, taints to avoid, preferred neighbours, and spreading where possible."""
+"""Scores that compare nodes: node affinity, taints, pod affinity and topology spread."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def node_affinity(task: Task, nodes: NodeTable, properties: NodeProperties) -> Vector | None:
-    """The weights of the preferred terms a node matches, the best node getting 100."""
+    """Returns the summed weights of the preferred terms that match, normalised to 100."""
     preferences = task.shape.constraints.preferred_nodes
     if not preferences:
         return None
@@ -26,7 +26,7 @@ def node_affinity(task: Task, nodes: NodeTable, properties: NodeProperties) -> V
 
 
 def taint_toleration(task: Task, nodes: NodeTable, properties: NodeProperties) -> Vector | None:
-    """100 less the taints that would rather keep the pod away, relative to the worst node."""
+    """Returns 100 for nodes without untolerated PreferNoSchedule taints, down to 0 for the node with the most."""
     if not properties.taints.any_prefer_no_schedule:
         return None
     unwanted = properties.taints.prefer_no_schedule_counts(task.shape.constraints.tolerations)[nodes.index]
@@ -35,7 +35,7 @@ def taint_toleration(task: Task, nodes: NodeTable, properties: NodeProperties) -
 
 
 def inter_pod_affinity(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Vector | None:
-    """What the pods in each node's domains are worth to the task, and the task to them, from 0 to 100."""
+    """Returns the weighted matches of the task's preferred terms, and of those of placed pods, from 0 to 100."""
     constraints = task.shape.constraints
     own = [(term.weight, term) for term in constraints.preferred_near]
     own += [(-term.weight, term) for term in constraints.preferred_apart]
@@ -57,10 +57,10 @@ def inter_pod_affinity(task: Task, nodes: NodeTable, placed_pods: PlacedPods) ->
 def topology_spread(
     task: Task, nodes: NodeTable, placed_pods: PlacedPods, properties: NodeProperties
 ) -> Vector | None:
-    """Fewer of the pods to be spread in a node's domains is better; rarer kinds of domain weigh more.
+    """Prefers domains with few of the pods to spread; keys with more domains weigh more.
 
-    The raw score is the sum over constraints of `count x log(domains + 2) + skew - 1`; the node with the least of
-    it gets `100 x (most + least - raw) / most`. Nodes without one of the labels get nothing.
+    The raw score is the sum over constraints of `count x log(domains + 2) + skew - 1`; the node with the
+    smallest gets `100 x (most + least - raw) / most`. Nodes without one of the labels get 0.
     """
     soft = spreads(task, SOFT, placed_pods, properties)
     if not soft:

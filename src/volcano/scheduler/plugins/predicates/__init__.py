@@ -1,4 +1,4 @@
-"""predicates: which nodes will do, by Kubernetes' own rules and in its words."""
+"""predicates: filters nodes by kube-scheduler's rules, with its messages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -30,11 +30,12 @@ SWITCHES = (
 
 
 class Predicates(Plugin):
-    """Labels, taints, ports, neighbours, spread and volumes. That the request fits is the scheduler's own rule."""
+    """Labels, taints, ports, pod affinity, spread and volumes. Whether the request fits is checked by the engine."""
 
     arguments: ClassVar = (
         *(Argument(f"predicate.{name}Enable", Type.BOOLEAN) for name in SWITCHES),
-        # Accepted and without effect: every answer is cached anyway, and binding does not wait in the scheduler.
+        # Accepted without effect: results are always cached, and the scheduler does not wait for volume
+        # binding.
         Argument("predicate.CacheEnable", Type.BOOLEAN),
         Argument("predicate.DynamicResourceAllocationEnable", Type.BOOLEAN),
         Argument("volumebinding.*", Type.ANY),
@@ -60,7 +61,7 @@ class Predicates(Plugin):
     def attachments(self) -> Attachments:
         return Attachments(self.session, self.placed_pods.all_pods)
 
-    # -- by facts alone --------------------------------------------------------------------------------------
+    # -- filters on facts ------------------------------------------------------------------------------------
 
     def pre_predicate(self, task: Task) -> Rejection | None:
         if "VolumeBinding" in self.enabled and task.shape.constraints.claims:
@@ -90,7 +91,7 @@ class Predicates(Plugin):
         if "PodTopologySpread" in self.enabled and constraints.spread:
             yield from spread.unlabelled(task, nodes, properties)
 
-    # -- by what is placed where -----------------------------------------------------------------------------
+    # -- filters on placements -------------------------------------------------------------------------------
 
     def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes] | None:
         constraints = task.shape.constraints
@@ -127,7 +128,7 @@ class Predicates(Plugin):
             taken |= counts.per_node[nodes.index] > 0
         return RejectedNodes(taken, PORT_TAKEN)
 
-    # -- what happens ----------------------------------------------------------------------------------------
+    # -- reservations and notifications ----------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
         return bool(task.shape.constraints.claims)
@@ -142,7 +143,7 @@ class Predicates(Plugin):
         return self.volumes.bindings(task)
 
     def remember(self) -> dict[str, tuple[str, float]] | None:
-        """Volumes set aside for claims, until the server says so."""
+        """Keeps the volumes assumed for claims until the API server confirms them."""
         if "volumes" not in self.__dict__:
             return self.snapshot.memory.get(self.name)
         return self.volumes.assumed() or None
@@ -160,15 +161,13 @@ class Predicates(Plugin):
             self.ledger.record_undo(lambda: self._attach(tasks, rows, 1))
 
     def _attach(self, tasks: Sequence[Task], rows: Sequence[int], by: int) -> None:
-        if (
-            "attachments" in self.__dict__
-        ):  # otherwise they are counted, these included, when first asked about
+        if "attachments" in self.__dict__:  # otherwise these tasks are counted on first use
             for task, row in zip(tasks, rows, strict=True):
                 self.attachments.move(task, row, by)
 
 
 def uses(wanted: HostPort, task: Task) -> bool:
-    """Whether a pod holds a port that `wanted` would collide with; no address means every address."""
+    """Reports whether a pod holds a port that conflicts with `wanted`; no address means every address."""
     return any(
         held.port == wanted.port
         and held.protocol == wanted.protocol

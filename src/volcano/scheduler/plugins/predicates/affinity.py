@@ -1,4 +1,4 @@
-"""Pod affinity and anti-affinity: nodes near, or away from, pods of a kind."""
+"""Required pod affinity and anti-affinity."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ EXISTING_ANTI_AFFINITY_MISMATCH = "node(s) didn't satisfy existing pods anti-aff
 
 
 def is_relevant(task: Task, placed_pods: PlacedPods) -> bool:
-    """Whether pods near a node matter to the task, or the task to them."""
+    """Reports whether (anti-)affinity of the task, or of placed pods, applies to the task."""
     constraints = task.shape.constraints
     if constraints.required_near or constraints.required_apart:
         return True
@@ -25,7 +25,7 @@ def is_relevant(task: Task, placed_pods: PlacedPods) -> bool:
 
 
 def rejections(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Iterator[RejectedNodes]:
-    """Nodes too far from whom the task wants near, too near to whom it avoids, or near to whom avoids it."""
+    """Yields the nodes rejected by the task's affinity and anti-affinity, and by the anti-affinity of placed pods."""
     constraints = task.shape.constraints
     if constraints.required_near:
         yield RejectedNodes(without_affinity(task, nodes, placed_pods), AFFINITY_MISMATCH, resolvable=False)
@@ -44,10 +44,10 @@ def rejections(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Iterato
 
 
 def without_affinity(task: Task, nodes: NodeTable, placed_pods: PlacedPods) -> Mask:
-    """Nodes that, for some term, lack the label or have none of the wanted pods in their domain.
+    """Returns the nodes that, for some affinity term, lack the label or have no matching pod in their domain.
 
-    A pod counts when all terms mean it. When there is none at all and the task is one of those it wants near, it is
-    the first of its kind and may go wherever the labels are there.
+    A pod counts when all terms match it. If there is none in the cluster and the task matches its own
+    terms, it is the first of its group and may be placed on any node with the labels.
     """
     terms = task.shape.constraints.required_near
     selectors = [selector_of(term) for term in terms]

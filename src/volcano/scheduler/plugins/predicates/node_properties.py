@@ -1,4 +1,4 @@
-"""What node facts say about a shape: selectors, taints, and which nodes count when pods are spread."""
+"""Node labels and taints against the constraints of a shape."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from volcano.scheduler.plugins.predicates.taints import TaintColumns
 
 
 class NodeProperties:
-    """Labels and taints of all nodes as columns, and answers that tasks of one shape share."""
+    """Labels and taints of all nodes as columns, with results cached per shape."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.labels = LabelColumns(nodes)
@@ -23,7 +23,7 @@ class NodeProperties:
         self._present: dict[tuple[str, int], NDArray[np.intp]] = {}
 
     def matching(self, constraints: Constraints) -> Mask:
-        """The nodes that a pod's node selector and required node affinity allow."""
+        """Returns the nodes that a pod's node selector and required node affinity match."""
         kept = self._matching.get(id(constraints))
         if kept is not None:
             return kept[1]
@@ -32,12 +32,12 @@ class NodeProperties:
             matching &= self.labels.column(key).where(exactly(key, value))
         if constraints.required_nodes is not None:
             matching &= self.labels.matching(constraints.required_nodes)
-        # The constraints are kept beside the answer, so that their id is not given to another object.
+        # Keeping the constraints prevents that their id is reused for another object.
         self._matching[id(constraints)] = (constraints, matching)
         return matching
 
     def counted_nodes(self, task: Task, keys: tuple[str, ...], affinity: str, taints: str) -> Mask:
-        """The nodes that count when pods are spread: all labels there, and as the two policies say."""
+        """Returns the nodes that count for topology spread: all labels present, and as the two policies require."""
         constraints = task.shape.constraints
         selective = affinity == "Honor" and (constraints.node_selector or constraints.required_nodes)
         name = (
@@ -57,7 +57,7 @@ class NodeProperties:
         return self._counting[name]
 
     def domains_present(self, key: str, counted_nodes: Mask) -> NDArray[np.intp]:
-        """The values of a label that some counting node has."""
+        """Returns the values of a label among the counted nodes."""
         name = (key, id(counted_nodes))
         if name not in self._present:
             self._present[name] = np.unique(self.labels.column(key).codes[counted_nodes])

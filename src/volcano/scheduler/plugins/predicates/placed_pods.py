@@ -1,4 +1,4 @@
-"""Neighbours: how many pods of a kind are on each node and in each topology domain, kept up as pods come and go."""
+"""Placed pods: counts of matching pods per node and topology domain, updated as tasks are placed and evicted."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +19,7 @@ Counts = NDArray[np.float64]
 
 
 class PodSelector(NamedTuple):
-    """Which pods are meant: by labels and namespace; `living` leaves out those being deleted."""
+    """Selects pods by labels and namespace; `not_terminating` excludes those being deleted."""
 
     selector: LabelSelector
     namespaces: frozenset[str]
@@ -28,17 +28,17 @@ class PodSelector(NamedTuple):
 
 
 def selector_of(term: PodTerm) -> PodSelector:
-    """The pods that a term of pod (anti-)affinity is about."""
+    """Returns the selector of a pod (anti-)affinity term."""
     return PodSelector(term.selector, term.namespaces, term.namespace_selector)
 
 
 def indexed_requirement(selector: LabelSelector) -> Requirement | None:
-    """One label that every selected pod has, with its possible values; pods are filed by it."""
+    """Returns a requirement that fixes the values of one label; pods and counts are indexed by it."""
     return next((each for each in selector.requirements if each.operator is Operator.IN), None)
 
 
 class DomainCounts:
-    """Counts per value of one label, over the nodes that count; the last entry is always 0, for nodes without it."""
+    """Counts per value of one label, over the counted nodes; the last element is always 0, for nodes without it."""
 
     __slots__ = ("codes", "counted_nodes", "counts")
 
@@ -56,13 +56,13 @@ class DomainCounts:
             self.counts[code] += by
 
     def per_node(self, rows: NDArray[np.intp]) -> Counts:
-        """For each of these nodes, how many pods are in its domain."""
+        """Returns the number of pods in the domain of each node."""
         near: Counts = self.counts[self.codes[rows]]
         return near
 
 
 class PodCounts:
-    """The placed pods with one property: how many on each node, and, by label, in each domain."""
+    """The number of matching pods on each node and, by label, in each domain."""
 
     def __init__(self, nodes: int, matches: Callable[[Task], bool]) -> None:
         self.matches = matches
@@ -70,7 +70,7 @@ class PodCounts:
         self._domains: dict[tuple[str, int], DomainCounts] = {}
 
     def domains(self, labels: LabelColumns, key: str, counted_nodes: Mask | None = None) -> DomainCounts:
-        """The counts by one label; `counting` restricts them to some nodes and is told apart by identity."""
+        """Returns the counts by one label; `counted_nodes` restricts them to some nodes and is cached by identity."""
         found = self._domains.get((key, id(counted_nodes)))
         if found is None:
             column = labels.column(key)
@@ -85,7 +85,7 @@ class PodCounts:
 
 
 class ExistingTerms:
-    """The terms that placed pods carry, such as "nobody like that near me", and in which domains they are carried."""
+    """Pod (anti-)affinity terms of placed pods, with counts of their domains."""
 
     def __init__(self, labels: LabelColumns) -> None:
         self._labels = labels
@@ -106,7 +106,7 @@ class ExistingTerms:
     def matching_terms(
         self, task: Task, matches: Callable[[PodSelector, Task], bool]
     ) -> Iterator[tuple[PodTerm, DomainCounts]]:
-        """The carried terms that mean this task, with where they are carried."""
+        """Yields the terms that match a task, with the counts of their domains."""
         if not self._domains:
             return
         candidates = list(self._other)
@@ -117,7 +117,7 @@ class ExistingTerms:
                 yield term, self._domains[term]
 
     def _register(self, term: PodTerm) -> DomainCounts:
-        """Files a term under one label it demands, so that it is only looked at for pods that have that label."""
+        """Indexes a term by one label that it requires, so that it is evaluated only for pods with that label."""
         column = self._labels.column(term.topology_key)
         nodes = len(self._labels.nodes)
         domains = self._domains[term] = DomainCounts(column.codes, len(column.code_of), None, np.zeros(nodes))
@@ -131,15 +131,15 @@ class ExistingTerms:
 
 
 class PlacedPods:
-    """Everything that is asked about placed pods in this cycle. Nothing is counted before somebody asks."""
+    """Counts of placed pods in this cycle; nothing is counted before it is needed."""
 
     def __init__(self, session: "Session", labels: LabelColumns) -> None:
         self._ledger = session.ledger
         self._namespaces = session.snapshot.namespaces
         self._rows = len(session.snapshot.nodes)
         self._counts: dict[object, PodCounts] = {}
-        self._by_label: dict[tuple[str, str], list[PodCounts]] = {}  # crowds of pods with that label
-        self._other: list[PodCounts] = []  # all other crowds
+        self._by_label: dict[tuple[str, str], list[PodCounts]] = {}  # counts of pods with that label
+        self._other: list[PodCounts] = []  # all other counts
         self._pods: dict[
             str, dict[str, dict[str, tuple[Task, int]]]
         ] = {}  # label → value → uid → pod and row
@@ -147,10 +147,10 @@ class PlacedPods:
         self._has_terms: dict[Shape, bool] = {}
         self.labels = labels
 
-    # -- questions -------------------------------------------------------------------------------------------
+    # -- queries ---------------------------------------------------------------------------------------------
 
     def counts_of(self, *selectors: PodSelector) -> PodCounts:
-        """The placed pods that every one of `kinds` means."""
+        """Returns the counts of placed pods that all `selectors` match."""
         found = self._counts.get(selectors)
         if found is None:
             found = PodCounts(
@@ -160,7 +160,7 @@ class PlacedPods:
         return found
 
     def counts_where(self, key: object, matches: Callable[[Task], bool]) -> PodCounts:
-        """The placed pods with a property; `key` stands for the property."""
+        """Returns the counts of placed pods with a property; `key` identifies the property."""
         found = self._counts.get(key)
         if found is None:
             found = PodCounts(self._rows, matches)
@@ -168,7 +168,7 @@ class PlacedPods:
         return found
 
     def _register_counts(self, key: object, counts: PodCounts, label: Requirement | None) -> None:
-        """Counts who is there already, and files the crowd where those who come and go will find it."""
+        """Counts the pods already placed, and indexes the counts for later updates."""
         self._counts[key] = counts
         if label is None:
             self._other.append(counts)
@@ -183,7 +183,7 @@ class PlacedPods:
                 counts.per_node[row] += 1
 
     def _labelled(self, key: str) -> dict[str, dict[str, tuple[Task, int]]]:
-        """The placed pods that have a label, by its value."""
+        """Returns the placed pods that have a label, by its value."""
         if key not in self._pods:
             pods: dict[str, dict[str, tuple[Task, int]]] = {}
             for task, row in self.all_pods():
@@ -204,7 +204,7 @@ class PlacedPods:
         return self._existing_terms()[1]
 
     def matches(self, selector: PodSelector, task: Task) -> bool:
-        """Whether a pod is one of those meant."""
+        """Reports whether a selector matches a pod."""
         if selector.not_terminating and task.status is Status.RELEASING:
             return False
         if task.namespace not in selector.namespaces:
@@ -216,13 +216,13 @@ class PlacedPods:
     # -- changes ---------------------------------------------------------------------------------------------
 
     def add(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one shape were placed; the ledger will take it back if it undoes that."""
+        """Adds placed tasks of one shape; registers the undo."""
         if self._counts or self._terms is not None:
             self._update(tasks, rows, 1)
         self._ledger.record_undo(lambda: self._update(tasks, rows, -1))
 
     def remove(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one shape are to be evicted, and count no more."""
+        """Removes tasks of one shape that are to be evicted; registers the undo."""
         if self._counts or self._terms is not None:
             self._update(tasks, rows, -1)
         self._ledger.record_undo(lambda: self._update(tasks, rows, 1))
@@ -257,10 +257,10 @@ class PlacedPods:
                 if counts.matches(task):
                     counts.add(row, by)
 
-    # -- counting what is there ------------------------------------------------------------------------------
+    # -- counting --------------------------------------------------------------------------------------------
 
     def all_pods(self) -> Iterator[tuple[Task, int]]:
-        """Every pod on a node, or put there in this cycle, that this cycle does not evict."""
+        """Yields the pods on all nodes, including those placed and without those evicted in this cycle."""
         ledger = self._ledger
         for row in range(self._rows):
             for task in ledger.tasks_on(row):
@@ -290,11 +290,11 @@ class PlacedPods:
 
 
 def has_terms(shape: Shape) -> bool:
-    """Whether pods of a shape have terms that concern the pods that come after them."""
+    """Reports whether pods of a shape have terms that apply to later pods."""
     constraints = shape.constraints
     return bool(constraints.required_apart or constraints.preferred_near or constraints.preferred_apart)
 
 
 def negated(term: PodTerm) -> PodTerm:
-    """A term whose nearness is held against a node."""
+    """Returns the term with the opposite weight."""
     return term._replace(weight=-term.weight)

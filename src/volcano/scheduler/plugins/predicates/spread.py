@@ -1,4 +1,4 @@
-"""Topology spread: no domain may run ahead of the emptiest by more than the skew."""
+"""Pod topology spread: no domain may exceed the one with the fewest pods by more than the maximum skew."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,22 +22,22 @@ HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One constraint of a shape, with the pods it is about and the nodes that count."""
+    """One constraint of a shape, with its pods and counted nodes."""
 
     constraint: SpreadConstraint
     selector: PodSelector
     counts: PodCounts
     domains: DomainCounts
-    domain_codes: NDArray[np.intp]  # the domains that have a node that counts
+    domain_codes: NDArray[np.intp]  # the domains with counted nodes
 
 
 def constraints(task: Task, when: str) -> list[SpreadConstraint]:
-    """The constraints of a task that are binding, or those that are a wish."""
+    """Returns the constraints of a task with this `whenUnsatisfiable`."""
     return [each for each in task.shape.constraints.spread if each.when_unsatisfiable == when]
 
 
 def spread_selector(constraint: SpreadConstraint, task: Task) -> PodSelector:
-    """The pods that are spread: selected ones of the task's namespace, with its values of `matchLabelKeys`."""
+    """Returns the selector of the pods to spread: in the task's namespace, with its values of `matchLabelKeys`."""
     requirements = constraint.selector.requirements + tuple(
         exactly(key, task.labels[key]) for key in constraint.match_label_keys if key in task.labels
     )
@@ -46,7 +46,7 @@ def spread_selector(constraint: SpreadConstraint, task: Task) -> PodSelector:
 
 
 def spreads(task: Task, when: str, placed_pods: PlacedPods, properties: NodeProperties) -> list[Spread]:
-    """The constraints of a task, made ready to be judged."""
+    """Prepares the constraints of a task for evaluation."""
     wanted = constraints(task, when)
     keys = tuple(each.topology_key for each in wanted)
     made = []
@@ -70,7 +70,7 @@ def spreads(task: Task, when: str, placed_pods: PlacedPods, properties: NodeProp
 
 
 def unlabelled(task: Task, nodes: NodeTable, properties: NodeProperties) -> Iterator[RejectedNodes]:
-    """Nodes without a label that a binding constraint spreads over."""
+    """Yields the nodes without a label of a hard constraint."""
     missing = np.zeros(len(nodes), dtype=np.bool_)
     wanted = constraints(task, HARD)
     for constraint in wanted:
@@ -82,7 +82,7 @@ def unlabelled(task: Task, nodes: NodeTable, properties: NodeProperties) -> Iter
 def rejections(
     task: Task, nodes: NodeTable, binding: Sequence[Spread], placed_pods: PlacedPods
 ) -> Iterator[RejectedNodes]:
-    """Nodes in domains that already hold too many of the pods to be spread."""
+    """Yields the nodes in domains that would exceed the maximum skew."""
     if not binding:
         return
     skewed: Mask = np.zeros(len(nodes), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Taints and tolerations: judged once per distinct set of taints, not once per node."""
+"""Taints and tolerations: evaluated once per distinct set of taints, not once per node."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one toleration covers one taint."""
+    """Reports whether a toleration matches a taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -26,7 +26,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration], effects: Sequence[str]) -> int:
-    """How many of the taints with one of these effects no toleration covers."""
+    """Returns how many taints with one of these effects are not tolerated."""
     return sum(
         taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
         for taint in taints
@@ -34,7 +34,7 @@ def untolerated(taints: Iterable[Taint], tolerations: Sequence[Toleration], effe
 
 
 class TaintColumns:
-    """The taints of all nodes as a number per distinct set, so that few sets are judged for many nodes."""
+    """The taints of all nodes, as a number per distinct set."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         sets: dict[tuple[Taint, ...], int] = {}
@@ -50,16 +50,16 @@ class TaintColumns:
         )
 
     def rejecting(self, tolerations: Sequence[Toleration]) -> Mask:
-        """The nodes with a taint that keeps the pod away."""
+        """Returns the nodes with an untolerated NoSchedule or NoExecute taint."""
         return self._untolerated_counts(tolerations, REJECTING) > 0
 
     def prefer_no_schedule_counts(self, tolerations: Sequence[Toleration]) -> NDArray[np.float64]:
-        """How many taints of each node would rather keep the pod away."""
+        """Returns the number of untolerated PreferNoSchedule taints of each node."""
         relevant = [each for each in tolerations if each.effect in ("", "PreferNoSchedule")]
         return self._untolerated_counts(relevant, PREFER_NO_SCHEDULE)
 
     def unschedulable_for(self, tolerations: Sequence[Toleration]) -> Mask:
-        """The cordoned nodes, unless the pod tolerates that."""
+        """Returns the cordoned nodes, unless the pod tolerates that."""
         if any(tolerates(toleration, UNSCHEDULABLE) for toleration in tolerations):
             return np.zeros_like(self.unschedulable)
         return self.unschedulable

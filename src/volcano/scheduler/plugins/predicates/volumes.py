@@ -1,4 +1,4 @@
-"""Volumes: nodes from which a pod's claims can be bindable, and the volumes set aside for them."""
+"""Volumes: nodes on which a pod's claims can be bound, and the volumes assumed for them."""
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -23,8 +23,8 @@ LOST_VOLUME = "node(s) unavailable due to one or more pvc(s) bound to non-existe
 WRONG_ZONE = "node(s) had no available volume zone"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 NOT_PROVISIONED = "kubernetes.io/no-provisioner"
-ASSUME_TIMEOUT = 60.0  # seconds a promise stands without the server confirming it
-ZONES = {  # what a volume may be labelled with, and what a node calls the same
+ASSUME_TIMEOUT = 60.0  # seconds until an assumed volume is given up without confirmation of the API server
+ZONES = {  # label of a volume → stable label of a node
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -35,7 +35,7 @@ AssumedVolumes = Mapping[str, tuple[str, float]]  # volume → claim, since when
 
 
 class Volumes:
-    """The claims and volumes of the cluster, and which volumes this cycle has promised to which claim."""
+    """The claims and volumes of the cluster, and the volumes assumed for claims in this cycle."""
 
     def __init__(
         self, session: "Session", labels: LabelColumns, assumed: AssumedVolumes | None = None
@@ -50,7 +50,7 @@ class Volumes:
         ] = {}  # task → claim → volume, empty when it will be provisioned
 
     def _unconfirmed(self, assumed: AssumedVolumes) -> dict[str, tuple[str, float]]:
-        """AssumedVolumes of earlier cycles that the server has not confirmed yet."""
+        """Returns assumed volumes of earlier cycles that the API server has not confirmed yet."""
         return {
             volume: (claim, made)
             for volume, (claim, made) in assumed.items()
@@ -60,15 +60,15 @@ class Volumes:
         }
 
     def assumed(self) -> dict[str, tuple[str, float]]:
-        """Which volume is promised to which claim, and since when, for the next cycle to know."""
+        """Returns the assumed volumes, with claim and time, for the next cycle."""
         return {
             volume: self._before.get(volume, (claim, self._now)) for volume, claim in self._assumed.items()
         }
 
-    # -- before any node -------------------------------------------------------------------------------------
+    # -- claims ----------------------------------------------------------------------------------------------
 
     def rejection(self, task: Task) -> Rejection | None:
-        """What is wrong with the claims themselves."""
+        """Rejects a task whose claims are missing, terminating, or not bound although they bind immediately."""
         for name in task.shape.constraints.claims:
             claim = self.storage.claims.get((task.namespace, name))
             if claim is None:
@@ -80,12 +80,12 @@ class Volumes:
         return None
 
     def unbound(self, task: Task) -> list[Claim]:
-        """The claims of a task that get a volume only when the task gets a node."""
+        """Returns the claims of a task that are bound when the task is scheduled."""
         found = (self.storage.claims.get((task.namespace, name)) for name in task.shape.constraints.claims)
         return [claim for claim in found if claim is not None and not claim.volume]
 
     def bound(self, task: Task) -> Iterator[Volume | None]:
-        """The volumes of a task's bound claims; None for one that is gone."""
+        """Yields the volumes of a task's bound claims; None for a missing volume."""
         for name in task.shape.constraints.claims:
             claim = self.storage.claims.get((task.namespace, name))
             if claim is not None and claim.volume:
@@ -95,10 +95,10 @@ class Volumes:
         storage_class = self.storage.classes.get(claim.storage_class)
         return storage_class is not None and storage_class.waits
 
-    # -- which nodes -----------------------------------------------------------------------------------------
+    # -- filters ---------------------------------------------------------------------------------------------
 
     def node_affinity_conflicts(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
-        """Nodes that cannot reach a volume the task already has."""
+        """Yields the nodes that the node affinity of a bound volume excludes."""
         everywhere = np.ones(len(nodes), dtype=np.bool_)
         for volume in self.bound(task):
             if volume is None:
@@ -109,7 +109,7 @@ class Volumes:
                 )
 
     def zone_conflicts(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
-        """Nodes in another zone or region than a volume the task already has."""
+        """Yields the nodes in another zone or region than a bound volume."""
         for volume in self.bound(task):
             labels = (
                 {} if volume is None else {key: value for key, value in volume.labels.items() if key in ZONES}
@@ -118,7 +118,7 @@ class Volumes:
                 yield RejectedNodes(self._outside_zones(labels)[nodes.index], WRONG_ZONE, resolvable=False)
 
     def _outside_zones(self, labels: Mapping[str, str]) -> Mask:
-        """Nodes that say where they are, and are not where the labels say; values may be joined by `__`."""
+        """Returns the nodes with zone labels that do not match; a volume's values may be joined by `__`."""
         outside = np.zeros(len(self.labels.nodes), dtype=np.bool_)
         for key, values in labels.items():
             beta, stable = self.labels.column(key), self.labels.column(ZONES[key])
@@ -131,12 +131,12 @@ class Volumes:
 
     @cached_property
     def _zoned(self) -> Mask:
-        """Nodes with any label about their zone or region; the others fit everything."""
+        """Nodes with any zone or region label; the others match every volume."""
         zoned: Mask = np.any([self.labels.column(key).codes != ABSENT for key in ZONES], axis=0)
         return zoned
 
     def unbindable(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
-        """Nodes for which a waiting claim finds neither a volume nor somebody to provision one."""
+        """Yields the nodes for which a claim has neither a volume nor a provisioner."""
         for claim in self.unbound(task):
             bindable = self._provisionable(claim)
             for volume in self._candidates(claim):
@@ -144,7 +144,7 @@ class Volumes:
             yield RejectedNodes(~bindable[nodes.index], NO_VOLUME, resolvable=False)
 
     def _provisionable(self, claim: Claim) -> Mask:
-        """Nodes for which a volume would be made on demand."""
+        """Returns the nodes for which a volume can be provisioned."""
         storage_class = self.storage.classes.get(claim.storage_class, StorageClass(""))
         nodes = len(self.labels.nodes)
         if storage_class.provisioner in ("", NOT_PROVISIONED):
@@ -163,7 +163,7 @@ class Volumes:
         return allowed
 
     def _candidates(self, claim: Claim) -> list[Volume]:
-        """Free volumes that would do for a claim, the smallest first."""
+        """Returns the available volumes that satisfy a claim, the smallest first."""
         name = f"{claim.namespace}/{claim.name}"
         found = [
             volume
@@ -184,10 +184,10 @@ class Volumes:
             return np.ones(len(self.labels.nodes), dtype=np.bool_)
         return self.labels.matching(volume.nodes)
 
-    # -- setting volumes aside -------------------------------------------------------------------------------
+    # -- reservations ----------------------------------------------------------------------------------------
 
     def reserve(self, task: Task, row: int) -> Rejection | None:
-        """Sets a volume aside for each waiting claim of the task; nothing is set aside when one finds none."""
+        """Assumes a volume for each unbound claim of the task; for none if one claim has no volume."""
         bindings: dict[str, str] = {}
         for claim in self.unbound(task):
             name = f"{claim.namespace}/{claim.name}"
@@ -201,12 +201,12 @@ class Volumes:
         return None
 
     def release(self, task: Task) -> None:
-        """Takes back what was set aside for a task."""
+        """Releases the volumes assumed for a task."""
         for volume in self._bindings.pop(task.uid, {}).values():
             self._assumed.pop(volume, None)
 
     def bindings(self, task: Task) -> list[ClaimVolume]:
-        """What becomes of each waiting claim of a placed task."""
+        """Returns the volume of each unbound claim of a placed task."""
         found = self._bindings.get(task.uid, {})
         return [
             ClaimVolume(task.namespace, claim.partition("/")[2], volume) for claim, volume in found.items()

@@ -1,4 +1,4 @@
-"""task-topology: tasks of a job that talk much to each other share a node, those that compete do not."""
+"""task-topology: places tasks of a job with affinity on the same node and tasks with anti-affinity apart."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,17 +27,17 @@ TASK_ORDER = "volcano.sh/task-topology-task-order"
 
 
 class JobBuckets:
-    """The buckets of one job, and what of it was placed in this cycle."""
+    """The buckets of one job, and the roles placed in this cycle."""
 
     def __init__(self, rules: TopologyRules, buckets: list[Bucket]) -> None:
         self.rules = rules
         self.buckets = buckets
         self.bucket_of = {uid: bucket for bucket in buckets for uid in bucket.tasks}
         self.largest = max((bucket.size for bucket in buckets), default=1)
-        self.placed: dict[int, Counter[str]] = {}  # row → roles put there in this cycle
+        self.placed: dict[int, Counter[str]] = {}  # row → roles placed there in this cycle
 
     def bind(self, task: Task, row: int, node: str, by: int) -> None:
-        """A task came to a node, or its placement was undone."""
+        """Accounts for a placement, or with `by` -1 for its undo."""
         self.placed.setdefault(row, Counter())[task.role] += by
         bucket = self.bucket_of.get(task.uid)
         if bucket is not None:
@@ -45,7 +45,7 @@ class JobBuckets:
 
 
 class TaskTopology(Plugin):
-    """Wishes are annotations of the PodGroup; unknown or repeated task names make them void."""
+    """The rules are annotations of the PodGroup; those with unknown or repeated task names have no effect."""
 
     arguments: ClassVar = (Argument("task-topology.weight"),)
 
@@ -54,7 +54,7 @@ class TaskTopology(Plugin):
         self._job_buckets: dict[str, JobBuckets | None] = {}
 
     def _buckets_of(self, uid: str) -> JobBuckets | None:
-        """The buckets of a job; None when it has no wishes."""
+        """Returns the buckets of a job; None when it has no rules."""
         if uid not in self._job_buckets:
             job = self.snapshot.jobs.get(uid)
             self._job_buckets[uid] = None if job is None else self._construct(job)
@@ -78,7 +78,7 @@ class TaskTopology(Plugin):
         return JobBuckets(rules, construct_buckets(tasks, rules, self.resources.width))
 
     def task_order(self, task: Task) -> tuple[object, ...]:
-        """Tasks of the largest bucket first, bucket by bucket."""
+        """The largest bucket first, bucket by bucket."""
         found = self._buckets_of(task.job)
         bucket = None if found is None else found.bucket_of.get(task.uid)
         if found is None or bucket is None:
@@ -86,18 +86,19 @@ class TaskTopology(Plugin):
         return (0, -bucket.size, bucket.index, found.rules.rank(task.role))
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        """How many of the task's bucket are on a node or could join it there, against what it would rather avoid."""
+        """Scores a node by the tasks of the bucket that are there or fit there, less those to be kept apart."""
         found = self._buckets_of(task.job)
         bucket = None if found is None else found.bucket_of.get(task.uid)
         if found is None or bucket is None:
             return None
-        room = nodes.idle + nodes.releasing
+        free = nodes.idle + nodes.releasing
         request = bucket.growing_request(task.uid)
-        # How many of the bucket fit: the resource that runs out first says so. Requests grow, so they are sorted.
+        # The scarcest resource limits how many tasks of the bucket fit. The requests are cumulative, hence
+        # sorted.
         fitting = np.full(len(nodes), len(request), dtype=np.float64)
         for column in np.flatnonzero(request[-1] > 0):
             fitting = np.minimum(
-                fitting, np.searchsorted(request[:, column], room[:, column] + 0.1, side="left")
+                fitting, np.searchsorted(request[:, column], free[:, column] + 0.1, side="left")
             )
         there = np.array([bucket.placed.get(name, 0) for name in nodes.names], dtype=np.float64)
         avoided = [

@@ -1,4 +1,4 @@
-"""Buckets: the tasks of one job sorted into groups that want to share a node."""
+"""Buckets: groups of tasks of one job that should share a node."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable
@@ -10,31 +10,31 @@ from numpy.typing import NDArray
 Vector = NDArray[np.float64]
 
 MIB = 2.0**20
-# What a role's wishes are worth when tasks are sorted; the largest that applies counts.
+# Topology types of a role, by weight; the largest that applies counts.
 SELF_ANTI_AFFINITY, INTER_AFFINITY, SELF_AFFINITY, INTER_ANTI_AFFINITY = 4, 3, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
 class BucketTask:
-    """A task as the buckets see it."""
+    """A task in a bucket."""
 
     uid: str
     name: str
     role: str
-    node: str  # where it already runs, or empty
+    node: str  # node it already runs on, or empty
     request: Vector
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyRules:
-    """Which roles of a job want to be together or apart, as ordered pairs; a role may be paired with itself."""
+    """Affinity and anti-affinity of a job's roles, as ordered pairs; a role may be paired with itself."""
 
     affinity: frozenset[tuple[str, str]]
     anti_affinity: frozenset[tuple[str, str]]
-    order: tuple[str, ...]  # the user's own order of roles, first goes first
+    order: tuple[str, ...]  # order of roles given by the user
 
     def topology_type(self, role: str) -> int:
-        """How much a role's placement matters to the others."""
+        """Returns the type of a role, which orders roles; 0 without rules."""
         return max(
             SELF_ANTI_AFFINITY * ((role, role) in self.anti_affinity),
             INTER_AFFINITY * any(one == role != other for one, other in self.affinity),
@@ -43,26 +43,26 @@ class TopologyRules:
         )
 
     def rank(self, role: str) -> tuple[int, int]:
-        """Sort key of a role: the user's order, then its kind."""
+        """Returns the sort key of a role: the user's order, then its type."""
         listed = self.order.index(role) if role in self.order else len(self.order)
         return (listed, -self.topology_type(role))
 
     def affinity_score(self, role: str, present: Counter[str]) -> int:
-        """How much a task of `role` gains by joining tasks of these roles."""
+        """Returns the affinities less the anti-affinities of a task of `role` with tasks of these roles."""
         return sum(
             count * (((role, other) in self.affinity) - ((role, other) in self.anti_affinity))
             for other, count in present.items()
         )
 
     def anti_affinity_penalty(self, role: str, present: Counter[str]) -> int:
-        """How many of the present tasks a task of `role` would rather avoid, net of those it likes; 0 or less."""
+        """Returns the affinity score if it is negative, otherwise 0."""
         return min(0, self.affinity_score(role, present))
 
 
 def parse_rules(
     affinity: str, anti_affinity: str, order: str, roles: Collection[str]
 ) -> TopologyRules | None:
-    """The wishes in a PodGroup's annotations; None when there are none or a name in them is unknown or repeated."""
+    """Parses a PodGroup's annotations; None when there are none or a task name is unknown or repeated."""
     groups = [_groups(affinity), _groups(anti_affinity), [_names(order)] if order.strip() else []]
     if not groups[0] and not groups[1]:
         return None
@@ -81,7 +81,7 @@ def _names(text: str) -> list[str]:
 
 
 def _pairs(groups: Iterable[list[str]]) -> frozenset[tuple[str, str]]:
-    """A group of one name pairs the role with itself, a larger group every two different ones."""
+    """Pairs the role of a group of one with itself, and the roles of a larger group with each other."""
     return frozenset(
         (one, other)
         for names in groups
@@ -93,14 +93,14 @@ def _pairs(groups: Iterable[list[str]]) -> frozenset[tuple[str, str]]:
 
 @dataclass(slots=True)
 class Bucket:
-    """One group: its members in the order they joined, who of them still waits, and where the others are."""
+    """One group: its tasks in the order they were added, the pending ones, and the nodes of the others."""
 
     index: int
-    request: Vector  # of all who waited when the bucket was filled
+    request: Vector  # of the tasks pending when the buckets were constructed
     tasks: dict[str, BucketTask] = field(default_factory=dict)
     pending: set[str] = field(default_factory=set)
     roles: Counter[str] = field(default_factory=Counter)
-    placed: Counter[str] = field(default_factory=Counter)  # node → members there
+    placed: Counter[str] = field(default_factory=Counter)  # node → tasks there
 
     @property
     def size(self) -> int:
@@ -108,7 +108,7 @@ class Bucket:
 
     @property
     def request_score(self) -> float:
-        """One number for what the bucket asks for: milli-cpu, MiB and everything else as it is."""
+        """Returns one number for the request: milli-cpu plus MiB plus all other resources."""
         return float(self.request[0] + self.request[1] / MIB + self.request[2:].sum())
 
     def add(self, task: BucketTask) -> None:
@@ -121,23 +121,21 @@ class Bucket:
             self.request = self.request + task.request
 
     def bind(self, uid: str, node: str) -> None:
-        """A waiting member found its node."""
         self.pending.discard(uid)
         self.placed[node] += 1
 
     def unbind(self, uid: str, node: str) -> None:
-        """A member's placement was undone."""
         self.pending.add(uid)
         self.placed[node] -= 1
 
     def growing_request(self, first: str) -> NDArray[np.float64]:
-        """Row k is what `first` and the next k waiting members ask for together (members, resources)."""
+        """Row k is the request of `first` and the next k pending tasks together (tasks, resources)."""
         others = [task.request for uid, task in self.tasks.items() if uid in self.pending and uid != first]
         return np.cumsum([self.tasks[first].request, *others], axis=0)
 
 
 def construct_buckets(tasks: Iterable[BucketTask], rules: TopologyRules, width: int) -> list[Bucket]:
-    """Sort the members into buckets: those already placed by node, then each to where it is most wanted."""
+    """Sorts the tasks into buckets: placed ones by node, then each into the bucket with the highest score."""
     concerned = [task for task in tasks if task.role and rules.topology_type(task.role)]
     concerned.sort(key=lambda task: (not task.node, task.node, rules.rank(task.role), task.name))
     buckets: list[Bucket] = []
@@ -154,7 +152,8 @@ def construct_buckets(tasks: Iterable[BucketTask], rules: TopologyRules, width: 
 
 
 def _best_bucket(task: BucketTask, buckets: list[Bucket], rules: TopologyRules) -> Bucket | None:
-    """The bucket a waiting member gains most from, the smaller one on a tie; None when every one repels it."""
+    """Returns the bucket with the highest affinity score, on a tie the smaller one; None if all scores are
+    negative."""
     if not buckets:
         return None
     best = max(
