@@ -11,7 +11,7 @@ from volcano.model.queue import Queue
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, Reject
+from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.engine.session import Session
 
 HERE = "tests.scheduler.engine.test_faults:"
@@ -38,7 +38,7 @@ class FilterOpensBadly(Plugin):
     def open(self, arguments: Arguments) -> None:
         raise ValueError("no such table")
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Sequence[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Sequence[RejectedNodes]:
         return ()
 
 

@@ -25,7 +25,7 @@ relaxed = settings(deadline=None, max_examples=40, suppress_health_check=list(He
 class Weighing(Plugin):
     """Lets everybody go, but could weigh the taker: beside it, tasks have to be asked about one by one."""
 
-    def spare(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return candidates
 
 

@@ -51,7 +51,7 @@ def victims(purpose: Purpose, taker: str, victim: str) -> int:
         Purpose.PREEMPT: plugin.preemptable,
         Purpose.GANG_PREEMPT: plugin.unified_evictable,
         Purpose.GANG_RECLAIM: plugin.unified_evictable,
-        Purpose.RECLAIM: plugin.spare,
+        Purpose.RECLAIM: plugin.filter_victims,
     }
     return len(answers[purpose](context, candidates))
 

@@ -2,9 +2,12 @@
 
 from volcano.model.status import Status
 from volcano.model.task import Task
+from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.diagnosis import FitError
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.session import Session
+
+ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def backfill(session: Session) -> None:

@@ -2,12 +2,22 @@
 
 from volcano.model.job import Job
 from volcano.model.status import EVICTABLE
+from volcano.scheduler.engine.arguments import Argument, Type
 from volcano.scheduler.engine.eviction import evict_for_starving_jobs, is_starving
 from volcano.scheduler.engine.job_queue import pending
 from volcano.scheduler.engine.plugin import Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.engine.victim_index import Scope, VictimIndex
 from volcano.scheduler.engine.victim_search import EvictionRules, VictimSearch
+
+ARGUMENTS = (
+    Argument("predicateErrorCacheEnable", Type.BOOLEAN),
+    Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
+    Argument("topologyAwarePreemptWorkerNum"),
+    Argument("minCandidateNodesPercentage"),
+    Argument("minCandidateNodesAbsolute"),
+    Argument("maxCandidateNodesAbsolute"),
+)
 
 BETWEEN_JOBS = EvictionRules(
     Purpose.PREEMPT,

@@ -12,7 +12,7 @@ from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, VALID, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.node_columns import NodeColumns
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.tally import Tally, Totals
 
 Undo = Callable[[], None]
@@ -26,7 +26,7 @@ class Listener(Protocol):
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal": ...
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection: ...
 
     def release(self, task: Task, row: int) -> None: ...
 
@@ -204,19 +204,19 @@ class Ledger:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def allocate(self, task: Task, row: int) -> Refusal | None:
+    def allocate(self, task: Task, row: int) -> Rejection | None:
         """Puts a task on idle resources; a refusal (a volume, a device) leaves everything as it was."""
         return self._place((task,), (row,), Status.ALLOCATED, evicting=False)
 
-    def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Refusal | None:
+    def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Rejection | None:
         """Promises a task what is being released on a node."""
         return self._place((task,), (row,), Status.PIPELINED, evicting=evicting)
 
-    def pipeline_run(self, tasks: tuple[Task, ...], row: int) -> Refusal | None:
+    def pipeline_run(self, tasks: tuple[Task, ...], row: int) -> Rejection | None:
         """Promises pending tasks of one job, role and shape what evictions release on a node, as one change."""
         return self._place(tasks, (row,) * len(tasks), Status.PIPELINED, evicting=True)
 
-    def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
+    def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
         """Puts pending tasks of one job, role and shape on nodes, `tasks[i]` on `rows[i]`, as one change."""
         return self._place(tuple(tasks), tuple(rows), Status.ALLOCATED, evicting=False)
 
@@ -304,7 +304,7 @@ class Ledger:
 
     def _place(
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
-    ) -> Refusal | None:
+    ) -> Rejection | None:
         start = len(self._journal)
         refused = self._reserve(tasks, rows)
         if refused is not None:
@@ -372,13 +372,13 @@ class Ledger:
 
         self._journal.append(undo)
 
-    def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
+    def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
         listener = self.listener
         if listener is None or not listener.reserves(tasks[0]):
             return None
         for task, row in zip(tasks, rows, strict=True):
             answer = listener.reserve(task, row)
-            if isinstance(answer, Refusal):
+            if isinstance(answer, Rejection):
                 return answer
             self.annotations[task.uid] = dict(answer)
 

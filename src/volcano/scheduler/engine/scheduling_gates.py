@@ -8,9 +8,9 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
 
 FEATURE = "SchedulingGatesQueueAdmission"
@@ -30,7 +30,7 @@ def lift_gates(session: Session) -> None:
         for task_queue in task_queues:
             for task in task_queue.tasks:
                 if not task.gates:
-                    session.policy.promise(task)
+                    session.policy.assume(task)
         for queue, task_queue in JobQueue(session, task_queues).drain(lambda queue: queue.open):
             with session.attempt(task_queue.job):
                 session.gates.extend(_admitted(session, queue, task_queue))
@@ -56,9 +56,9 @@ def _admitted(session: Session, queue: Queue, task_queue: TaskQueue) -> Iterator
         if not task.gates:
             continue
         if policy.allocatable(queue, task) > 0:
-            policy.promise(task)
+            policy.assume(task)
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
-            refusal = policy.why_not_allocatable(queue, task)
-            refusal = refusal or Refusal(f"queue {queue.name} may not take more", "QueueLimit")
-            session.record(from_refusal(task_queue.job.uid, "queue", refusal, task.name))
+            rejection = policy.why_not_allocatable(queue, task)
+            rejection = rejection or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
+            session.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))

@@ -17,7 +17,7 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, from_fit_error
-from volcano.scheduler.engine.faults import OPEN, Aside, PluginFault, guarded
+from volcano.scheduler.engine.faults import OPEN, FailedHooks, HookError, guarded
 from volcano.scheduler.engine.ledger import Ledger, Statement
 from volcano.scheduler.engine.nodetable import FactColumns, NodeTable
 from volcano.scheduler.engine.placement import Placer
@@ -47,12 +47,12 @@ class Session:
     """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
 
     def __init__(
-        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: Aside | None = None
+        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: FailedHooks | None = None
     ) -> None:
         self.snapshot = snapshot
         self.config = config
         self.times = times or Times()
-        self.aside = aside or Aside()
+        self.aside = aside or FailedHooks()
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
         fact_columns = FactColumns(snapshot.nodes, snapshot.row_of)
@@ -112,10 +112,10 @@ class Session:
         """Whether the job can be scheduled at all; why not is remembered."""
         known = self._valid.get(job.uid)
         if known is None:
-            refusal = self.policy.job_valid(job)
-            known = self._valid[job.uid] = refusal is None
-            if refusal is not None:
-                self.record(Diagnosis(job.uid, "valid", refusal.message, refusal.plugin))
+            rejection = self.policy.job_valid(job)
+            known = self._valid[job.uid] = rejection is None
+            if rejection is not None:
+                self.record(Diagnosis(job.uid, "valid", rejection.message, rejection.plugin))
         return known
 
     def schedulable(self, task: Task) -> bool:
@@ -158,7 +158,7 @@ class Session:
     def may_run(self, action: str) -> bool:
         """Whether everybody who sets an action limits is there; else the jobs that wait are told who is not."""
         plugins = ((each.name, each.plugin) for tier in self.config.tiers for each in tier)
-        missing = self.aside.against(action, plugins)
+        missing = self.aside.blocking(action, plugins)
         if missing is None:
             return True
         plugin, reason = missing
@@ -223,7 +223,7 @@ class Attempt:
             if failed is None:
                 self._statement.commit()
             self._statement.__exit__(failed, error, trace)
-        if not isinstance(error, Exception) or isinstance(error, PluginFault):
+        if not isinstance(error, Exception) or isinstance(error, HookError):
             return False  # not this job's fault
         self._session.blame(self._job, error)
         return True

@@ -154,7 +154,7 @@ class VictimSearch:
         """
         session, task = self._session, context.task
         policy, ledger = session.policy, session.ledger
-        if context.break_gangs or not policy.impartial(self._rules.purpose) or policy.reserves(task):
+        if context.break_gangs or not policy.ignores_preemptor(self._rules.purpose) or policy.reserves(task):
             return 0
         victims = self._surplus_of_one_gang(self._candidates(task, row))
         if not victims or policy.reject_nodes_now(task, session.nodes.at(np.array((row,)))) is not None:

@@ -59,10 +59,12 @@ def victims(running: int, held: int = 0) -> int:
         ],
         plugins=["drf"],
     )
-    taker, victim = made.snapshot.jobs["default/taker"], made.snapshot.jobs["default/victim"]
-    task = next(task for task in taker.tasks.values() if not task.node)
+    preemptor, victim = made.snapshot.jobs["default/taker"], made.snapshot.jobs["default/victim"]
+    task = next(task for task in preemptor.tasks.values() if not task.node)
     return len(
-        drf_of(made).preemptable(EvictionContext(Purpose.PREEMPT, taker, task), list(victim.tasks.values()))
+        drf_of(made).preemptable(
+            EvictionContext(Purpose.PREEMPT, preemptor, task), list(victim.tasks.values())
+        )
     )
 
 
@@ -146,5 +148,5 @@ def test_without_the_switch_drf_has_no_opinion_on_queues() -> None:
 def test_resources_the_cluster_lacks_count_nothing() -> None:
     made = session(nodes=[node("n1", cpu=10)], jobs=[job("g", 1, cpu=1, gpu=1)], plugins=["drf"])
     asked = made.resources.vector({"cpu": 1000.0, "nvidia.com/gpu": 1000.0})
-    assert drf_of(made).share(asked) == pytest.approx(0.1)
+    assert drf_of(made)._dominant_share(asked) == pytest.approx(0.1)
     assert resources(gpu=1) == {"nvidia.com/gpu": "1"}
