@@ -7,7 +7,7 @@ from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
 from volcano.scheduler.engine.times import Stopwatch, Times
-from volcano.scheduler.report.conditions import decisions
+from volcano.scheduler.report.decisions import decisions
 
 log = Log("cycle")
 

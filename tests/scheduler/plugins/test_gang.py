@@ -133,9 +133,9 @@ def test_a_job_that_can_never_start_is_not_valid(
         pods=[pod(f"p{i}", group="pg", role=role) for i, role in enumerate(pods)],
         plugins=["gang"],
     )
-    refusal = made.policy.job_valid(made.snapshot.jobs["default/pg"])
-    assert refusal is not None
-    assert refusal.reason == reason
+    rejection = made.policy.job_valid(made.snapshot.jobs["default/pg"])
+    assert rejection is not None
+    assert rejection.reason == reason
 
 
 def test_role_minimums_beyond_the_jobs_own_are_not_looked_at() -> None:

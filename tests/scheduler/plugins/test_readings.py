@@ -7,7 +7,8 @@ from tests.scenario import cluster_of, config, event, schedule
 from volcano.kube.client import EventType
 from volcano.metrics import CollectorRegistry, render
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.engine.plugin_metrics import METRICS, PluginGauges
+from volcano.scheduler.engine.plugin_metrics import METRICS
+from volcano.scheduler.report.metric_types import PluginGauges
 
 
 def test_shares_and_limits_of_queues_are_shown() -> None:
@@ -17,8 +18,8 @@ def test_shares_and_limits_of_queues_are_shown() -> None:
         jobs=[job("j", 4, min_available=0, queue="a"), job("k", 1, queue="b")],
     )
     registry = CollectorRegistry()
-    dials = PluginGauges("volcano", registry)
-    dials.show(result.outcome.samples, result.snapshot)
+    gauges = PluginGauges("volcano", registry)
+    gauges.update(result.outcome.samples, result.snapshot)
     text = render(registry).decode()
     for line in (
         'volcano_queue_deserved_milli_cpu{queue_name="a"} 4000.0',
@@ -36,13 +37,13 @@ def test_shares_and_limits_of_queues_are_shown() -> None:
 def test_what_is_gone_is_no_longer_shown() -> None:
     nodes = [node("n1", cpu=10)]
     registry = CollectorRegistry()
-    dials = PluginGauges("volcano", registry)
+    gauges = PluginGauges("volcano", registry)
     for queues, jobs in (
         ([queue("a"), queue("b")], [job("j", 1, queue="a"), job("k", 1, queue="b")]),
         ([queue("b")], [job("k", 1, queue="b")]),
     ):
         result = schedule(nodes=nodes, queues=queues, jobs=jobs)
-        dials.show(result.outcome.samples, result.snapshot)
+        gauges.update(result.outcome.samples, result.snapshot)
     text = render(registry).decode()
     assert 'queue_name="b"' in text
     assert 'queue_name="a"' not in text

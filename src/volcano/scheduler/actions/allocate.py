@@ -9,7 +9,7 @@ from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Type
-from volcano.scheduler.engine.diagnosis import FitError, from_refusal
+from volcano.scheduler.engine.diagnosis import FitError, from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
 from volcano.scheduler.engine.plugin import Rejection
@@ -83,13 +83,13 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
 def _admitted(session: Session, queue: Queue, work: JobQueue) -> bool:
     """Whether a queue may have more now; those who wait in one that may not are told why."""
     if not queue.open:
-        refusal = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
+        rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
     elif session.policy.overused(queue):
-        refusal = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
+        rejection = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
     else:
         return True
     for job in work.waiting(queue.name):
-        session.record(from_refusal(job, "queue", refusal))
+        session.record(from_rejection(job, "queue", rejection))
     return False
 
 
@@ -130,9 +130,9 @@ def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int
     answer = _nominated(session, queue, task) or placer.place(task, queue.name)
     if isinstance(answer, FitError):
         return answer
-    refusal = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
-    if refusal is not None:
-        return FitError(len(session.nodes), refusal=refusal)
+    rejection = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
+    if rejection is not None:
+        return FitError(len(session.nodes), rejection=rejection)
     return 1
 
 
@@ -151,11 +151,11 @@ def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> N
     if session.placer.find(task, queue.name) is None:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
         return
-    refusal = session.policy.why_not_allocatable(queue, task)
-    if refusal is None:
+    rejection = session.policy.why_not_allocatable(queue, task)
+    if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
-        refusal = Rejection(message, "QueueLimit")
-    diagnosis = from_refusal(job.uid, "queue", refusal, task.name)
+        rejection = Rejection(message, "QueueLimit")
+    diagnosis = from_rejection(job.uid, "queue", rejection, task.name)
     if diagnosis.resource:
         diagnosis = replace(diagnosis, message=f"{diagnosis.message} ({diagnosis.shortage()})")
     session.record(diagnosis)

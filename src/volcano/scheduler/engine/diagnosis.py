@@ -19,12 +19,12 @@ class FitError:
     resource: str = ""  # the scarcest resource, when resources are what lacks
     need: float = 0.0
     have: float = 0.0  # the most that any node has of it
-    refusal: Rejection | None = None
+    rejection: Rejection | None = None
 
     def sentence(self) -> str:
         """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
-        if self.refusal is not None:
-            return self.refusal.message
+        if self.rejection is not None:
+            return self.rejection.message
         if not self.nodes:
             return f"0/0 nodes are available: {NO_NODES}."
         return f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
@@ -59,17 +59,24 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def from_refusal(job: str, stage: str, refusal: Rejection, task: str = "") -> Diagnosis:
+def from_rejection(job: str, stage: str, rejection: Rejection, task: str = "") -> Diagnosis:
     """The verdict a plain refusal stands for."""
     return Diagnosis(
-        job, stage, refusal.message, refusal.plugin, refusal.resource, refusal.need, refusal.have, task=task
+        job,
+        stage,
+        rejection.message,
+        rejection.plugin,
+        rejection.resource,
+        rejection.need,
+        rejection.have,
+        task=task,
     )
 
 
 def from_fit_error(job: str, task: str, fit_error: FitError) -> Diagnosis:
     """The verdict on a job one of whose tasks found no node."""
-    if fit_error.refusal is not None:
-        return from_refusal(job, "predicates", fit_error.refusal, task)
+    if fit_error.rejection is not None:
+        return from_rejection(job, "predicates", fit_error.rejection, task)
     return Diagnosis(
         job,
         "resources" if fit_error.resource else "predicates",

@@ -8,7 +8,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.plugin import Rejection
 
 if TYPE_CHECKING:
@@ -126,9 +126,9 @@ class JobQueue:
 
     def block(self, queue: str, stage: str) -> None:
         """Nothing more for a queue whose head waits; those behind are told so, once, whoever is at the head."""
-        refusal = Rejection(BEHIND.format(queue), "QueueHead")
+        rejection = Rejection(BEHIND.format(queue), "QueueHead")
         for job in self.waiting(queue):
-            self._session.record(from_refusal(job, stage, refusal))
+            self._session.record(from_rejection(job, stage, rejection))
         self.drop(queue)
 
     def waiting(self, queue: str) -> list[str]:

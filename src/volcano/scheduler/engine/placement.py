@@ -43,19 +43,19 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "anywhere", "asked", "best", "fit_error", "fit_error_at", "future", "infeasible", "need", "needs",
-        "promises", "refusal", "request", "resolvable", "ruled", "score", "seen", "task",
+        "alive", "anywhere", "best", "columns", "fit_error", "fit_error_at", "future", "infeasible", "need", "needs",
+        "promises", "rejection", "request", "resolvable", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
         self.task = task
         self.request = task.request
-        self.asked = np.flatnonzero(task.request > 0)
+        self.columns = np.flatnonzero(task.request > 0)
         # It fits where what is free exceeds this; what is not asked for does not matter.
         self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
         # The same for one row, where arrays do not pay.
-        self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
-        self.refusal: Rejection | None = None
+        self.needs = tuple((column, self.need.item(column)) for column in self.columns.tolist())
+        self.rejection: Rejection | None = None
         self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
         self.anywhere = True  # all are alive
         self.resolvable: Mask = np.ones(
@@ -95,7 +95,7 @@ class Placer:
     def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
         """As `place`, when nobody wants to know why not."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.infeasible:
+        if fit.rejection is not None or fit.infeasible:
             return None
         policy = self._session.policy
         now = self._ruled_now(task, fit, within)
@@ -118,7 +118,7 @@ class Placer:
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
         """Whether the task could be put on this node as things are: on future idle resources, or `later` false: now."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row]:
+        if fit.rejection is not None or not fit.alive[row]:
             return False
         if not (self._future(fit)[row] if later else fit.best[self._rank[row]] != NEVER):
             return False
@@ -130,7 +130,7 @@ class Placer:
     def fits(self, task: Task, queue: str, row: int) -> bool:
         """As `feasible`, cheaper when asked once about a row that has just changed."""
         fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row]:
+        if fit.rejection is not None or not fit.alive[row]:
             return False
         if not self._room(fit, row):
             return False
@@ -142,7 +142,7 @@ class Placer:
     def resolvable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None:
+        if fit.rejection is not None:
             return np.empty(0, dtype=np.intp)
         rows = np.flatnonzero(fit.resolvable & self._large_enough(fit))
         if not len(rows):
@@ -200,7 +200,7 @@ class Placer:
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.infeasible or policy.hooks("best_node"):
+        if fit.rejection is not None or fit.infeasible or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._some) is not None:
             return []
@@ -215,7 +215,7 @@ class Placer:
         idle = self._nodes.idle
         if self._session.ledger.promises:
             idle = np.minimum(idle, self._nodes.future_idle)
-        room = (idle[:, fit.asked] + STEP) / fit.request[fit.asked]
+        room = (idle[:, fit.columns] + STEP) / fit.request[fit.columns]
         many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
         return many
 
@@ -239,8 +239,8 @@ class Placer:
 
     def _counted(self, task: Task, fit: Fit) -> FitError:
         total = len(self._nodes)
-        if fit.refusal is not None:
-            return FitError(total, refusal=fit.refusal)
+        if fit.rejection is not None:
+            return FitError(total, rejection=fit.rejection)
         reasons: dict[str, int] = {}
         blame: dict[str, int] = {}
         for ruled in fit.ruled:
@@ -270,7 +270,7 @@ class Placer:
         """How many of these rows lack which resource first."""
         if not len(rows):
             return {}
-        columns = fit.asked
+        columns = fit.columns
         room = self._nodes.future_idle[rows][:, columns]
         lacking = fit.request[columns] >= room + STEP
         first = columns[lacking.argmax(axis=1)]
@@ -295,7 +295,7 @@ class Placer:
         fit = self._fits.get(key)
         if fit is None:
             fit = self._fits[key] = self._judged(task)
-        if fit.refusal is None:
+        if fit.rejection is None:
             self._refresh(fit)
         return fit
 
@@ -304,8 +304,8 @@ class Placer:
         policy, nodes = self._session.policy, self._nodes
         fit, times = Fit(task, len(nodes)), self._session.times
         begun = times.now()
-        fit.refusal = policy.pre_predicate(task)
-        if fit.refusal is not None:
+        fit.rejection = policy.pre_predicate(task)
+        if fit.rejection is not None:
             return fit
         for plugin, reject in policy.reject_nodes(task, nodes):
             fresh = int((reject.mask & fit.alive).sum())
@@ -407,7 +407,7 @@ class Placer:
 
     def _large_enough(self, fit: Fit) -> Mask:
         """Rows whose node, empty, could hold the request."""
-        room = self._nodes.allocatable[:, fit.asked]
-        lacking: Mask = fit.request[fit.asked] >= room + STEP
+        room = self._nodes.allocatable[:, fit.columns]
+        lacking: Mask = fit.request[fit.columns] >= room + STEP
         large: Mask = ~np.any(lacking, axis=1)
         return large

@@ -188,7 +188,7 @@ class Plugin:
     # -- queues -----------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        """Tells whether the queue holds all it deserves; allocate and reclaim skip it then."""
+        """Reports whether the queue holds all it deserves; allocate and reclaim skip it then."""
         return False
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
@@ -199,7 +199,7 @@ class Plugin:
         """Returns the missing resource after `allocatable` returned 0."""
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Tells whether the queue may reclaim resources of other queues for these tasks."""
+        """Reports whether the queue may reclaim resources of other queues for these tasks."""
         return True
 
     # -- nodes: filters ---------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Plugin:
     # -- reservations -----------------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
-        """Tells whether `reserve` has an effect for tasks of this shape; only called if `reserve` is overridden."""
+        """Reports whether `reserve` has an effect for tasks of this shape; only called if `reserve` is overridden."""
         return True
 
     def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
@@ -293,7 +293,7 @@ class Plugin:
     def unified_evictable(
         self, context: EvictionContext, candidates: Sequence[Task]
     ) -> Sequence[Task] | Abstain:
-        """Returns the running tasks that gangpreempt or gangreclaim (`hunt.purpose`) may evict (vote of a tier)."""
+        """Returns the running tasks that gangpreempt or gangreclaim (`context.purpose`) may evict (vote of a tier)."""
         return ABSTAIN
 
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:

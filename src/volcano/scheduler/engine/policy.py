@@ -124,7 +124,10 @@ class Policy:
         return (not self._has_nominated(queue.name), *key, queue.created, queue.name)
 
     def _has_nominated(self, queue: str) -> bool:
-        """Tells whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
+    def _owed(self, queue: str) -> bool:
+        """Whether room was made for a job of this queue that it has neither got nor, in this cycle, failed to use."""
+=======
+        """Reports whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
         tally, failed = self.session.ledger.tally, self.session.diagnoses
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
@@ -363,7 +366,7 @@ class Policy:
         return found
 
     def ignores_preemptor(self, purpose: Purpose) -> bool:
-        """Tells whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
+        """Reports whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
         known = self._ignores_preemptor.get(purpose)
         if known is None:
             vote = VICTIM_HOOKS[purpose]

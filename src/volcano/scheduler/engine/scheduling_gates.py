@@ -8,7 +8,7 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import from_refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
@@ -59,6 +59,6 @@ def _admitted(session: Session, queue: Queue, task_queue: TaskQueue) -> Iterator
             policy.assume(task)
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
-            refusal = policy.why_not_allocatable(queue, task)
-            refusal = refusal or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
-            session.record(from_refusal(task_queue.job.uid, "queue", refusal, task.name))
+            rejection = policy.why_not_allocatable(queue, task)
+            rejection = rejection or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
+            session.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))

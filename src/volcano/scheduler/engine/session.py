@@ -112,10 +112,10 @@ class Session:
         """Whether the job can be scheduled at all; why not is remembered."""
         known = self._valid.get(job.uid)
         if known is None:
-            refusal = self.policy.job_valid(job)
-            known = self._valid[job.uid] = refusal is None
-            if refusal is not None:
-                self.record(Diagnosis(job.uid, "valid", refusal.message, refusal.plugin))
+            rejection = self.policy.job_valid(job)
+            known = self._valid[job.uid] = rejection is None
+            if rejection is not None:
+                self.record(Diagnosis(job.uid, "valid", rejection.message, rejection.plugin))
         return known
 
     def schedulable(self, task: Task) -> bool:

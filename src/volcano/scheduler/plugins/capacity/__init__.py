@@ -1,5 +1,4 @@
-"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others
-deserve."""
+"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others deserve."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -38,8 +37,7 @@ from volcano.scheduler.plugins.proportion.tree import (
 
 
 class Capacity(Plugin):
-    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a
-    tree."""
+    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a tree."""
 
     arguments: ClassVar = (
         Argument("ancestorReclaimLevel"),
@@ -50,7 +48,7 @@ class Capacity(Plugin):
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self._kept: Sequence[Task] = ()
-        self._hunt: EvictionContext | None = None
+        self._context: EvictionContext | None = None
 
     # -- shares ----------------------------------------------------------------------------------------------
 
@@ -202,11 +200,11 @@ class Capacity(Plugin):
     def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         if not context.purpose.across_queues:
             return candidates
-        self._kept, self._hunt = list(self._victims(context, candidates)), context
+        self._kept, self._context = list(self._victims(context, candidates)), context
         return self._kept
 
     def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        known = candidates is self._kept and context is self._hunt
+        known = candidates is self._kept and context is self._context
         return candidates if known else list(self._victims(context, candidates))
 
     def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
@@ -249,7 +247,7 @@ class Capacity(Plugin):
     def _eligible(
         self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
     ) -> bool:
-        """Tells whether the queue and the considered ancestors hold more than they deserve, or deserve none
+        """Reports whether the queue and the considered ancestors hold more than they deserve, or deserve none
         of the request."""
         queue = path[0]
         if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
@@ -259,7 +257,7 @@ class Capacity(Plugin):
         return self._reduces_imbalance(context, task, queue, held[queue])
 
     def _reduces_imbalance(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
-        """Tells whether the preemptor would hold, with its task, a smaller fraction of its share than the
+        """Reports whether the preemptor would hold, with its task, a smaller fraction of its share than the
         victim's queue now.
 
         Otherwise the two queues could reclaim from each other in turn.
@@ -286,7 +284,7 @@ class Capacity(Plugin):
         return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
     def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
-        """Tells whether the queues share a considered ancestor, and the preemptor's queue deserves none of
+        """Reports whether the queues share a considered ancestor, and the preemptor's queue deserves none of
         its request."""
         if not self.level:
             return False

@@ -46,8 +46,7 @@ class Drf(Plugin):
         return self._dominant_share(self.ledger.allocated(job))
 
     def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Candidates whose job still holds, without them, at least what the preemptor would hold with its
-        task."""
+        """Candidates whose job still holds, without them, at least what the preemptor would hold with its task."""
         preemptor = self._dominant_share(self.ledger.allocated(context.job) + context.task.request)
         held: dict[str, Vector] = {}
         victims = []

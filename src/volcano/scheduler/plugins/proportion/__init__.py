@@ -37,8 +37,7 @@ OWN = "/own"  # suffix for the jobs of a queue that also has children: they take
 
 
 class Proportion(Plugin):
-    """A queue deserves a share of the cluster, or of its parent's share, by weight and at most what it
-    requests.
+    """A queue deserves a share of the cluster, or of its parent's share, by weight and at most what it requests.
 
     Shares that are not requested are divided among the other queues, siblings first. A queue may hold what
     it deserves; when it holds more, because other queues request their share again, the excess can be
@@ -140,7 +139,7 @@ class Proportion(Plugin):
     # -- limits of a queue -----------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        """Tells whether the queue holds its deserved share of every resource."""
+        """Reports whether the queue holds its deserved share of every resource."""
         deserved, held = self._share_of(queue), self.usage.allocated[queue.name]
         for column in range(len(deserved)):
             if column != PODS and deserved.item(column) - held.item(column) >= STEP:
@@ -157,10 +156,10 @@ class Proportion(Plugin):
             and (missing := self.oversized_gangs.missing_tasks(queue, self.snapshot.jobs[task.job])) > found
         ):
             path = self.tree.path(queue.name)
-            room = min(
+            capacity = min(
                 count_within(parts, self.usage.allocated[name], self.capability[name]) for name in path
             )
-            found = max(found, min(count, missing, room))
+            found = max(found, min(count, missing, capacity))
         return found
 
     def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:

@@ -82,17 +82,17 @@ def plain(made: Session, task: Task, row: int) -> list[str]:
         wanted = [where for other, where in others if term.selector.matches(other.labels) and where]
         first = not wanted and term.selector.matches(task.labels)
         if not zone or not (first or zone in wanted):
-            reasons.append(affinity.NOT_NEAR)
+            reasons.append(affinity.AFFINITY_MISMATCH)
     for term in constraints.required_apart:
         if zone and any(where == zone and term.selector.matches(other.labels) for other, where in others):
-            reasons.append(affinity.NOT_APART)
+            reasons.append(affinity.ANTI_AFFINITY_MISMATCH)
     for other, where in others:
         if (
             zone
             and where == zone
             and any(term.selector.matches(task.labels) for term in other.shape.constraints.required_apart)
         ):
-            reasons.append(affinity.UNWELCOME)
+            reasons.append(affinity.EXISTING_ANTI_AFFINITY_MISMATCH)
             break
     for constraint in constraints.spread:
         counts = dict.fromkeys("xy", 0)
