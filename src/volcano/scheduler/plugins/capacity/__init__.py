@@ -97,16 +97,14 @@ class Capacity(Plugin):
         self.usage.deallocate(tasks)
 
     def _share(self, queue: str) -> float:
-        """Returns the largest fraction of its deserved share that a queue holds; 1 for a queue that deserves
-        nothing."""
+        """Returns the largest fraction of its deserved share that a queue holds; 1 if it deserves nothing."""
         deserved = self.deserved.get(queue)
         return 1.0 if deserved is None else deserved.share(self.usage.allocated[queue])
 
     # -- order -----------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Queues of higher priority first; then, level by level, the smaller share; then those that deserve
-        anything."""
+        """Queues of higher priority first; then, level by level, smaller shares; then those that deserve any."""
         path = reversed(self.tree.path(queue.name))
         levels = tuple((self._share(name), self.deserved[name].empty) for name in path)
         return (-queue.priority, not self.tree.is_leaf(queue.name), levels)
@@ -245,8 +243,7 @@ class Capacity(Plugin):
         return ""
 
     def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
-        """Reports whether the queue and the considered ancestors hold more than they deserve, or deserve none
-        of the request."""
+        """Reports whether the queue and the considered ancestors exceed what they deserve of the request."""
         queue = path[0]
         if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(hunt, queue):
             return False
@@ -255,8 +252,7 @@ class Capacity(Plugin):
         return self._reduces_imbalance(hunt, task, queue, held[queue])
 
     def _reduces_imbalance(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
-        """Reports whether the preemptor would hold, with its task, a smaller fraction of its share than the
-        victim's queue now.
+        """Reports whether the preemptor's share, with its task, would stay below that of the victim's queue.
 
         Otherwise the two queues could reclaim from each other in turn.
         """
@@ -282,8 +278,7 @@ class Capacity(Plugin):
         return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
     def _related_and_not_deserving(self, hunt: Hunt, queue: str) -> bool:
-        """Reports whether the queues share a considered ancestor, and the preemptor's queue deserves none of
-        its request."""
+        """Reports whether the queues share a considered ancestor and the preemptor's deserves no such resource."""
         if not self.level:
             return False
         theirs, ours = (

@@ -92,8 +92,7 @@ class Drf(Plugin):
         return self.hierarchy.key(queue.name) if self.hierarchical else ()
 
     def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Candidates whose queue would be ordered after the preemptor's, with the victim evicted and the
-        preemptor placed."""
+        """Candidates whose queue, without them, would be ordered after the preemptor's with its task."""
         if not self.hierarchical:
             return ABSTAIN
         tree = self.hierarchy

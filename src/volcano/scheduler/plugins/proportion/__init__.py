@@ -63,8 +63,7 @@ class Proportion(Plugin):
 
     @cached_property
     def capability(self) -> dict[str, Vector]:
-        """Upper limit of each queue: its capability, within the cluster without the guarantees of the other
-        queues."""
+        """Upper limit of each queue: its capability, within the cluster without the others' guarantees."""
         return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
 
     @cached_property
