@@ -42,7 +42,7 @@ WEIGHTS = {
 }
 
 
-def test_j1_the_weighted_mean_of_how_full_a_node_would_be() -> None:
+def test_the_weighted_mean_of_how_full_a_node_would_be() -> None:
     found = scores(
         WEIGHTS,
         {"cpu": 1, "memory": "1Gi"},
@@ -52,7 +52,7 @@ def test_j1_the_weighted_mean_of_how_full_a_node_would_be() -> None:
     assert found == pytest.approx([700, 137.5, 0])
 
 
-def test_j2_a_heavy_resource_decides() -> None:
+def test_a_heavy_resource_decides() -> None:
     found = scores(
         {"binpack.resources": "nvidia.com/gpu", "binpack.resources.nvidia.com/gpu": 23},
         {"cpu": 2, "memory": "10Gi", "gpu": 2},
@@ -77,8 +77,8 @@ def test_weights(arguments: dict[str, int], score: float) -> None:
     )
 
 
-def test_the_seeds_weights_pack_gpu_jobs() -> None:
-    """As in the seeds' scheduler-config: gpu counts twice."""
+def test_the_documented_weights_pack_gpu_jobs() -> None:
+    """The documented example weights: gpu counts twice."""
     packing = {
         "name": "binpack",
         "arguments": {

@@ -41,15 +41,15 @@ def victims(*budgets: Manifest, labels: dict[str, str] | None = None) -> list[st
     return [task.name for task in made.policy.victims(hunt, candidates)]
 
 
-def test_j10_a_budget_of_nothing_lets_nobody_go() -> None:
+def test_a_budget_of_zero_protects_all_pods() -> None:
     assert victims(budget("b", 0)) == []
 
 
-def test_j10_a_budget_of_one_lets_the_first_go() -> None:
+def test_a_budget_of_one_permits_the_first_candidate() -> None:
     assert victims(budget("b", 1)) == ["p1"]
 
 
-def test_j10_without_a_budget_everybody_may_go() -> None:
+def test_without_a_budget_all_pods_may_be_evicted() -> None:
     assert victims() == ["p1", "p2"]
 
 

@@ -31,7 +31,7 @@ relaxed = settings(deadline=None, max_examples=25, suppress_health_check=list(He
 
 
 def setup(plugin: Any, *, together: bool, actions: tuple[str, ...] = ACTIONS) -> Config:
-    """The seeds' tiers with this queue plugin, or everything in one tier."""
+    """The default tiers with this queue plugin, or everything in one tier."""
     second = ("drf", "predicates", plugin, "nodeorder", "binpack")
     return config(tiers=[(*FIRST, *second)] if together else [FIRST, second], actions=actions)
 
@@ -139,8 +139,8 @@ def test_room_that_was_made_for_a_job_is_not_taken_by_a_more_important_queue() -
     assert [each.name for each in outcome.decisions if isinstance(each, Bind)] == ["new-worker-0"]
 
 
-def test_room_that_was_missed_is_owed_to_nobody() -> None:
-    """A nomination nobody used, with nothing being freed on its node any more, does not put its queue first."""
+def test_unused_nominations_expire() -> None:
+    """An unused nomination, with nothing being released on its node any more, does not put its queue first."""
     queues = [queue("root"), queue("first", priority=9), queue("owner", deserved=resources(cpu=1))]
     jobs = [
         job("large", 1, cpu=9, queue="owner", nominated="n1"),

@@ -1,4 +1,4 @@
-"""drf: whoever holds the smallest part of anything goes first."""
+"""drf: the smallest dominant share goes first."""
 
 from typing import Any
 
@@ -81,7 +81,7 @@ J13_QUEUES = [
 ]
 
 
-def test_j13_a_group_is_not_charged_for_what_its_members_cannot_use() -> None:
+def test_a_group_is_not_charged_for_what_its_members_cannot_use() -> None:
     result = schedule(
         nodes=[node("n1", cpu=10, memory="10G", pods=100)],
         queues=J13_QUEUES,

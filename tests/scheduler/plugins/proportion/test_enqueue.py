@@ -32,7 +32,7 @@ def full_queue(*, newcomer: str, actions: tuple[str, ...], plugin: str, cpu: int
     ("newcomer", "actions", "cpu", "let_in"),
     [
         pytest.param("high", PREEMPTING, 2, True, id="higher priority, preemption at work: let in"),
-        pytest.param("high", ("enqueue", "allocate", "backfill"), 2, False, id="nobody preempts: it waits"),
+        pytest.param("high", ("enqueue", "allocate", "backfill"), 2, False, id="without preemption it waits"),
         pytest.param("low", PREEMPTING, 2, False, id="its equals are not to be preempted: it waits"),
         pytest.param("high", PREEMPTING, 3, False, id="more than the cluster has: it waits"),
     ],
