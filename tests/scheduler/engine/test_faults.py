@@ -28,7 +28,7 @@ class FailsInOpen(Plugin):
 
 
 class FailsInInit(Plugin):
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, name: str) -> None:
         raise ValueError("not made")
 
 

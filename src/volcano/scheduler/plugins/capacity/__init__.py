@@ -256,18 +256,20 @@ class Capacity(Plugin):
 
         Otherwise the two queues could reclaim from each other in turn.
         """
-        given, taken = self.deserved[queue].amount, self.deserved[hunt.job.queue].amount
+        theirs, ours = self.deserved[queue].amount, self.deserved[hunt.job.queue].amount
         common = self.usage.common_items(task.shape, hunt.task.shape)
-        gives = [held.item(column) / given.item(column) for column, _ in common if given.item(column) >= STEP]
-        if not gives:
-            return True
-        has = self.usage.allocated[hunt.job.queue]
-        takes = [
-            (has.item(column) + amount) / taken.item(column)
-            for column, amount in self.usage.request_items(hunt.task.shape)
-            if taken.item(column) >= STEP
+        victim_shares = [
+            held.item(column) / theirs.item(column) for column, _ in common if theirs.item(column) >= STEP
         ]
-        return max(takes, default=0.0) < max(gives) - EPSILON
+        if not victim_shares:
+            return True
+        held_by_preemptor = self.usage.allocated[hunt.job.queue]
+        preemptor_shares = [
+            (held_by_preemptor.item(column) + amount) / ours.item(column)
+            for column, amount in self.usage.request_items(hunt.task.shape)
+            if ours.item(column) >= STEP
+        ]
+        return max(preemptor_shares, default=0.0) < max(victim_shares) - EPSILON
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         deserved = self.deserved[name]
