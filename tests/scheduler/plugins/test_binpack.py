@@ -1,4 +1,4 @@
-"""binpack: fuller is better, as long as it fits."""
+"""binpack: fuller nodes score higher, as long as the task fits."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ FOO = "example.com/foo"
 def scores(
     arguments: dict[str, Any], asked: dict[str, Any], nodes: list[dict[str, Any]], held: dict[str, Any]
 ) -> list[float]:
-    """The score of each node for a pod that asks for so much; `held` is what already runs on n0, n1, …"""
+    """The score of each node for a pod with this request; `held` is what already runs on n0, n1, …"""
     running = [pod(f"there-{name}", **amounts, node=name) for name, amounts in held.items()]
     made = session(
         nodes=[node(f"n{i}", **amounts) for i, amounts in enumerate(nodes)],

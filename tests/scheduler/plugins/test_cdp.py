@@ -1,4 +1,4 @@
-"""cdp: pods that just started are left alone."""
+"""cdp: pods that just started are not evicted."""
 
 import pytest
 

@@ -116,7 +116,7 @@ def test_a_teams_idle_part_is_its_siblings_first() -> None:
 
 
 def test_more_important_queues_are_served_first() -> None:
-    """Each deserves one and a half cpus, but only one cpu can be had."""
+    """Each deserves one and a half cpus, but only one cpu is available."""
     kept_free = {"key": "maintenance", "effect": "NoSchedule"}
     nodes = [node("n0", cpu=2, taints=[kept_free]), node("n1", cpu=1)]
     queues = [queue("dev", priority=1), queue("prod", priority=9)]

@@ -80,7 +80,7 @@ def test_pods_that_ask_for_nothing_count_towards_the_minimum() -> None:
 
 
 def test_min_resources_must_be_reached_before_any_task_starts() -> None:
-    """minMember alone would let one pod start; the job needs three cpus to be of any use."""
+    """minMember alone would let one pod start; minResources require three cpus."""
     wanted = resources(cpu=3)
 
     def bound(cpus: int) -> int:

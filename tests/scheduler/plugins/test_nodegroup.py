@@ -1,4 +1,4 @@
-"""nodegroup: queues keep to their groups of nodes."""
+"""nodegroup: queues are restricted to their groups of nodes."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ AFFINITY = affinity(("group1", "group3"), ("group3",), ("group2", "group4"), ("g
 def asked(
     queues: list[Manifest], arguments: dict[str, Any] | None = None, hierarchy: bool = False
 ) -> tuple[Any, ...]:
-    """The scores of all nodes, and the names of those that pass."""
+    """The scores of all nodes, and the names of the feasible ones."""
     plugin = {"name": "nodegroup", "arguments": arguments or {}, "enableHierarchy": hierarchy}
     made = session(nodes=NODES, queues=queues, jobs=[job("j", 1, queue="q")], plugins=[plugin])
     task = next(iter(made.snapshot.jobs["default/j"].tasks.values()))

@@ -1,4 +1,4 @@
-"""overcommit: how far the cluster may be promised."""
+"""overcommit: how many jobs are admitted."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from volcano.scheduler.engine.config import ConfigError
 
 
 def admitted(*groups: Manifest, factor: float | None = None, **more: Any) -> list[str]:
-    """The PodGroups that were let in on a cluster of ten cpus."""
+    """The PodGroups that were admitted on a cluster of ten cpus."""
     plugin = {"name": "overcommit", "arguments": {} if factor is None else {"overcommit-factor": factor}}
     result = schedule(
         nodes=[node("n1", cpu=10)], podgroups=groups, plugins=[plugin], actions=["enqueue"], **more

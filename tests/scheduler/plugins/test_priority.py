@@ -90,7 +90,7 @@ def test_inside_a_job_the_tasks_priorities_count() -> None:
 
 
 def test_a_refusal_by_priority_is_not_overruled_by_a_later_tier() -> None:
-    """drf alone would let the small job take from the large one."""
+    """drf alone would let the small job preempt the large one."""
     made = session(
         nodes=[node("n1", cpu=10)],
         jobs=[job("small", 1), job("large", 6, min_available=0, on="n1")],

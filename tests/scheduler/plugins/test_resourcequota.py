@@ -1,4 +1,4 @@
-"""resourcequota: a namespace's quota keeps jobs out."""
+"""resourcequota: jobs beyond a namespace's quota are not admitted."""
 
 from typing import Any
 
@@ -9,14 +9,14 @@ from volcano.model.job import Job
 from volcano.scheduler.engine.plugin import Plugin, Vote
 
 
-class RefuseFirst(Plugin):
-    """A plugin from outside that refuses the job called `first`."""
+class RejectFirst(Plugin):
+    """A third-party plugin that rejects the job `first`."""
 
     def job_enqueueable(self, job: Job) -> Vote:
         return Vote.REJECT if job.name == "first" else Vote.PERMIT
 
 
-REFUSING = "tests.scheduler.plugins.test_resourcequota:RefuseFirst"
+REFUSING = "tests.scheduler.plugins.test_resourcequota:RejectFirst"
 
 
 def quota(hard: dict[str, str], used: dict[str, str] | None = None, namespace: str = "default") -> Manifest:

@@ -1,4 +1,4 @@
-"""sla: waiting has an end."""
+"""sla: the waiting time of jobs is limited."""
 
 from typing import Any
 

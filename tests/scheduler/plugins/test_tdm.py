@@ -14,7 +14,7 @@ ZONE = {"volcano.sh/revocable-zone": "rz1"}
 ANYWHERE = {"volcano.sh/revocable-zone": "*"}
 MIDNIGHT = 1_800_057_600.0  # 2027-01-16T00:00:00Z
 HOUR = 3600.0
-OPEN, SHUT = MIDNIGHT + 12 * HOUR, MIDNIGHT + 2 * HOUR  # with the window 08:00-20:00
+OPEN, CLOSED = MIDNIGHT + 12 * HOUR, MIDNIGHT + 2 * HOUR  # with the window 08:00-20:00
 
 
 def tdm(window: str = "08:00-20:00", **more: Any) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def place(now: float, *pods: Any) -> Result:
 def test_revocable_nodes_accept_revocable_pods_only() -> None:
     assert place(OPEN, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "revocable"}
     assert place(OPEN, pod("p", group="g")).bound() == {"p": "own"}
-    assert place(SHUT, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "own"}
+    assert place(CLOSED, pod("r", group="g", annotations=ANYWHERE)).bound() == {"r": "own"}
 
 
 def test_revocable_nodes_score_higher_for_revocable_pods() -> None:
@@ -114,14 +114,14 @@ MAX_DOWN, MIN_UP = "volcano.sh/jdb-max-unavailable", "volcano.sh/jdb-min-availab
     ],
 )
 def test_revocable_nodes_are_drained_when_the_window_closes(budget: dict[str, str], evicted: int) -> None:
-    assert shuffled(SHUT, budget) == evicted
+    assert shuffled(CLOSED, budget) == evicted
     assert shuffled(OPEN, budget) == 0
 
 
 def test_nodes_are_emptied_once_in_a_period() -> None:
     budget = {MAX_DOWN: "30%"}
-    assert shuffled(SHUT, budget, {"tdm": {"evicted": SHUT - 59}}) == 0
-    assert shuffled(SHUT, budget, {"tdm": {"evicted": SHUT - 61}}) == 2
+    assert shuffled(CLOSED, budget, {"tdm": {"evicted": CLOSED - 59}}) == 0
+    assert shuffled(CLOSED, budget, {"tdm": {"evicted": CLOSED - 61}}) == 2
 
 
 @pytest.mark.parametrize(("text", "count"), [("3", 3), ("30%", 2), ("100%", 5), ("all", 0), ("", 0)])

@@ -200,8 +200,8 @@ def test_a_running_job_stays_running() -> None:
     assert result.phase("j") == "Running"
 
 
-class Picky(Plugin):
-    """Refuses jobs called pga."""
+class Rejecting(Plugin):
+    """Rejects jobs called pga."""
 
     def job_enqueueable(self, job: object) -> Vote | Rejection:
         return Vote.REJECT if getattr(job, "name", "") == "pga" else Vote.PERMIT
@@ -218,7 +218,7 @@ def test_a_rejected_job_uses_nothing_of_the_queue(rejected_is_older: bool) -> No
         nodes=[node("n1")],
         jobs=jobs,
         queues=[queue("default", capability=resources(cpu=1))],
-        plugins=["proportion", f"{__name__}:Picky"],
+        plugins=["proportion", f"{__name__}:Rejecting"],
         actions=["enqueue"],
     )
     assert (result.phase("pga"), result.phase("pgb")) == ("Pending", "Inqueue")

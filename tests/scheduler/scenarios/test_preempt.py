@@ -1,4 +1,4 @@
-"""Preemption inside a queue (scenarios D): one tier of conformance, gang, priority and proportion."""
+"""Preemption inside a queue: one tier of conformance, gang, priority and proportion."""
 
 from collections.abc import Sequence
 from typing import Any

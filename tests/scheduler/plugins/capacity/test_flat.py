@@ -1,4 +1,4 @@
-"""capacity without a tree: deserved, guarantee and capability as every queue says."""
+"""capacity without a tree: deserved, guarantee and capability as declared by each queue."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def amount(cpu: Any = None, memory: Any = None, **more: Any) -> dict[str, str]:
 def runs(
     name: str, queue_name: str, on: str, cpu: Any = None, memory: Any = None, **more: Any
 ) -> JobManifests:
-    """A running pod that may go, unless `preemptable=False`."""
+    """A running pod that may be evicted, unless `preemptable=False`."""
     held = {A100 if name == "a100" else name: value for name, value in more.items() if name != "preemptable"}
     return job(
         name,
@@ -52,7 +52,8 @@ def with_gpus(cpu: int, memory: str, gpus: int) -> Manifest:
     return node("n1", cpu, memory, **more)
 
 
-# -- taking -----------------------------------------------------------------------------------------------------
+# -- limits
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_queue_borrows_up_to_its_capability(limit: dict[str, str], bound: int)
 
 
 def test_only_requested_resources_count() -> None:
-    """Memory is over its capability; a job that asks for cpu alone still gets in."""
+    """Memory is over its capability; a job that requests cpu alone is still admitted."""
     limit = amount(2, "2G")
     holds = job(
         "r", 1, cpu=1, memory="3G", queue="q1", on="n1", phase="Running", min_resources=amount(1, "3G")
@@ -145,7 +146,8 @@ def test_important_queues_go_before_needy_ones() -> None:
     assert [each.name for each in ordered] == ["important", "needy"]
 
 
-# -- giving back ------------------------------------------------------------------------------------------------
+# -- reclaim
+# --------------------------------------------------------------------------------------------------
 
 
 def test_the_excess_is_reclaimed() -> None:
@@ -266,7 +268,7 @@ def test_guarantees_and_unreclaimable_queues_are_left_alone() -> None:
 
 
 def test_two_queues_do_not_rob_each_other_in_turns() -> None:
-    """a deserves memory, b cpus; each holds too much of the other. Taking would only turn the tables."""
+    """Queue a deserves memory, b cpus; each holds too much of the other. Reclaiming would only swap the two."""
     queues = [queue("a", deserved=amount(2, "4Gi")), queue("b", deserved=amount(4, "2Gi"))]
     jobs = [
         *(runs(f"a{i}", "a", "n1", 1, "1Gi") for i in range(3)),

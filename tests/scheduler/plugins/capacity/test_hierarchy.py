@@ -1,4 +1,4 @@
-"""capacity with a tree of queues (one node of 8 cpus and 8Gi unless said)."""
+"""capacity with a tree of queues (one node of 8 cpus and 8Gi by default)."""
 
 from typing import Any
 
@@ -157,14 +157,15 @@ def test_an_ancestor_below_what_it_deserves_protects_its_leaves() -> None:
 
 
 def test_siblings_within_their_part_do_not_reclaim_from_each_other() -> None:
-    """Without a word of their own they divide their parent's four cpus."""
+    """Queues that declare nothing divide their parent's four cpus."""
     queues = [ROOT, queue("parent", parent="root", deserved=amount(4), capability=amount(4))]
     queues += [queue(name, parent="parent") for name in ("a", "b")]
     jobs = [runs("r1", "a", "n1", 2), runs("r2", "b", "n1", 2), wants("new", "b", 1)]
     assert cycle(queues, jobs, level=1).evicted() == set()
 
 
-# -- by weight, where queues do not say what they deserve -------------------------------------------------------
+# -- by weight, where queues do not declare what they deserve
+# ---------------------------------------------------
 
 
 def deserved(cpus: int, queues: list[Manifest], jobs: list[JobManifests]) -> dict[str, float]:
@@ -239,7 +240,7 @@ def test_a_full_department_makes_room_for_itself() -> None:
 
 
 def test_a_full_department_makes_room_for_itself_where_nodes_have_some() -> None:
-    """A task that its department has no room for is not promised what is idle: it would wait for ever."""
+    """A task beyond its department's capability is not pipelined to idle resources: it would wait for ever."""
     queues = [
         ROOT,
         queue("dept", parent="root", capability=amount(4), deserved=amount(4)),

@@ -50,7 +50,8 @@ def test_the_share_follows_what_the_cycle_does_and_undoes() -> None:
 
 
 def victims(running: int, held: int = 0) -> int:
-    """Of a job that runs so many one-cpu pods of ten, how many a job that already holds `held` could take."""
+    """How many pods of a job that runs this many one-cpu pods of ten a job that already holds `held` could
+    preempt."""
     made = session(
         nodes=[node("n1", cpu=10)],
         jobs=[

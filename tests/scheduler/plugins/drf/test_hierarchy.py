@@ -1,4 +1,4 @@
-"""Hierarchical fairness: who goes next in a tree of queues."""
+"""Hierarchical fairness: the order of queues in a tree."""
 
 import numpy as np
 import pytest

@@ -183,7 +183,7 @@ def test_a_scheduler_without_a_port_says_so() -> None:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers /ok with what it got, anything else with an error."""
+    """Responds to /ok with the request body, to anything else with an error."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))

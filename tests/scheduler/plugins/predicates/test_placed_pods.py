@@ -65,7 +65,7 @@ def cluster(pods: list[tuple[str, str, str, int]]) -> tuple[Session, Predicates,
 
 
 def placed(made: Session) -> list[tuple[Task, str]]:
-    """Every pod that is somewhere and stays, with its zone."""
+    """All placed pods that are not evicted, with their zone."""
     return [
         (task, made.snapshot.nodes[row].labels.get("zone", ""))
         for row in range(len(made.snapshot.nodes))
@@ -75,7 +75,7 @@ def placed(made: Session) -> list[tuple[Task, str]]:
 
 
 def plain(made: Session, task: Task, row: int) -> list[str]:
-    """The scalar twin: why one pod may not go to one node, by looking at every other pod."""
+    """The scalar twin: why one pod may not be placed on one node, by comparing it with every other pod."""
     zone = made.snapshot.nodes[row].labels.get("zone", "")
     others, constraints, reasons = placed(made), task.shape.constraints, []
     for term in constraints.required_near:

@@ -1,4 +1,4 @@
-"""predicates: which nodes will do, and why the others will not."""
+"""predicates: feasible nodes, and the reasons of the others."""
 
 from functools import partial
 from typing import Any
@@ -241,7 +241,7 @@ def test_pod_affinity(spec: dict[str, Any], labels: dict[str, str], allowed: set
 
 
 def feasible(nodes: list[Manifest], new: Manifest, *there: Manifest, **more: Any) -> set[str]:
-    """The nodes that neither facts nor placements rule out for the pod `new`."""
+    """The nodes that neither facts nor placements reject for the pod `new`."""
     made = session(nodes=nodes, pods=[new, *there], podgroups=[GROUP], plugins=["predicates"], **more)
     task = next(iter(made.snapshot.jobs["default/g"].tasks.values()))
     rejects = [

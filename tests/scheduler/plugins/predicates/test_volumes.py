@@ -1,4 +1,4 @@
-"""Volumes: nodes that can serve a pod's claims, limits of what they attach, and what binding settles."""
+"""Volumes: nodes on which a pod's claims can be bound, attachment limits, and the bindings."""
 
 from typing import Any
 

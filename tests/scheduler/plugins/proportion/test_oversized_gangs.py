@@ -1,4 +1,4 @@
-"""proportion: gangs larger than their queue's share do not keep each other waiting for ever."""
+"""proportion: gangs larger than their queue's share do not block each other for ever."""
 
 from typing import Any
 

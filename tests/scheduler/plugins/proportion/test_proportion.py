@@ -23,7 +23,7 @@ def shares(cpus: float, queues: list[Manifest], jobs: list[JobManifests]) -> dic
 
 
 def greedy(name: str, cpus: int = 100) -> JobManifests:
-    """A job in the queue of that name that asks for more than there is."""
+    """A job in the queue of that name that requests more than the cluster has."""
     return job(f"greedy-{name}", cpus, min_available=0, queue=name)
 
 
@@ -115,7 +115,8 @@ def test_a_broken_tree_still_serves_its_queues(broken: list[Manifest]) -> None:
     assert shares(10, broken, [greedy("a")])["a"] == 10
 
 
-# -- taking -----------------------------------------------------------------------------------------------------
+# -- limits
+# ---------------------------------------------------------------------------------------------------
 
 
 def bound(cpus: int, queues: list[Manifest], jobs: list[JobManifests], **more: Any) -> dict[str, int]:
@@ -259,7 +260,7 @@ def test_jobs_without_minimum_resources_are_admitted() -> None:
 
 
 def test_running_pods_are_not_counted_again() -> None:
-    """Job A's pods are bound but its PodGroup is still Inqueue: its minimum must not be guaranteed a second time."""
+    """Job A's pods are bound but its PodGroup is still Inqueue: its minimum must not be counted twice."""
     result = schedule(
         nodes=[node("n1", cpu=8)],
         queues=[queue("q", capability=resources(cpu=4))],
@@ -300,8 +301,8 @@ def test_jobs_of_a_queue_go_in_the_order_they_came() -> None:
     assert list(schedule(nodes=[node("n1", cpu=1)], jobs=jobs).bound()) == ["old-worker-0"]
 
 
-class RefuseA(Plugin):
-    """A plugin from outside that refuses the job called `pga`."""
+class RejectA(Plugin):
+    """A third-party plugin that rejects the job `pga`."""
 
     def job_enqueueable(self, job: Job) -> Vote:
         return Vote.REJECT if job.name == "pga" else Vote.PERMIT
@@ -312,7 +313,7 @@ class RefuseA(Plugin):
 def test_a_job_that_another_plugin_rejects_uses_nothing_of_the_queue(
     ages: tuple[int, int], first: bool
 ) -> None:
-    refusing = f"{RefuseA.__module__}:RefuseA"
+    refusing = f"{RejectA.__module__}:RejectA"
     groups = [
         podgroup(name, queue="q", phase="Pending", min_resources=resources(cpu=1), age=age)
         for name, age in zip(("pga", "pgb"), ages, strict=True)

@@ -30,7 +30,7 @@ def wanting(name: str, count: int, **more: Any) -> JobManifests:
 
 
 def test_a_borrower_gives_back_when_the_owner_comes() -> None:
-    """Queue a (weight 3) holds all ten cpus; b and c come back for their fifths, two cpus each."""
+    """Queue a (weight 3) holds all ten cpus; b and c request their fifths, two cpus each."""
     queues = [queue("a", 3), queue("b", 1), queue("c", 1)]
     result = cycle(queues, [holding("a", 0, 10), wanting("b", 2, min_available=2)])
     assert len(result.evicted()) == 2
@@ -86,7 +86,7 @@ def test_a_guarantee_is_never_touched() -> None:
 
 
 def test_what_a_department_is_promised_stays_in_the_department() -> None:
-    """The promise is made to the parent; its child may not be robbed of it by another department's."""
+    """The parent has the guarantee; another department must not reclaim it from the child."""
 
     def taken(promised: int) -> int:
         queues = [
@@ -127,7 +127,7 @@ def test_only_preemptable_pods_are_reclaimed() -> None:
     assert result.evicted() == {"p2"}
 
 
-# The reference's rule: any excess may be taken, and its tests ask no queue whether it may.
+# Volcano's rule: any excess may be reclaimed, and its tests have no reclaimable queues.
 REFERENCE_TIER: list[Any] = [
     "conformance",
     "gang",
@@ -179,7 +179,7 @@ def test_idle_resources_count_towards_the_request() -> None:
 
 
 def test_siblings_give_nothing_to_another_department_while_theirs_is_within_its_share() -> None:
-    """team-a1 lives on team-a2's idle part; department a as a whole is within its 6 of 10."""
+    """team-a1 uses team-a2's idle part; department a as a whole is within its 6 of 10."""
     queues = [
         queue("root"),
         queue("dept-a", 3, parent="root"),
@@ -197,6 +197,6 @@ def test_siblings_give_nothing_to_another_department_while_theirs_is_within_its_
 
 
 def test_protections_hold_in_whichever_tier_proportion_stands() -> None:
-    """In the first tier gang and conformance would let a within its share be robbed."""
+    """In the first tier gang and conformance alone would permit to reclaim from a within its share."""
     jobs = [holding("a", 0, 5), holding("b", 5, 5), wanting("a", 9), wanting("b", 9)]
     assert cycle([queue("a"), queue("b")], jobs).evicted() == set()

@@ -1,4 +1,4 @@
-"""Flags of vc-scheduler that narrow what it looks at."""
+"""Flags of vc-scheduler that select nodes and provisioners."""
 
 import pytest
 
