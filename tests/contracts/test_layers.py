@@ -60,7 +60,16 @@ LAYERS: dict[str, Layers] = {
     ],
     "scheduler": [
         {"loop"},
-        {"config_source", "cycle", "cycle_timer", "default_queues", "snapshot_file", "writeback"},
+        {
+            "cluster_informer",
+            "config_source",
+            "cycle",
+            "cycle_timer",
+            "default_queues",
+            "options",
+            "snapshot_file",
+            "writeback",
+        },
         {"report"},
         {"actions"},
         {"plugins"},

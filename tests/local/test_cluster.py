@@ -170,7 +170,7 @@ async def test_our_components_are_shown_as_deployments_with_running_pods(tmp_pat
 
         assert await until(available) == ["volcano-admission", "volcano-controllers", "volcano-scheduler"]
         text = "\n".join(line.text for line in running.logs.lines("volcano-scheduler"))
-        assert "configuration in force" in text
+        assert "configuration loaded" in text
 
 
 async def test_editing_the_config_map_reconfigures_the_scheduler_and_a_bad_one_is_ignored(
@@ -286,7 +286,7 @@ async def test_the_logs_say_who_was_placed_who_waits_and_who_was_refused(tmp_pat
         with pytest.raises(ApiError):
             await running.client.create(JOB, gang("lost", 1, queue="nowhere"))
         await until(says("volcano-scheduler", "placed job=default/fits"))
-        await until(says("volcano-scheduler", "waits job=default/huge"))
+        await until(says("volcano-scheduler", "job unschedulable job=default/huge"))
         await until(says("volcano-controllers", "moved job=default/fits phase=Completed"))
         await until(says("volcano-admission", "refused kind=Job object=default/lost"))
 

@@ -16,8 +16,9 @@ from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import ConfigError, parse
 from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.plugins.extender.http import HttpPort
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.report.summary import report
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
@@ -96,10 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    clock, gauges = SystemClock(), Gauges()
-    source = FileSource(Path(arguments.scheduler_conf)) if arguments.scheduler_conf else ConfigSource()
-    source.features = features(arguments.feature_gates)
-    source.ports = {"extender": HttpPort()}
+    clock, metrics = SystemClock(), SchedulerMetrics()
+    source = _source(arguments)
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
@@ -107,15 +106,8 @@ async def _run(arguments: argparse.Namespace) -> None:
             client,
             source,
             clock,
-            scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
-            default_queue=arguments.default_queue,
-            node_selector=label_pairs(arguments.node_selector),
-            ignored_provisioners=[
-                name for given in arguments.ignored_provisioners for name in given.split(",")
-            ],
-            period=arguments.schedule_period,
-            seed=int(clock.now().wall),
-            gauges=gauges,
+            _options(arguments, seed=int(clock.now().wall)),
+            metrics=metrics,
             between_cycles=_Collector(clock),
             on_ready=_freeze,
         )
@@ -128,7 +120,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         health = process.Health(
             ready={
                 "config": lambda: source.error if source.current is None else "",
-                "plugins": lambda: "; ".join(scheduler.troubles),
+                "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
                 "caches": lambda: (
                     "waiting for the cluster to be listed"
                     if leading.is_set() and not scheduler.synced
@@ -136,10 +128,30 @@ async def _run(arguments: argparse.Namespace) -> None:
                 ),
             }
         )
-        await process.serve(arguments, stack, health, gauges.registry)
+        await process.serve(arguments, stack, health, metrics.registry)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, work)
+
+
+def _source(arguments: argparse.Namespace) -> ConfigSource:
+    ports, enabled = {"extender": HttpPort()}, features(arguments.feature_gates)
+    if arguments.scheduler_conf:
+        return FileSource(Path(arguments.scheduler_conf), ports=ports, features=enabled)
+    return ConfigSource(ports=ports, features=enabled)
+
+
+def _options(arguments: argparse.Namespace, seed: int) -> SchedulerOptions:
+    return SchedulerOptions(
+        scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
+        default_queue=arguments.default_queue,
+        node_selector=label_pairs(arguments.node_selector),
+        ignored_provisioners=tuple(
+            name for given in arguments.ignored_provisioners for name in given.split(",")
+        ),
+        period=arguments.schedule_period,
+        seed=seed,
+    )
 
 
 def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:

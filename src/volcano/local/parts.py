@@ -50,7 +50,8 @@ from volcano.metrics import Parts
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.options import SchedulerOptions
+from volcano.scheduler.report.metrics import SchedulerMetrics
 
 if TYPE_CHECKING:
     from volcano.local.cluster import Settings
@@ -109,8 +110,9 @@ def scheduler(
 ) -> Scheduler:
     """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
     source = ConfigMapSource(client, conf)
-    gauges = Gauges(metrics.fresh(SCHEDULER))
-    return Scheduler(client, source, clock, serve_default=True, gauges=gauges, on_ready=on_ready)
+    own_metrics = SchedulerMetrics(metrics.fresh(SCHEDULER))
+    options = SchedulerOptions(serve_default=True)
+    return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:

@@ -7,7 +7,7 @@ from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
 from volcano.scheduler.engine.times import Stopwatch, Times
-from volcano.scheduler.report.conditions import decisions
+from volcano.scheduler.report.decisions import decisions
 
 log = Log("cycle")
 
@@ -38,15 +38,15 @@ def _run(snapshot: Snapshot, config: Config, times: Times, aside: FailedHooks) -
             with times.measure("action", name):
                 _act(session, name, action)
         decided = tuple(decisions(session))
-        verdicts, memory = session.final_verdicts(), session.close()
+        diagnoses, memory = session.final_diagnoses(), session.close()
     return Outcome(
         decided,
-        verdicts,
+        diagnoses,
         memory,
         dict(session.faults),
         times.spent,
-        tuple(session.readings),
-        tuple(session.troubles),
+        tuple(session.samples),
+        tuple(session.errors),
     )
 
 
@@ -57,4 +57,4 @@ def _act(session: Session, name: str, action: Action) -> None:
     except HookError:
         raise
     except Exception as error:
-        session.trouble(f"action {name} failed: {type(error).__name__}: {error}")
+        session.record_error(f"action {name} failed: {type(error).__name__}: {error}")

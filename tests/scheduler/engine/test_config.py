@@ -165,17 +165,17 @@ def test_plugins_that_are_not_available_are_not_offered() -> None:
 def test_the_last_good_configuration_stays_in_force() -> None:
     source = ConfigSource(GOOD)
     good = source.current
-    assert not source.offer("actions: dance")
+    assert not source.load("actions: dance")
     assert source.current is good
     assert "dance" in source.error
-    assert source.offer(shipped())
+    assert source.load(shipped())
     assert source.error == ""
 
 
 def test_without_a_good_configuration_there_is_none_in_force() -> None:
     source = ConfigSource("actions: dance")
     assert source.current is None
-    assert source.offer(GOOD)
+    assert source.load(GOOD)
     assert source.current is not None
 
 
@@ -192,7 +192,7 @@ async def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.conf", VirtualClock()
     path.write_text(GOOD)
     source = FileSource(path)
-    following = asyncio.create_task(source.follow(clock))
+    following = asyncio.create_task(source.watch(clock, lambda: None))
     await asyncio.sleep(0)
     path.write_text(shipped())
     os.utime(path, ns=(1, 1))

@@ -83,7 +83,7 @@ def cycle(*plugins: str, **options: Any) -> Result:
 def test_plugins_that_only_order_are_skipped(plugin: str, message: str) -> None:
     result = cycle(plugin)
     assert result.bound() == {"j-worker-0": "n1", "j-worker-1": "n1"}
-    assert result.outcome.troubles == (f"plugin {HERE}{plugin} {message}",)
+    assert result.outcome.errors == (f"plugin {HERE}{plugin} {message}",)
     assert result.outcome.faults == {}
 
 
@@ -95,24 +95,24 @@ def test_no_task_is_placed_without_a_plugin_that_sets_limits_and_jobs_have_a_con
 ) -> None:
     result = cycle(plugin)
     assert result.bound() == {}
-    verdict = result.verdict("j")
-    assert verdict is not None
-    assert verdict.plugin == HERE + plugin
-    assert f"plugin {HERE}{plugin} failed in {hook}" in verdict.message
-    assert verdict.message in result.condition("j")
+    diagnosis = result.diagnosis("j")
+    assert diagnosis is not None
+    assert diagnosis.plugin == HERE + plugin
+    assert f"plugin {HERE}{plugin} failed in {hook}" in diagnosis.message
+    assert diagnosis.message in result.condition("j")
 
 
 def test_two_plugins_may_fail() -> None:
     result = cycle("FailsInOpen", "FailsInOrder")
     assert len(result.bound()) == 2
-    assert len(result.outcome.troubles) == 2
+    assert len(result.outcome.errors) == 2
 
 
 def test_an_action_that_fails_is_followed_by_the_next() -> None:
     result = cycle(actions=("enqueue", HERE + "fails", "allocate"))
     assert len(result.bound()) == 2
-    assert result.outcome.troubles == (f"action {HERE}fails failed: RuntimeError: not today",)
+    assert result.outcome.errors == (f"action {HERE}fails failed: RuntimeError: not today",)
 
 
 def test_a_cycle_without_faults_reports_none() -> None:
-    assert cycle().outcome.troubles == ()
+    assert cycle().outcome.errors == ()

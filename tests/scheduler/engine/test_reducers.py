@@ -16,10 +16,10 @@ A, B, C = (PARSER.pod(orjson.dumps(pod(name))) for name in "abc")
 
 
 def proposing(*tasks: Task) -> tuple[str, Any]:
-    return "p", lambda hunt, candidates: [task for task in candidates if task in tasks]
+    return "p", lambda context, candidates: [task for task in candidates if task in tasks]
 
 
-def abstaining(hunt: object, candidates: Sequence[Task]) -> Abstain:
+def abstaining(context: object, candidates: Sequence[Task]) -> Abstain:
     return ABSTAIN
 
 

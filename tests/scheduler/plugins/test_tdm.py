@@ -7,7 +7,7 @@ import pytest
 from tests.builders import JobManifests, job, node, pod, podgroup
 from tests.scenario import Result, config, schedule, session
 from volcano.scheduler.engine.config import ConfigError
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.plugins.tdm import Tdm, Window, parse_budget, parse_window
 
 ZONE = {"volcano.sh/revocable-zone": "rz1"}
@@ -143,9 +143,10 @@ def victims(preemptor: JobManifests) -> list[str]:
         now=OPEN,
     )
     taker = made.snapshot.jobs["default/taker"]
-    hunt = Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
+    context = EvictionContext(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
     return [
-        task.name for task in made.policy.victims(hunt, list(made.snapshot.jobs["default/v"].tasks.values()))
+        task.name
+        for task in made.policy.victims(context, list(made.snapshot.jobs["default/v"].tasks.values()))
     ]
 
 

@@ -95,9 +95,9 @@ def test_who_waits_in_a_queue_that_has_its_share_is_told_so() -> None:
     full = schedule(nodes=[node("n1", cpu=2, memory="2Gi")], jobs=[
         job("first", 2, on="n1", phase="Running", memory="1Gi"), job("second", 2, memory="1Gi")
     ])  # fmt: skip
-    verdict = full.verdict("second")
-    assert verdict is not None
-    assert (verdict.stage, verdict.message) == (
+    diagnosis = full.diagnosis("second")
+    assert diagnosis is not None
+    assert (diagnosis.stage, diagnosis.message) == (
         "queue",
         "queue default is overused: it has all that it deserves",
     )

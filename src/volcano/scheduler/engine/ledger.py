@@ -11,7 +11,7 @@ from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.node_columns import Board
+from volcano.scheduler.engine.node_columns import NodeColumns
 from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.tally import Tally, Totals
 
@@ -86,12 +86,12 @@ class Ledger:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.board = board = Board(snapshot)
+        self.columns = columns = NodeColumns(snapshot)
         self.allocatable = snapshot.allocatable
-        self.used = board.used
-        self.releasing = board.releasing
-        self.pipelined = board.pipelined
-        self.nonzero_used = board.nonzero_used
+        self.used = columns.used
+        self.releasing = columns.releasing
+        self.pipelined = columns.pipelined
+        self.nonzero_used = columns.nonzero_used
         self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
         # Rows in the order they changed. Whoever keeps something per row remembers how far it has read.
         self.touched: list[int] = []
@@ -230,9 +230,9 @@ class Ledger:
         row, before = self.row(first), self.status(first)
         assert row is not None
         self.promises = True
-        line = self.board.cells[row]
+        line = self.columns.cells[row]
         saved = line.copy()
-        releasing = line[self.board.layout.releasing]
+        releasing = line[self.columns.layout.releasing]
         releasing += first.request if many == 1 else first.request * many
         self.touched.append(row)
         self._count(first, many, before, Status.RELEASING, -1)
@@ -339,7 +339,7 @@ class Ledger:
         """Books tasks of one shape on rows; the undo puts the saved rows back."""
         request, nonzero = first.request, first.shape.nonzero_request
         waits = status is Status.PIPELINED
-        cells, layout = self.board.cells, self.board.layout
+        cells, layout = self.columns.cells, self.columns.layout
         at: int | list[int]
         if len(rows) == 1:
             at = rows[0]

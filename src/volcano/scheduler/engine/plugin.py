@@ -16,7 +16,7 @@ from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -82,7 +82,7 @@ class Purpose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
+class EvictionContext:
     """A search for victims: its purpose, and the preemptor (job and task).
 
     `breaking` is true in the second round, when surplus members were not enough and gangs may be broken.
@@ -91,7 +91,7 @@ class Hunt:
     purpose: Purpose
     job: Job
     task: Task
-    breaking: bool = False
+    break_gangs: bool = False
 
 
 class Plugin:
@@ -128,7 +128,7 @@ class Plugin:
     def close(self) -> None:
         """Called once, after the last action."""
 
-    def measure(self) -> Iterable[Reading]:
+    def measure(self) -> Iterable[MetricSample]:
         """Returns metrics of this cycle; only values that were computed anyway."""
         return ()
 
@@ -274,7 +274,7 @@ class Plugin:
 
     # -- victims ----------------------------------------------------------------------------------
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Returns the candidates that may be evicted at all; called for every plugin before any vote.
 
         Candidates come in eviction order, so that running totals ("still over its share after that?") can be kept
@@ -282,16 +282,18 @@ class Plugin:
         """
         return candidates
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
         """Returns the running tasks of the same queue that may be preempted (vote of a tier)."""
         return ABSTAIN
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
         """Returns the running tasks of other queues that may be reclaimed (vote of a tier)."""
         return ABSTAIN
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Returns the running tasks that gangpreempt or gangreclaim (`hunt.purpose`) may evict (vote of a tier)."""
+    def unified_evictable(
+        self, context: EvictionContext, candidates: Sequence[Task]
+    ) -> Sequence[Task] | Abstain:
+        """Returns the running tasks that gangpreempt or gangreclaim (`context.purpose`) may evict (vote of a tier)."""
         return ABSTAIN
 
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:

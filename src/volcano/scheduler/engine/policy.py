@@ -13,7 +13,7 @@ from volcano.scheduler.engine import reducers
 from volcano.scheduler.engine.config import Config, PluginConfig
 from volcano.scheduler.engine.faults import GLOBAL_HOOKS, OPEN, guarded, implements
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, RejectedNodes, Rejection
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, RejectedNodes, Rejection
 from volcano.scheduler.engine.reducers import Hook, NamedHook, Tiers
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Policy:
 
     def _has_nominated(self, queue: str) -> bool:
         """Reports whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
-        tally, failed = self.session.ledger.tally, self.session.verdicts
+        tally, failed = self.session.ledger.tally, self.session.diagnoses
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
             for job in self._jobs_with_nominations().get(queue, NO_JOBS).values()
@@ -174,7 +174,7 @@ class Policy:
         return key
 
     def victim_order(
-        self, hunt: Hunt, candidates: Sequence[Task], *, in_task_order: bool = False
+        self, context: EvictionContext, candidates: Sequence[Task], *, in_task_order: bool = False
     ) -> list[Task]:
         """Returns the candidates in eviction order: queues, jobs and tasks that are served last go first.
 
@@ -189,9 +189,9 @@ class Policy:
             job_keys = {uid: self.job_order(jobs[uid]) for uid in uids}
             ordered.sort(key=lambda task: job_keys[task.job], reverse=True)
         names = {jobs[uid].queue for uid in uids}
-        if not hunt.purpose.across_queues or len(names) == 1:
+        if not context.purpose.across_queues or len(names) == 1:
             return ordered
-        evictor = queues[hunt.job.queue]
+        evictor = queues[context.job.queue]
         hooks = self.hooks("victim_queue_order")
         # Later sorts win: first the reverse of queue order, then the order of the plugins.
         queue_keys = {name: self.queue_order(queues[name]) for name in names}
@@ -337,16 +337,18 @@ class Policy:
 
     # -- victims -----------------------------------------------------------------------------------
 
-    def victims(self, hunt: Hunt, candidates: Sequence[Task], *, first_tier: bool = False) -> list[Task]:
+    def victims(
+        self, context: EvictionContext, candidates: Sequence[Task], *, first_tier: bool = False
+    ) -> list[Task]:
         """Returns the candidates that may be evicted, in the given order: first all filters, then the tiers' votes.
 
         With `first_tier`, only the first tier with votes is called.
         """
-        filters, tiers, first = self._hooks_for_victims(VICTIM_HOOKS[hunt.purpose])
-        left = reducers.filtered(filters, hunt, candidates)
+        filters, tiers, first = self._hooks_for_victims(VICTIM_HOOKS[context.purpose])
+        left = reducers.filtered(filters, context, candidates)
         if not left:
             return []
-        return reducers.tiered_intersection(first if first_tier else tiers, hunt, left)
+        return reducers.tiered_intersection(first if first_tier else tiers, context, left)
 
     def _hooks_for_victims(self, vote: str) -> tuple[list[Hook], Tiers, Tiers]:
         """Returns the filters, the votes by tier, and the first tier with votes."""

@@ -100,12 +100,12 @@ def tiered_minimum(tiers: Tiers, *subject: Any) -> int:
     return 0
 
 
-def tiered_intersection(tiers: Tiers, hunt: Any, candidates: Sequence[Task]) -> list[Task]:
+def tiered_intersection(tiers: Tiers, context: Any, candidates: Sequence[Task]) -> list[Task]:
     """Returns the intersection of the victims of a tier's plugins, for the first tier where it is not empty."""
     for tier in tiers:
         voted, left = False, candidates
         for _, hook in tier:
-            victims: Sequence[Task] | Abstain = hook(hunt, candidates)
+            victims: Sequence[Task] | Abstain = hook(context, candidates)
             if isinstance(victims, Abstain):
                 continue
             voted = True
@@ -126,12 +126,12 @@ def tiered_union(tiers: Tiers, candidates: Sequence[Task]) -> list[Task]:
     return []
 
 
-def filtered(hooks: Sequence[Hook], hunt: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+def filtered(hooks: Sequence[Hook], context: Any, candidates: Sequence[Task]) -> Sequence[Task]:
     """Each hook removes candidates that it protects."""
     for hook in hooks:
         if not candidates:
             return candidates
-        candidates = hook(hunt, candidates)
+        candidates = hook(context, candidates)
     return candidates
 
 

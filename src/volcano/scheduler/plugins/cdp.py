@@ -6,13 +6,13 @@ from volcano.kube import duration
 from volcano.kube.names import COOLDOWN_TIME
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 
 class Cdp(Plugin):
     """The cooldown is a label or annotation of the pod and starts when the pod is scheduled."""
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not self._cooling_down(task)]
 
     preemptable = reclaimable = filter_victims

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from volcano.model.job import Job
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 SYSTEM_NAMESPACE = "kube-system"
 CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
@@ -22,7 +22,7 @@ class Conformance(Plugin):
     def task_order(self, task: Task) -> bool:
         return not protected(task)
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not protected(task)]
 
     # The candidates are filtered already; voting for them lets this tier decide.

@@ -7,7 +7,7 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Rejection, Vote
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
 
 PIPELINED = READY | {Status.PIPELINED}
 
@@ -125,13 +125,13 @@ class Gang(Plugin):
 
     # -- victims ---------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Members beyond a gang's minimum; all members in the round that may break gangs."""
-        return candidates if hunt.breaking else self._surplus(candidates)
+        return candidates if context.break_gangs else self._surplus(candidates)
 
     reclaimable = preemptable
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """The gang actions evaluate whole gangs themselves."""
         return candidates
 

@@ -7,7 +7,7 @@ from volcano.model.status import Status
 from volcano.model.storage import DisruptionBudget
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 # Seconds until a budget's status includes our evictions.
 STATUS_TIMEOUT = 10.0
@@ -46,11 +46,11 @@ class Pdb(Plugin):
             self._disruptions[key] = self._disruptions.get(key, 0) + by
             self._until.pop(key, None)
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Protects pods beyond a budget from every tier."""
         return self._within_budgets(candidates)
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         # parity: pods without labels are never victims through this plugin, although no budget can cover them
         return self._within_budgets([task for task in candidates if task.labels])
 

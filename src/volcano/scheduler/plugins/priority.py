@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from volcano.model.job import Job, SubJob
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose
 
 
 class Priority(Plugin):
@@ -27,25 +27,29 @@ class Priority(Plugin):
         tally = self.ledger.tally(job)
         return max(0, len(job.tasks) - tally.ready - tally.counts[Status.PIPELINED])
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Inside a queue, tasks are evicted only for higher priority, whatever another tier votes."""
-        return candidates if hunt.purpose.across_queues else self._lower_priority(hunt, candidates)
+        return candidates if context.purpose.across_queues else self._lower_priority(context, candidates)
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self._lower_priority(hunt, candidates)
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self._lower_priority(context, candidates)
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return candidates if hunt.purpose is Purpose.GANG_RECLAIM else self._lower_priority(hunt, candidates)
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return (
+            candidates
+            if context.purpose is Purpose.GANG_RECLAIM
+            else self._lower_priority(context, candidates)
+        )
 
-    def _lower_priority(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+    def _lower_priority(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """Compares the priorities of jobs; inside a job, those of tasks."""
         jobs = self.snapshot.jobs
         return [
             task
             for task in candidates
             if (
-                task.priority < hunt.task.priority
-                if task.job == hunt.job.uid
-                else (job := jobs.get(task.job)) is not None and job.priority < hunt.job.priority
+                task.priority < context.task.priority
+                if task.job == context.job.uid
+                else (job := jobs.get(task.job)) is not None and job.priority < context.job.priority
             )
         ]

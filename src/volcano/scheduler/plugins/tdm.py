@@ -15,7 +15,7 @@ from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Hunt, Plugin, RejectedNodes, Vote
+from volcano.scheduler.engine.plugin import MAX_SCORE, EvictionContext, Plugin, RejectedNodes, Vote
 
 ZONES = "tdm.revocable-zone."
 ZONE_CLOSED = "node(s) were in a revocable zone that is not open now"
@@ -106,9 +106,9 @@ class Tdm(Plugin):
 
     # -- victims ----------------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Preemptable tasks on nodes that are not revocable, for tasks that cannot be preempted."""
-        if hunt.task.preemptable or hunt.task.revocable_zone:
+        if context.task.preemptable or context.task.revocable_zone:
             return []
         revocable = self._revocable(self.nodes)
         takeable = [

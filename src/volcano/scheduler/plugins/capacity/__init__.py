@@ -12,8 +12,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Rejection, Vote
-from volcano.scheduler.engine.plugin_metrics import Reading, amounts
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
 from volcano.scheduler.plugins.proportion.queue_usage import (
     EPSILON,
@@ -48,7 +48,7 @@ class Capacity(Plugin):
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self._kept: Sequence[Task] = ()
-        self._hunt: Hunt | None = None
+        self._context: EvictionContext | None = None
 
     # -- shares ----------------------------------------------------------------------------------------------
 
@@ -160,14 +160,14 @@ class Capacity(Plugin):
     def job_enqueued(self, job: Job) -> None:
         self.usage.enqueue(job)
 
-    def measure(self) -> Iterator[Reading]:
+    def measure(self) -> Iterator[MetricSample]:
         """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name in self.tree.parent:
             queue, share = self.snapshot.queues[name], self._share(name)
-            yield Reading("queue_share", (name,), share)
-            yield Reading("queue_overused", (name,), float(share > 1))
+            yield MetricSample("queue_share", (name,), share)
+            yield MetricSample("queue_overused", (name,), float(share > 1))
             yield from amounts("deserved", name, self.deserved[name].amount, self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
@@ -195,78 +195,80 @@ class Capacity(Plugin):
         counted = columns & ((need >= STEP) & (amount >= STEP))
         return bool((need[counted] <= amount[counted] + STEP).any())
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        if not hunt.purpose.across_queues:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        if not context.purpose.across_queues:
             return candidates
-        self._kept, self._hunt = list(self._victims(hunt, candidates)), hunt
+        self._kept, self._context = list(self._victims(context, candidates)), context
         return self._kept
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        known = candidates is self._kept and hunt is self._hunt
-        return candidates if known else list(self._victims(hunt, candidates))
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        known = candidates is self._kept and context is self._context
+        return candidates if known else list(self._victims(context, candidates))
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        if hunt.purpose is Purpose.GANG_PREEMPT:
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        if context.purpose is Purpose.GANG_PREEMPT:
             return candidates
-        return self.reclaimable(hunt, candidates)
+        return self.reclaimable(context, candidates)
 
-    def _victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+    def _victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
         """Filters candidates, in eviction order, by the limits of their queues."""
         if self.tree_error:
             return
         running: dict[str, Vector] = {}
-        preemptor = self.tree.path(hunt.job.queue)
-        full = self._full_ancestor(hunt, preemptor)
+        preemptor = self.tree.path(context.job.queue)
+        full = self._full_ancestor(context, preemptor)
         for task in candidates:
             job = self.snapshot.jobs.get(task.job)
             if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in preemptor:
                 continue
-            if not self.usage.common_items(task.shape, hunt.task.shape):
+            if not self.usage.common_items(task.shape, context.task.shape):
                 continue
             if full and full not in self.tree.path(job.queue):
                 continue
             path = [name for name in self.tree.path(job.queue) if name not in preemptor]
             held = {name: running.get(name, self.usage.allocated[name]) for name in path}
-            if not self._eligible(hunt, task, path, held):
+            if not self._eligible(context, task, path, held):
                 continue
             left = {name: amount - task.request for name, amount in held.items()}
             if keeps_guarantees(task.request, left, self.guarantee):
                 running.update(left)
                 yield task
 
-    def _full_ancestor(self, hunt: Hunt, path: Sequence[str]) -> str:
+    def _full_ancestor(self, context: EvictionContext, path: Sequence[str]) -> str:
         """Returns the preemptor's nearest ancestor without capacity for its task: victims must be below it."""
-        parts = self.usage.request_items(hunt.task.shape)
+        parts = self.usage.request_items(context.task.shape)
         for name in path[1:]:
             if count_within(parts, self.usage.allocated[name], self.capability[name]) < 1:
                 return name
         return ""
 
-    def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
+    def _eligible(
+        self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
+    ) -> bool:
         """Reports whether the queue and the considered ancestors exceed what they deserve of the request."""
         queue = path[0]
-        if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(hunt, queue):
+        if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
             return False
         if not all(self._over(name, held[name], task) for name in path[: self.level + 1]):
             return False
-        return self._reduces_imbalance(hunt, task, queue, held[queue])
+        return self._reduces_imbalance(context, task, queue, held[queue])
 
-    def _reduces_imbalance(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
+    def _reduces_imbalance(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
         """Reports whether the preemptor's share, with its task, would stay below that of the victim's queue.
 
         Otherwise the two queues could reclaim from each other in turn.
         """
-        theirs, ours = self.deserved[queue].amount, self.deserved[hunt.job.queue].amount
-        common = self.usage.common_items(task.shape, hunt.task.shape)
+        theirs, ours = self.deserved[queue].amount, self.deserved[context.job.queue].amount
+        common = self.usage.common_items(task.shape, context.task.shape)
         victim_shares = [
             held.item(column) / theirs.item(column) for column, _ in common if theirs.item(column) >= STEP
         ]
         if not victim_shares:
             return True
-        held_by_preemptor = self.usage.allocated[hunt.job.queue]
+        held_by_preemptor = self.usage.allocated[context.job.queue]
         preemptor_shares = [
             (held_by_preemptor.item(column) + amount) / ours.item(column)
-            for column, amount in self.usage.request_items(hunt.task.shape)
+            for column, amount in self.usage.request_items(context.task.shape)
             if ours.item(column) >= STEP
         ]
         return max(preemptor_shares, default=0.0) < max(victim_shares) - EPSILON
@@ -279,12 +281,14 @@ class Capacity(Plugin):
         parts = tuple(part for part in self.usage.request_items(task.shape) if relevant[part[0]])
         return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
-    def _related_and_not_deserving(self, hunt: Hunt, queue: str) -> bool:
+    def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
         """Reports whether the queues share a considered ancestor and the preemptor's deserves no such resource."""
         if not self.level:
             return False
         theirs, ours = (
             self.tree.path(queue)[1 : self.level + 1],
-            self.tree.path(hunt.job.queue)[1 : self.level + 1],
+            self.tree.path(context.job.queue)[1 : self.level + 1],
         )
-        return bool(set(theirs) & set(ours)) and not self.deserved[hunt.job.queue].covers(hunt.task.request)
+        return bool(set(theirs) & set(ours)) and not self.deserved[context.job.queue].covers(
+            context.task.request
+        )

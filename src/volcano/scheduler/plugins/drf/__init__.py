@@ -11,8 +11,8 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Hunt, Plugin
-from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, EvictionContext, Plugin
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
 
 HIERARCHY = "volcano.sh/hierarchy"
@@ -47,9 +47,9 @@ class Drf(Plugin):
     def job_order(self, job: Job) -> float:
         return self._dominant_share(self.ledger.allocated(job))
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Candidates whose job still holds, without them, at least what the preemptor would hold with its task."""
-        preemptor = self._dominant_share(self.ledger.allocated(hunt.job) + hunt.task.request)
+        preemptor = self._dominant_share(self.ledger.allocated(context.job) + context.task.request)
         held: dict[str, Vector] = {}
         victims = []
         for task in candidates:
@@ -62,12 +62,12 @@ class Drf(Plugin):
                 victims.append(task)
         return victims
 
-    def measure(self) -> Iterator[Reading]:
+    def measure(self) -> Iterator[MetricSample]:
         """Returns the shares of the jobs that changed in this cycle."""
         for uid in self.ledger.touched_jobs:
             job = self.snapshot.jobs.get(uid)
             if job is not None:
-                yield Reading(
+                yield MetricSample(
                     "job_share", (job.namespace, job.name), self._dominant_share(self.ledger.allocated(job))
                 )
 
@@ -93,22 +93,22 @@ class Drf(Plugin):
     def queue_order(self, queue: Queue) -> tuple[tuple[bool, float], ...]:
         return self.hierarchy.key(queue.name) if self.hierarchical else ()
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
         """Candidates whose queue, without them, would be ordered after the preemptor's with its task."""
         if not self.hierarchical:
             return ABSTAIN
         tree = self.hierarchy
-        preemptor = tree.allocated(hunt.job.uid)
-        tree.update(hunt.job.uid, preemptor + hunt.task.request)
+        preemptor = tree.allocated(context.job.uid)
+        tree.update(context.job.uid, preemptor + context.task.request)
         victims = []
         for task in candidates:
             job = self.snapshot.jobs[task.job]
             held = tree.allocated(job.uid)
             tree.update(job.uid, held - task.request)
-            if tree.key(hunt.job.queue) < tree.key(job.queue):
+            if tree.key(context.job.queue) < tree.key(job.queue):
                 victims.append(task)
             tree.update(job.uid, held)
-        tree.update(hunt.job.uid, preemptor)
+        tree.update(context.job.uid, preemptor)
         return victims
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:

@@ -13,7 +13,15 @@ from volcano.model.resources import Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Hunt, Plugin, RejectedNodes, Rejection, Vote
+from volcano.scheduler.engine.plugin import (
+    ABSTAIN,
+    Abstain,
+    EvictionContext,
+    Plugin,
+    RejectedNodes,
+    Rejection,
+    Vote,
+)
 from volcano.scheduler.plugins.extender.payloads import (
     job_info,
     node_info,
@@ -104,8 +112,8 @@ class Extender(Plugin):
             if message:
                 rejected.setdefault((message, code != UNRESOLVABLE), []).append(place)
         return [
-            RejectedNodes(np.isin(np.arange(len(nodes)), places), message, curable)
-            for (message, curable), places in rejected.items()
+            RejectedNodes(np.isin(np.arange(len(nodes)), places), message, resolvable)
+            for (message, resolvable), places in rejected.items()
         ]
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
@@ -148,17 +156,19 @@ class Extender(Plugin):
 
     # -- victims ----------------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        return self._victims("preemptable", hunt, candidates)
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        return self._victims("preemptable", context, candidates)
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        return self._victims("reclaimable", hunt, candidates)
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        return self._victims("reclaimable", context, candidates)
 
-    def _victims(self, verb: str, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        if verb not in self.verbs or not self._manages(hunt.task):
+    def _victims(
+        self, verb: str, context: EvictionContext, candidates: Sequence[Task]
+    ) -> Sequence[Task] | Abstain:
+        if verb not in self.verbs or not self._manages(context.task):
             return ABSTAIN
         evictees = [task_info(task, self.resources) for task in candidates]
-        response = self._try(verb, {"evictor": task_info(hunt.task, self.resources), "evictees": evictees})
+        response = self._try(verb, {"evictor": task_info(context.task, self.resources), "evictees": evictees})
         if response is None:
             return []
         if _vote(response.get("status", 0)) is Vote.ABSTAIN:

@@ -40,10 +40,10 @@ class Column:
             wanted = [self.code_of[value] for value in requirement.values if value in self.code_of]
             listed: Mask = np.isin(self.codes, wanted)
             return listed if requirement.operator is Operator.IN else ~listed
-        verdicts = [requirement.matches({requirement.key: value}) for value in self.code_of]
+        matches = [requirement.matches({requirement.key: value}) for value in self.code_of]
         # The last element is for nodes without the label: their code is -1.
-        verdicts.append(requirement.matches({}))
-        return np.array(verdicts, dtype=np.bool_)[self.codes]
+        matches.append(requirement.matches({}))
+        return np.array(matches, dtype=np.bool_)[self.codes]
 
 
 class LabelColumns:

@@ -10,8 +10,8 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Rejection, Vote
-from volcano.scheduler.engine.plugin_metrics import Reading, amounts
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
 from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
 from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
 from volcano.scheduler.plugins.proportion.queue_usage import (
@@ -187,27 +187,27 @@ class Proportion(Plugin):
         deserved = self.deserved.get(queue.name)
         return self.resources.zeros() if deserved is None else deserved
 
-    def measure(self) -> Iterator[Reading]:
+    def measure(self) -> Iterator[MetricSample]:
         """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name, queue in self.snapshot.queues.items():
             if name not in self.deserved or not self.tree.parent.get(name):
                 continue
-            yield Reading("queue_share", (name,), self._share(name))
+            yield MetricSample("queue_share", (name,), self._share(name))
             idle = not self.usage.allocated[name].any()  # it deserves nothing, so it holds all of it
-            yield Reading("queue_overused", (name,), float(not idle and self.overused(queue)))
+            yield MetricSample("queue_overused", (name,), float(not idle and self.overused(queue)))
             yield from amounts("deserved", name, self.deserved[name], self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
     # -- victims ---------------------------------------------------------------------------------------------
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         """Protects a queue's guarantee and deserved share, whichever tier the plugin is in."""
-        if not hunt.purpose.across_queues:
+        if not context.purpose.across_queues:
             return candidates
-        return self.reclaim_filter.filter_victims(hunt, candidates)
+        return self.reclaim_filter.filter_victims(context, candidates)
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self.reclaim_filter.filter_victims(hunt, candidates)
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self.reclaim_filter.filter_victims(context, candidates)

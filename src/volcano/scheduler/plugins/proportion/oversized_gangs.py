@@ -77,4 +77,4 @@ class OversizedGangs:
         )
 
     def _possible(self, task: Task, queue: str) -> bool:
-        return not task.gates and len(self._plugin.session.placer.curable(task, queue)) > 0
+        return not task.gates and len(self._plugin.session.placer.resolvable(task, queue)) > 0

@@ -13,7 +13,7 @@ from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, pos
 from volcano.model.snapshot import Snapshot
 from volcano.model.task import Shape, Task
 from volcano.scheduler.engine.ledger import Ledger
-from volcano.scheduler.engine.plugin import Hunt, Rejection
+from volcano.scheduler.engine.plugin import EvictionContext, Rejection
 from volcano.scheduler.plugins.proportion.tree import QueueTree
 
 # Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
@@ -219,21 +219,21 @@ class ReclaimFilter:
         self.usage = usage
         self.limits = limits
         self._kept: list[Task] = []
-        self._hunt: Hunt | None = None
+        self._context: EvictionContext | None = None
 
-    def filter_victims(self, hunt: Hunt, candidates: Sequence[Task]) -> list[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
         """Returns the candidates whose eviction leaves their queue its guarantee and its share."""
         # the result of the previous call passes unchanged
-        if candidates is not self._kept or hunt is not self._hunt:
-            self._kept, self._hunt = list(self._walk(hunt, candidates)), hunt
+        if candidates is not self._kept or context is not self._context:
+            self._kept, self._context = list(self._walk(context, candidates)), context
         return self._kept
 
-    def _walk(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
+    def _walk(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
         usage, limits = self.usage, self.limits
         jobs, queues, allocated = usage.snapshot.jobs, usage.snapshot.queues, usage.allocated
         running: dict[str, Vector] = {}
         path = usage.tree.path
-        shared = path(hunt.job.queue)
+        shared = path(context.job.queue)
         for task in candidates:
             job = jobs.get(task.job)
             if job is None:
@@ -243,7 +243,7 @@ class ReclaimFilter:
                 continue
             held = running.get(queue)
             held = allocated[queue] if held is None else held
-            parts = usage.common_items(task.shape, hunt.task.shape)
+            parts = usage.common_items(task.shape, context.task.shape)
             if not over_share(held, parts, limits.deserved[queue], limits.tolerance.get(queue)):
                 continue
             request = task.request

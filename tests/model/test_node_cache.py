@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import node, pod
-from volcano.model.nodebook import NodeBook
+from volcano.model.node_cache import NodeCache
 from volcano.model.parse import Parser
 from volcano.model.status import Status
 from volcano.model.task import Task
@@ -26,7 +26,7 @@ TASKS = {
 
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.sampled_from(["put", "remove", "room"]), st.sampled_from(NAMES)),
+        st.tuples(st.sampled_from(["put", "remove", "free"]), st.sampled_from(NAMES)),
         st.tuples(st.sampled_from(["add", "discard"]), st.sampled_from(sorted(TASKS))),
         st.tuples(st.just("view"), st.just("")),
     ),
@@ -47,35 +47,35 @@ def expected(tasks: list[Task]) -> tuple[list[float], list[float], list[float]]:
 
 @given(STEPS)
 def test_whatever_comes_and_goes_nodes_are_used_by_the_tasks_on_them(steps: list[tuple[str, str]]) -> None:
-    book = NodeBook(PARSER.shapes.index)
+    cache = NodeCache(PARSER.shapes.index)
     there: list[str] = []
     on: dict[str, Task] = {}
     for what, name in steps:
         match what:
             case "put":
-                book.put(NODES[name])
+                cache.put(NODES[name])
                 there += [name] if name not in there else []
             case "remove":
-                book.remove(name)
+                cache.remove(name)
                 there = [other for other in there if other != name]
             case "add" if name not in on:
                 on[name] = TASKS[name]
-                book.add(on[name])
+                cache.add(on[name])
             case "discard" if name in on:
-                book.discard(on.pop(name))
-            case "room":
-                assert (room := book.room(name)) is None or room[0] == 8000 - used_on(on, name)
+                cache.discard(on.pop(name))
+            case "free":
+                assert (room := cache.free(name)) is None or room[0] == 8000 - used_on(on, name)
             case "view":
-                check(book, there, on)
-    check(book, there, on)
+                check(cache, there, on)
+    check(cache, there, on)
 
 
 def used_on(on: dict[str, Task], node_name: str) -> float:
     return float(sum(task.shape.request[0] for task in on.values() if task.node == node_name))
 
 
-def check(book: NodeBook, there: list[str], on: dict[str, Task]) -> None:
-    view: Any = book.view()
+def check(cache: NodeCache, there: list[str], on: dict[str, Task]) -> None:
+    view: Any = cache.view()
     assert [found.name for found in view.nodes] == there
     for name in there:
         row, tasks = view.row_of[name], [task for task in on.values() if task.node == name]

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from volcano.kube import selectors
 from volcano.model import resources
-from volcano.model.records import Container, Pod
+from volcano.model.api_types import ApiPod, Container
 from volcano.model.resources import PODS, ResourceIndex, Vector
 from volcano.model.task import (
     Constraints,
@@ -32,7 +32,7 @@ SEPARATOR = b"\x1f"
 MATTERING = re.compile(f'"(?:{"|".join(("persistentVolumeClaim", "ephemeral", *CONFLICTING))})"'.encode())
 
 
-class Shapes:
+class ShapeCache:
     """Every distinct shape seen, one object each."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Shapes:
     def __len__(self) -> int:
         return len(self._known)
 
-    def of(self, pod: Pod, extra: str = "") -> Shape:
+    def of(self, pod: ApiPod, extra: str = "") -> Shape:
         """The shape of a pod; `extra` is what else tells pods apart. Raises ValueError when it cannot be understood."""
         key = _key(pod, extra)
         shape = self._known.get(key)
@@ -62,7 +62,7 @@ class Shapes:
             self._known[shape.key] = known
         return known
 
-    def _made(self, pod: Pod, key: bytes) -> Shape:
+    def _made(self, pod: ApiPod, key: bytes) -> Shape:
         request = pod_request(pod, "requests")
         limits = pod_request(pod, "limits")
         self.index = self.index.extended(request)
@@ -82,7 +82,7 @@ class Shapes:
         )
 
 
-def pod_request(pod: Pod, which: str) -> dict[str, float]:
+def pod_request(pod: ApiPod, which: str) -> dict[str, float]:
     """What a pod asks for: containers and sidecars, or the worst moment of its init containers, plus overhead."""
     spec = pod.spec
     running = _statuses(pod) if which == "requests" else {}
@@ -113,7 +113,7 @@ def pod_request(pod: Pod, which: str) -> dict[str, float]:
     return total
 
 
-def _nonzero(pod: Pod, request: Mapping[str, float]) -> Vector:
+def _nonzero(pod: ApiPod, request: Mapping[str, float]) -> Vector:
     """Cpu and memory with a floor for containers that ask for nothing."""
     extra_cpu = extra_memory = 0.0
     for container in pod.spec.containers or ():
@@ -123,7 +123,7 @@ def _nonzero(pod: Pod, request: Mapping[str, float]) -> Vector:
     return np.array([request.get("cpu", 0.0) + extra_cpu, request.get("memory", 0.0) + extra_memory])
 
 
-def _key(pod: Pod, extra: str) -> bytes:
+def _key(pod: ApiPod, extra: str) -> bytes:
     """Everything a shape is made from, as bytes. Names, environment and labels are left out on purpose."""
     spec = pod.spec
     parts: list[Any] = [pod.metadata.namespace.encode(), extra.encode()]
@@ -141,7 +141,7 @@ def _key(pod: Pod, extra: str) -> bytes:
     return SEPARATOR.join(parts)
 
 
-def _constraints(pod: Pod) -> Constraints:
+def _constraints(pod: ApiPod) -> Constraints:
     spec, namespace = pod.spec, pod.metadata.namespace
     affinity = _decoded(spec.affinity)
     nodes = affinity.get("nodeAffinity") or {}
@@ -216,7 +216,7 @@ def _tolerations(raw: Raw) -> Iterator[Toleration]:
         )
 
 
-def _host_ports(pod: Pod) -> Iterator[HostPort]:
+def _host_ports(pod: ApiPod) -> Iterator[HostPort]:
     for container in (pod.spec.containers or []) + (pod.spec.init_containers or []):
         for port in _decoded(container.ports, ()):
             number = port.get("hostPort") or (port.get("containerPort") if pod.spec.host_network else 0)
@@ -225,7 +225,7 @@ def _host_ports(pod: Pod) -> Iterator[HostPort]:
                 yield HostPort(port.get("protocol") or "TCP", number, "" if address == "0.0.0.0" else address)
 
 
-def _volumes(pod: Pod) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
+def _volumes(pod: ApiPod) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
     """The claims a pod mounts, by name, and its volumes of kinds that may conflict."""
     claims, conflicting = [], []
     if not MATTERING.search(pod.spec.volumes):
@@ -254,7 +254,7 @@ def _list(raw: Raw, which: str) -> dict[str, float]:
     return amounts
 
 
-def _statuses(pod: Pod) -> dict[str, dict[str, float]]:
+def _statuses(pod: ApiPod) -> dict[str, dict[str, float]]:
     """What running containers were really given, by name."""
     found = {}
     for status in pod.status.container_statuses or ():

@@ -36,12 +36,12 @@ class Namespace:
 
 
 @dataclass(frozen=True, slots=True)
-class Other:
+class AuxiliaryObject:
     """A fact of a kind that needs no struct of its own, with where it was found."""
 
     namespace: str
     name: str
-    fact: Any
+    value: Any
     resource_version: str = ""
 
 
@@ -171,20 +171,22 @@ def _member(member: Mapping[str, Any]) -> Member:
     )
 
 
-def _decoder(parse: Callable[[Manifest], Any]) -> Callable[[bytes], Other]:
-    def decode(data: bytes) -> Other:
+def _decoder(parse: Callable[[Manifest], Any]) -> Callable[[bytes], AuxiliaryObject]:
+    def decode(data: bytes) -> AuxiliaryObject:
         manifest = orjson.loads(data)
         key = key_of(manifest)
         try:
-            fact = parse(manifest)
+            value = parse(manifest)
         except (ValueError, TypeError, AttributeError, KeyError):
-            fact = None  # left out, as if it did not exist
-        return Other(key.namespace, key.name, fact, manifest["metadata"].get("resourceVersion", ""))
+            value = None  # left out, as if it did not exist
+        return AuxiliaryObject(
+            key.namespace, key.name, value, manifest["metadata"].get("resourceVersion", "")
+        )
 
     return decode
 
 
-STORAGE: Mapping[Kind, Callable[[bytes], Other]] = {
+AUXILIARY_DECODERS: Mapping[Kind, Callable[[bytes], AuxiliaryObject]] = {
     kind: _decoder(parse)
     for kind, parse in {
         kinds.PRIORITY_CLASS: priority_class,

@@ -14,7 +14,9 @@ from volcano.model.task import Shape, Task
 LONGEST_NAME = 128
 
 
-def job_of(uid: str, group: PodGroup, tasks: Mapping[str, Task], priority: int, index: ResourceIndex) -> Job:
+def build_job(
+    uid: str, group: PodGroup, tasks: Mapping[str, Task], priority: int, index: ResourceIndex
+) -> Job:
     """The job as of now. `tasks` is kept, not copied."""
     by_status: dict[Status, list[Task]] = {}
     roles: dict[str, dict[Status, int]] = {}

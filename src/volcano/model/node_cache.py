@@ -23,7 +23,7 @@ class NodeView(NamedTuple):
     tasks_on: tuple[Mapping[str, Task], ...]
 
 
-class _Entry(NamedTuple):
+class _Delta(NamedTuple):
     """What a task adds to, or takes from, a row."""
 
     row: int
@@ -32,7 +32,7 @@ class _Entry(NamedTuple):
     releasing: bool
 
 
-class NodeBook:
+class NodeCache:
     """Which tasks occupy which node. Pods of nodes not seen yet wait until the node appears."""
 
     def __init__(self, index: ResourceIndex) -> None:
@@ -46,7 +46,7 @@ class NodeBook:
         self._row_of: dict[str, int] | None = None
         self._facts: tuple[Node, ...] | None = None
         self._arrays = self._empty(64)
-        self._unbooked: list[_Entry] = []  # not in the arrays yet: many are added up at once far faster
+        self._unflushed: list[_Delta] = []  # not in the arrays yet: many are added up at once far faster
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -66,7 +66,7 @@ class NodeBook:
 
     def put(self, node: Node) -> None:
         """A node appeared or changed."""
-        self._settle()
+        self._flush()
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
         self._facts = None
@@ -85,7 +85,7 @@ class NodeBook:
         """A node went; rows after it move up."""
         if self._nodes.pop(name, None) is None:
             return
-        self._settle()
+        self._flush()
         row = self._rows[name]
         del self._names[row]
         del self._views[row]
@@ -98,7 +98,7 @@ class NodeBook:
     def widen(self, index: ResourceIndex, tasks: Mapping[str, Mapping[str, Task]]) -> None:
         """New resources appeared: makes everything afresh with the tasks as they are now."""
         self._index = index
-        self._unbooked.clear()
+        self._unflushed.clear()
         self._tasks = {name: dict(found) for name, found in tasks.items()}
         self._arrays = self._empty(len(self._arrays[0]))
         for name, node in self._nodes.items():
@@ -111,34 +111,34 @@ class NodeBook:
         """A task occupies its node."""
         if task.status in ON_NODE and task.node:
             self._tasks.setdefault(task.node, {})[task.uid] = task
-            self._book(task, 1.0)
+            self._add_delta(task, 1.0)
 
     def discard(self, task: Task) -> None:
         """A task no longer occupies its node as it did."""
         found = self._tasks.get(task.node)
         if found is not None and found.pop(task.uid, None) is not None:
-            self._book(task, -1.0)
+            self._add_delta(task, -1.0)
             if not found and task.node not in self._nodes:
                 del self._tasks[task.node]
 
     def tasks(self) -> Mapping[str, Mapping[str, Task]]:
         return self._tasks
 
-    def room(self, name: str) -> Vector | None:
+    def free(self, name: str) -> Vector | None:
         """What is left on a node; None when there is no such node."""
-        self._settle()
+        self._flush()
         row = self._rows.get(name)
         return None if row is None else self._arrays[0][row] - self._arrays[1][row]
 
-    def _book(self, task: Task, sign: float) -> None:
+    def _add_delta(self, task: Task, sign: float) -> None:
         row = self._rows.get(task.node)
         if row is not None:
             self._dirty.add(task.node)
-            self._unbooked.append(_Entry(row, task.shape, sign, task.status is Status.RELEASING))
+            self._unflushed.append(_Delta(row, task.shape, sign, task.status is Status.RELEASING))
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Adds up what has been noted, in the order in which it was; to be done before rows are read or moved."""
-        entries = self._unbooked
+        entries = self._unflushed
         if not entries:
             return
         _, used, releasing, nonzero = self._arrays
@@ -155,7 +155,7 @@ class NodeBook:
     def _fill(self, name: str) -> None:
         self._dirty.add(name)
         for task in self._tasks.get(name, {}).values():
-            self._book(task, 1.0)
+            self._add_delta(task, 1.0)
 
     def _grow(self, rows: int) -> None:
         for i, array in enumerate(self._arrays):
@@ -167,7 +167,7 @@ class NodeBook:
 
     def view(self) -> NodeView:
         """The nodes as they are now; only what changed since the last time is made afresh."""
-        self._settle()
+        self._flush()
         for name in self._dirty:
             row = self._rows.get(name)
             if row is not None:

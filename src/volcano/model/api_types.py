@@ -8,16 +8,16 @@ from msgspec import Raw
 ABSENT = Raw(b"")
 
 
-class Record(msgspec.Struct, rename="camel", frozen=True, gc=False):
+class ApiObject(msgspec.Struct, rename="camel", frozen=True, gc=False):
     """A part of a JSON object; fields that are not named here are not decoded."""
 
 
-class Owner(Record, frozen=True):
+class Owner(ApiObject, frozen=True):
     uid: str = ""
     controller: bool | None = None
 
 
-class Metadata(Record, frozen=True):
+class Metadata(ApiObject, frozen=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -29,7 +29,7 @@ class Metadata(Record, frozen=True):
     owner_references: list[Owner] | None = None
 
 
-class Container(Record, frozen=True):
+class Container(ApiObject, frozen=True):
     name: str = ""
     image: str = ""
     resources: Raw = ABSENT
@@ -37,11 +37,11 @@ class Container(Record, frozen=True):
     restart_policy: str | None = None
 
 
-class Gate(Record, frozen=True):
+class Gate(ApiObject, frozen=True):
     name: str = ""
 
 
-class PodSpec(Record, frozen=True):
+class PodSpec(ApiObject, frozen=True):
     containers: list[Container] | None = None
     init_containers: list[Container] | None = None
     overhead: Raw = ABSENT
@@ -60,7 +60,7 @@ class PodSpec(Record, frozen=True):
     preemption_policy: str | None = None
 
 
-class StatusCondition(Record, frozen=True):
+class StatusCondition(ApiObject, frozen=True):
     type: str = ""
     status: str = ""
     reason: str | None = None
@@ -69,13 +69,13 @@ class StatusCondition(Record, frozen=True):
     transition_id: str | None = msgspec.field(name="transitionID", default=None)
 
 
-class ContainerStatus(Record, frozen=True):
+class ContainerStatus(ApiObject, frozen=True):
     name: str = ""
     resources: Raw = ABSENT
     allocated_resources: Raw = ABSENT
 
 
-class PodStatus(Record, frozen=True):
+class PodStatus(ApiObject, frozen=True):
     phase: str | None = None
     conditions: list[StatusCondition] | None = None
     nominated_node_name: str | None = None
@@ -83,47 +83,47 @@ class PodStatus(Record, frozen=True):
     container_statuses: list[ContainerStatus] | None = None
 
 
-class Pod(Record, frozen=True):
+class ApiPod(ApiObject, frozen=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
-class Bare(Record, frozen=True):
+class PartialObjectMetadata(ApiObject, frozen=True):
     """An object of which nothing but its metadata could be understood."""
 
     metadata: Metadata
 
 
-class TaintRecord(Record, frozen=True):
+class ApiTaint(ApiObject, frozen=True):
     key: str = ""
     value: str | None = None
     effect: str = ""
 
 
-class NodeSpec(Record, frozen=True):
-    taints: list[TaintRecord] | None = None
+class NodeSpec(ApiObject, frozen=True):
+    taints: list[ApiTaint] | None = None
     unschedulable: bool | None = None
 
 
-class Image(Record, frozen=True):
+class Image(ApiObject, frozen=True):
     names: list[str] | None = None
     size_bytes: int | None = None
 
 
-class NodeStatus(Record, frozen=True):
+class NodeStatus(ApiObject, frozen=True):
     allocatable: dict[str, str | int | float] | None = None
     capacity: dict[str, str | int | float] | None = None
     images: list[Image] | None = None
 
 
-class NodeRecord(Record, frozen=True):
+class ApiNode(ApiObject, frozen=True):
     metadata: Metadata
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class PodGroupSpec(Record, frozen=True):
+class PodGroupSpec(ApiObject, frozen=True):
     min_member: int | None = None
     min_task_member: dict[str, int] | None = None
     queue: str | None = None
@@ -133,7 +133,7 @@ class PodGroupSpec(Record, frozen=True):
     sub_group_policy: list[dict[str, Any]] | None = None
 
 
-class PodGroupStatus(Record, frozen=True):
+class PodGroupStatus(ApiObject, frozen=True):
     phase: str | None = None
     conditions: list[StatusCondition] | None = None
     running: int | None = None
@@ -141,13 +141,13 @@ class PodGroupStatus(Record, frozen=True):
     failed: int | None = None
 
 
-class PodGroupRecord(Record, frozen=True):
+class ApiPodGroup(ApiObject, frozen=True):
     metadata: Metadata
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
 
 
-class QueueSpec(Record, frozen=True):
+class QueueSpec(ApiObject, frozen=True):
     weight: int | None = None
     priority: int | None = None
     parent: str | None = None
@@ -159,12 +159,12 @@ class QueueSpec(Record, frozen=True):
     dequeue_strategy: str | None = None
 
 
-class QueueStatus(Record, frozen=True):
+class QueueStatus(ApiObject, frozen=True):
     state: str | None = None
     allocated: dict[str, str | int | float] | None = None
 
 
-class QueueRecord(Record, frozen=True):
+class ApiQueue(ApiObject, frozen=True):
     metadata: Metadata
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()
