@@ -1,4 +1,4 @@
-"""conformance: system pods go first and are never evicted."""
+"""conformance: the system goes first and is never evicted."""
 
 import pytest
 

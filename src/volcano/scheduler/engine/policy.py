@@ -54,7 +54,8 @@ class Policy:
             for configured in tier:
                 if (configured.name, OPEN) in session.aside:
                     continue
-                plugin = guarded(configured.name, OPEN, configured.plugin)(session, configured.name)
+                plugin = guarded(configured.name, OPEN, configured.plugin)(session)
+                plugin.name = configured.name
                 self.tiers[-1].append(plugin)
                 self.settings[plugin] = configured
                 failed = {hook for hook in GLOBAL_HOOKS if (plugin.name, hook) in session.aside}
@@ -123,9 +124,6 @@ class Policy:
         return (not self._has_nominated(queue.name), *key, queue.created, queue.name)
 
     def _has_nominated(self, queue: str) -> bool:
-    def _owed(self, queue: str) -> bool:
-        """Whether room was made for a job of this queue that it has neither got nor, in this cycle, failed to use."""
-=======
         """Reports whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
         tally, failed = self.session.ledger.tally, self.session.diagnoses
         return any(

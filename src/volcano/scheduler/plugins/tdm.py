@@ -60,7 +60,7 @@ class Tdm(Plugin):
         Argument("tdm.evict.period", Type.DURATION),
     )
 
-    def is_open(self, arguments: Arguments) -> None:
+    def open(self, arguments: Arguments) -> None:
         now = self.snapshot.now
         self.windows = {zone: parse_window(text) for zone, text in arguments.prefixed(ZONES)}
         self.open_zones = {zone for zone, window in self.windows.items() if window.is_open(now)}

@@ -1,4 +1,4 @@
-"""Trees of queues: paths, guarantees and limits."""
+"""Queues as a tree: paths, promises and limits."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Buckets of tasks by affinity and anti-affinity."""
+"""Buckets: who wants to be with whom."""
 
 from collections import Counter
 

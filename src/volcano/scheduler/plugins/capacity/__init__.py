@@ -97,14 +97,16 @@ class Capacity(Plugin):
         self.usage.deallocate(tasks)
 
     def _share(self, queue: str) -> float:
-        """Returns the largest fraction of its deserved share that a queue holds; 1 if it deserves nothing."""
+        """Returns the largest fraction of its deserved share that a queue holds; 1 for a queue that deserves
+        nothing."""
         deserved = self.deserved.get(queue)
         return 1.0 if deserved is None else deserved.share(self.usage.allocated[queue])
 
     # -- order -----------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Queues of higher priority first; then, level by level, smaller shares; then those that deserve any."""
+        """Queues of higher priority first; then, level by level, the smaller share; then those that deserve
+        anything."""
         path = reversed(self.tree.path(queue.name))
         levels = tuple((self._share(name), self.deserved[name].empty) for name in path)
         return (-queue.priority, not self.tree.is_leaf(queue.name), levels)
@@ -245,7 +247,8 @@ class Capacity(Plugin):
     def _eligible(
         self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
     ) -> bool:
-        """Reports whether the queue and the considered ancestors exceed what they deserve of the request."""
+        """Reports whether the queue and the considered ancestors hold more than they deserve, or deserve none
+        of the request."""
         queue = path[0]
         if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
             return False
@@ -254,24 +257,23 @@ class Capacity(Plugin):
         return self._reduces_imbalance(context, task, queue, held[queue])
 
     def _reduces_imbalance(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
-        """Reports whether the preemptor's share, with its task, would stay below that of the victim's queue.
+        """Reports whether the preemptor would hold, with its task, a smaller fraction of its share than the
+        victim's queue now.
 
         Otherwise the two queues could reclaim from each other in turn.
         """
-        theirs, ours = self.deserved[queue].amount, self.deserved[context.job.queue].amount
+        given, taken = self.deserved[queue].amount, self.deserved[context.job.queue].amount
         common = self.usage.common_items(task.shape, context.task.shape)
-        victim_shares = [
-            held.item(column) / theirs.item(column) for column, _ in common if theirs.item(column) >= STEP
-        ]
-        if not victim_shares:
+        gives = [held.item(column) / given.item(column) for column, _ in common if given.item(column) >= STEP]
+        if not gives:
             return True
-        held_by_preemptor = self.usage.allocated[context.job.queue]
-        preemptor_shares = [
-            (held_by_preemptor.item(column) + amount) / ours.item(column)
+        has = self.usage.allocated[context.job.queue]
+        takes = [
+            (has.item(column) + amount) / taken.item(column)
             for column, amount in self.usage.request_items(context.task.shape)
-            if ours.item(column) >= STEP
+            if taken.item(column) >= STEP
         ]
-        return max(preemptor_shares, default=0.0) < max(victim_shares) - EPSILON
+        return max(takes, default=0.0) < max(gives) - EPSILON
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
         deserved = self.deserved[name]
@@ -282,7 +284,8 @@ class Capacity(Plugin):
         return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
     def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
-        """Reports whether the queues share a considered ancestor and the preemptor's deserves no such resource."""
+        """Reports whether the queues share a considered ancestor, and the preemptor's queue deserves none of
+        its request."""
         if not self.level:
             return False
         theirs, ours = (

@@ -34,7 +34,8 @@ class Deserved:
         return bool(((request >= STEP) & (self.amount >= STEP)).any())
 
     def relevant_columns(self, request: Vector) -> Mask:
-        """Returns the columns of a request in which the queue could exceed its share."""
+        """Returns the columns of a request in which the queue could exceed its share; cpu and memory only if
+        deserved."""
         columns: Mask = (request > 0) & self.named
         for column in (CPU, MEMORY):
             columns[column] &= self.amount[column] >= STEP

@@ -33,15 +33,13 @@ class Drf(Plugin):
         self.hierarchical = arguments.hierarchy
         if not self.hierarchical:
             self.unused_hooks = HIERARCHY_HOOKS
-        total = self.snapshot.total
+        real = self.snapshot.total >= STEP
         # Reciprocals of the cluster's resources; 0 for resources that it does not have.
-        reciprocals = np.divide(1.0, total, out=np.zeros_like(total), where=total >= STEP)
-        self._reciprocals: list[float] = reciprocals.tolist()
+        self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)
+        self._worth: list[float] = self.worth.tolist()
 
     def _dominant_share(self, allocated: Vector) -> float:
-        largest: float = max(
-            map(mul, allocated.tolist(), self._reciprocals)
-        )  # few numbers: faster than arrays
+        largest: float = max(map(mul, allocated.tolist(), self._worth))  # few numbers: faster than arrays
         return largest
 
     def job_order(self, job: Job) -> float:
@@ -94,7 +92,8 @@ class Drf(Plugin):
         return self.hierarchy.key(queue.name) if self.hierarchical else ()
 
     def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Candidates whose queue, without them, would be ordered after the preemptor's with its task."""
+        """Candidates whose queue would be ordered after the preemptor's, with the victim evicted and the
+        preemptor placed."""
         if not self.hierarchical:
             return ABSTAIN
         tree = self.hierarchy

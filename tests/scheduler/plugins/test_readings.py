@@ -1,4 +1,4 @@
-"""Metrics of plugins have Volcano's names."""
+"""What plugins measure is shown under Volcano's names."""
 
 import pytest
 
