@@ -16,7 +16,16 @@ from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.plugins.plugin import KeySource, NotYet
 from volcano.controllers.job.podgroup import phase_of, says_the_same
 from volcano.controllers.job.policies import Trigger, most_severe, triggers
-from volcano.controllers.job.reconcile import SHUT, Operations, Request, begin, begun, queue_state, reconcile
+from volcano.controllers.job.reconcile import (
+    SHUT,
+    Operations,
+    Request,
+    begun,
+    first_status,
+    queue_state,
+    reconcile,
+    waits_for_plugin,
+)
 from volcano.controllers.job.roster import member_of
 from volcano.controllers.job.status import parse_status
 from volcano.controllers.job.targets import join_targets
@@ -52,9 +61,6 @@ log = Log("job")
 MAX_REFUSALS = 15
 # So long a problem that nothing we watch can tell the end of is left alone.
 SECOND_LOOK = 60.0
-# So many jobs at a time are given a status before anything is made for them. When more come at once, what is made for
-# them goes first, and most run by the time that there is room to say so.
-BEGIN_AT_ONCE = 4
 # So soon what is being made may be ready.
 A_MOMENT = 0.05
 
@@ -94,7 +100,6 @@ class JobController(Reconciler):
         self._delete_finished = delete_finished
         self._memories: dict[str, Memory] = {}  # by the job's uid
         self._uids: dict[Key, str] = {}  # of jobs that were looked at
-        self._beginning: set[Hashable] = set()  # jobs whose first status is being written
         self.indexer.facet(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
         self.indexer.facet(JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,))
         self.indexer.facet(JOB, "claim", _claims)
@@ -210,14 +215,16 @@ class JobController(Reconciler):
             reason, message = memory.refusal
             operations.append(events.say(seen.manifest, reason, message, now, warning=True))
             memory.refusal = None
+        if seen.is_new and (operations or waits_for_plugin(seen)):
+            return Plan([*operations, *first_status(seen)])  # its PodGroup may take a while
         if commands and not must_wait(action_named(commands[0].get("action")), seen.status.phase):
             return Plan([*operations, *_obey(seen, memory, commands[0], now)])
         request, waiting, wait = self._request(seen, memory, now)
         operations += waiting
         try:
-            operations += begin(seen) if self._has_room_to_begin(seen) else reconcile(seen, request, now)
+            operations += reconcile(seen, request, now)
         except NotYet:
-            return Plan([*operations, *(begin(seen) if seen.is_new else ())], A_MOMENT)
+            return Plan(operations, A_MOMENT)
         again = [
             moment for moment in (left, wait, SECOND_LOOK if seen.problem else None) if moment is not None
         ]
@@ -252,13 +259,6 @@ class JobController(Reconciler):
         request = Request(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
         return request, said, times.wait
 
-    def _has_room_to_begin(self, seen: Observed) -> bool:
-        """Whether a job that nothing was made for yet is one of few, so that its status can be written first."""
-        if not seen.is_new or seen.group is not None or len(self._beginning) >= BEGIN_AT_ONCE:
-            return False
-        self._beginning.add(seen.job.key)
-        return True
-
     def _unreadable(self, manifest: Manifest, memory: Memory, now: Instant) -> Plan:
         """Says on a job what is wrong with it; nothing else can be done for it."""
         assert memory.blueprint is not None
@@ -292,7 +292,6 @@ class JobController(Reconciler):
     # --- what became of writes
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
-        self._beginning.discard(done.work.key)
         manifest = self.indexer.get(JOB, cast(Key, done.work.key))
         memory = self._memories.get(uid_of(manifest)) if manifest is not None else None
         if memory is not None:

@@ -26,6 +26,11 @@ class Extra:
     def key(self) -> Key:
         return Key(self.manifest["metadata"]["namespace"], self.manifest["metadata"]["name"])
 
+    @property
+    def is_generated(self) -> bool:
+        """Whether the plugin adds content when the object is created."""
+        return type(self.plugin).fill is not Plugin.fill
+
 
 def extras_of(job: Job, plugins: Sequence[Plugin]) -> tuple[Extra, ...]:
     """Everything the job's plugins want. Raises PluginError."""

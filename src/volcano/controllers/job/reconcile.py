@@ -1,7 +1,6 @@
 """What has to be written so that the cluster moves towards what a job asks for: a pure function of what was seen."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from volcano.clock import Instant
@@ -11,7 +10,7 @@ from volcano.controllers.job.extras import ensure, remove
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.ownership import delete, is_left_over
 from volcano.controllers.job.phases import ENDS, TEARDOWNS, Keep, TearDown, next_phase
-from volcano.controllers.job.plugins.plugin import NotYet, PluginError
+from volcano.controllers.job.plugins.plugin import PluginError
 from volcano.controllers.job.podgroup import is_ready, is_stale, make_group, mend_group, trouble
 from volcano.controllers.job.pods import FORWARDING, pod_maker
 from volcano.controllers.job.roster import Member
@@ -76,16 +75,14 @@ def begun(seen: Observed, since: Instant) -> Observed:
     return replace(seen, status=moved(status, Phase.PENDING, seen.job, since), is_new=True)
 
 
-def begin(seen: Observed) -> Operations:
-    """The first status of a job, written before anything is made for it, and what comes next if nothing hinders."""
-    operations = _status(seen, seen.status)
-    if _hindrance(seen) is None:
-        with suppress(NotYet, PluginError):
-            preparations = list(_prepare(seen))
-            # A change of the job itself has to know the version that the status is about to give it.
-            if not any(operation.kind is JOB for operation in preparations):
-                operations += [*preparations, *_group(seen)]
-    return operations
+def first_status(seen: Observed) -> Operations:
+    """The first status of a job, ahead of its PodGroup."""
+    return _status(seen, seen.status)
+
+
+def waits_for_plugin(seen: Observed) -> bool:
+    """Whether a plugin has yet to generate content, such as keys. The answer does not depend on how long it takes."""
+    return any(present is None and extra.is_generated for extra, present in seen.extras)
 
 
 # --- tearing down
@@ -175,7 +172,8 @@ def _sync(seen: Observed, now: Instant) -> Operations:
     operations: Operations = [*_prepare(seen)]
     if operations:
         return operations
-    operations += [*_group(seen), *_news(seen, now)]
+    group = list(_group(seen))
+    operations += [*group, *_news(seen, now)]
     ready = is_ready(seen.group)
     status = replace(
         status,
@@ -186,7 +184,9 @@ def _sync(seen: Observed, now: Instant) -> Operations:
         message="" if _was_hindered(status) else status.message,
     )
     pods = list(_pods(seen)) if ready else []
-    if not seen.is_new or not (operations or pods):  # what is made goes before the first word
+    # The PodGroup of a new job is created before its first status is written, however many jobs are new: the job
+    # starts sooner, and a job without a status is treated as pending.
+    if not seen.is_new or not (group or pods):
         operations += _status(seen, _progressed(seen, status, now))
     return [*operations, *pods]
 
