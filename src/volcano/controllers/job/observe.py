@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from volcano.controllers.job.min_resources import min_resources
 from volcano.controllers.job.objects import is_ours
 from volcano.controllers.job.plugin_objects import PluginObject, plugin_objects_of
-from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError, load_plugins
+from volcano.controllers.job.plugins.loading import load_plugins
+from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError
 from volcano.controllers.job.pod_cache import PodCache, PodInfo
 from volcano.controllers.job.podgroup import is_ready
 from volcano.controllers.job.pods import pod_name
