@@ -186,8 +186,8 @@ class FakeCluster:
                 raise Crash
             self.writes_left -= 1
         try:
-            if (refusal := self.refuse(operation)) is not None:
-                raise refusal
+            if (rejection := self.refuse(operation)) is not None:
+                raise rejection
             result = self._write(operation)
         except ApiError as error:
             match operation:

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
 from volcano.clock import Instant
-from volcano.controllers.job.quota_requests import usage
-from volcano.controllers.notes import Notebook
+from volcano.controllers.events import EventRecorder
+from volcano.controllers.pod_requests import usage
 from volcano.kube import names
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
@@ -57,7 +57,7 @@ class PodGroupController(Reconciler):
         )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
-        self._notes = Notebook(self.name)
+        self._notes = EventRecorder(self.name)
         self._refusals: dict[Hashable, str] = {}  # groups that were refused, and why
         self.indexer.add_index(POD, "group", self._group_of)
 

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from volcano.clock import Instant
+from volcano.controllers.events import record_event
 from volcano.controllers.metrics import QueueMetrics
-from volcano.controllers.notes import note
 from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
@@ -88,7 +88,7 @@ class QueueController(Reconciler):
         operations += _writes(queue, move.annotation, status)
         if status["state"] in SHUT and _state(queue) not in SHUT:
             text = "Close queue succeed"
-            operations.append(note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
+            operations.append(record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
         operations += [*move.notes, *_consumed(commands)]
         same = status["state"] == (queue.get("status") or {}).get("state")
         return self._in_time(name, operations, now) if same else Plan(operations)
@@ -115,12 +115,12 @@ class QueueController(Reconciler):
             if above not in SHUT:
                 return _Move("Open", "false")
             text = f"Queue {key_of(queue).name} stays closed until its parent queue is open"
-            said = note(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
+            said = record_event(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
             # Marked as closed by the parent, it follows as soon as the parent opens.
             return _Move(state if state in SHUT else "Closing", "true", (said,))
         if action == "CloseQueue" and key_of(queue).name == ROOT_QUEUE:
             text = "the root queue cannot be closed"
-            said = note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
+            said = record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
             return _Move(state, annotation, (said,))
         if action == "CloseQueue":  # closed on its own account from now on
             return _Move(state if state in SHUT else "Closing", "false")

@@ -18,6 +18,7 @@ from volcano.clock import Clock
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
+from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
@@ -138,7 +139,7 @@ async def put_in_force(client: Client, scheduler_conf: str | None) -> None:
 
 def admission() -> tuple[list[Admit], list[Admit]]:
     """What fills in and judges before webhooks are asked, and what counts the final object."""
-    settings = AdmissionSettings(check_template=check_template)
+    settings = AdmissionSettings(check_template=check_template, job_plugins=frozenset(known_plugins()))
     return [*before_webhooks(), completing(settings)], [judging(settings), *after_webhooks()]
 
 

@@ -1,26 +1,15 @@
-"""What a job's pods ask for, in the words of a quota, and the least a gang needs to start."""
+"""What a pod counts as against a ResourceQuota."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from volcano.controllers.job.spec import Job, Task
 from volcano.kube.extended import is_extended
 from volcano.kube.quantity import Quantity, read
 
 Amounts = dict[str, Quantity]
 
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
-
-
-def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
-    """What `minAvailable` pods use, in the words of a resource quota; pods of higher priority are taken first."""
-    total: Amounts = {}
-    for task, count in _gang(job, priorities):
-        if count:
-            for name, quantity in usage(task.template.get("spec") or {}).items():
-                _add(total, name, Quantity(quantity.amount * count, quantity.family))
-    return {name: str(total[name]) for name in sorted(total)}
 
 
 def usage(spec: Mapping[str, Any]) -> Amounts:
@@ -35,28 +24,6 @@ def usage(spec: Mapping[str, Any]) -> Amounts:
         if name in _COMPUTE:
             used[f"limits.{name}"] = quantity
     return used
-
-
-def _gang(job: Job, priorities: Mapping[str, int]) -> Iterable[tuple[Task, int]]:
-    """How many pods of each task make up the least gang."""
-    tasks = sorted(job.tasks, key=lambda task: -priorities.get(_priority_class(task), 0))
-    taken = dict.fromkeys((task.name for task in tasks), 0)
-    left = job.min_available
-    minima = sum(task.minimum for task in tasks)
-    rounds: list[Sequence[int]] = [[task.replicas for task in tasks]]
-    if job.min_available >= minima:
-        rounds = [[task.minimum for task in tasks], [task.replicas - task.minimum for task in tasks]]
-    for wanted in rounds:
-        for task, most in zip(tasks, wanted, strict=True):
-            count = max(min(most, left), 0)
-            taken[task.name] += count
-            left -= count
-    return [(task, taken[task.name]) for task in tasks]
-
-
-def _priority_class(task: Task) -> str:
-    name: str = (task.template.get("spec") or {}).get("priorityClassName") or ""
-    return name
 
 
 def _effective(spec: Mapping[str, Any], field: str) -> Amounts:
@@ -78,7 +45,7 @@ def _effective(spec: Mapping[str, Any], field: str) -> Amounts:
     main |= _amounts(spec, field)  # amounts for the pod as a whole override what its containers add up to
     for name, text in (spec.get("overhead") or {}).items():
         if field == "requests" or name in main:
-            _add(main, name, read(text))
+            add(main, name, read(text))
     return main
 
 
@@ -90,14 +57,14 @@ def _amounts(holder: Mapping[str, Any], field: str) -> Amounts:
     return {name: read(amount) for name, amount in raw.items()}
 
 
-def _add(total: Amounts, name: str, quantity: Quantity) -> None:
+def add(total: Amounts, name: str, quantity: Quantity) -> None:
     known = total.get(name)
     total[name] = quantity if known is None else Quantity(known.amount + quantity.amount, known.family)
 
 
 def _add_all(total: Amounts, more: Amounts) -> None:
     for name, quantity in more.items():
-        _add(total, name, quantity)
+        add(total, name, quantity)
 
 
 def _raise_to(total: Amounts, least: Amounts) -> None:

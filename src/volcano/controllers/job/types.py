@@ -34,7 +34,7 @@ class Action(StrEnum):
     RESUME = "ResumeJob"
 
 
-class Happening(StrEnum):
+class PolicyEvent(StrEnum):
     """What policies react to."""
 
     ANY = "*"
@@ -51,7 +51,7 @@ class Happening(StrEnum):
 
 
 # Names that mean a happening we know under another name.
-SYNONYMS = {"JobUnknown": Happening.UNKNOWN}
+EVENT_ALIASES = {"JobUnknown": PolicyEvent.UNKNOWN}
 
 TARGETED = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
 LIVE = frozenset({Phase.NONE, Phase.PENDING, Phase.RUNNING})

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from volcano.clock import parse_timestamp
-from volcano.controllers.job.terms import POD_PHASES, TERMINATING
+from volcano.controllers.job.types import POD_PHASES, TERMINATING
 from volcano.kube.manifest import Manifest, annotations_of, is_deleting, labels_of, uid_of
 from volcano.kube.names import JOB_RETRY_COUNT, JOB_VERSION, OUT_OF_SYNC, PARTITION_ID, TASK_INDEX, TASK_SPEC
 
 EVICTED = "Evicted"
 
 
-class Member(NamedTuple):
+class PodInfo(NamedTuple):
     """What the controller needs to know of one pod."""
 
     name: str
@@ -34,7 +34,7 @@ class Member(NamedTuple):
         return self.state in ("Succeeded", "Failed")
 
 
-def member_of(pod: Manifest) -> Member:
+def pod_info_of(pod: Manifest) -> PodInfo:
     """A pod of a job as the roster keeps it."""
     annotations, labels = annotations_of(pod), labels_of(pod)
     name: str = pod["metadata"]["name"]
@@ -42,7 +42,7 @@ def member_of(pod: Manifest) -> Member:
     phase = status.get("phase") or "Pending"
     containers = status.get("containerStatuses") or ()
     state = TERMINATING if is_deleting(pod) else phase if phase in POD_PHASES else "Unknown"
-    return Member(
+    return PodInfo(
         name=name,
         uid=uid_of(pod),
         task=annotations.get(TASK_SPEC) or labels.get(TASK_SPEC, ""),
@@ -60,60 +60,62 @@ def member_of(pod: Manifest) -> Member:
     )
 
 
-class Roster:
+class PodCache:
     """A job's pods by name and by state; the one place where they are counted."""
 
     def __init__(self) -> None:
-        self.members: dict[str, Member] = {}
-        self.marked: dict[str, Member] = {}  # to be deleted, and not yet asked to go
-        self.lost: dict[str, Member] = {}  # by uid: gone without the controller's doing, not yet answered for
-        self._states: defaultdict[tuple[str, str], dict[str, Member]] = defaultdict(dict)
+        self.pods: dict[str, PodInfo] = {}
+        self.marked: dict[str, PodInfo] = {}  # to be deleted, and not yet asked to go
+        self.lost: dict[
+            str, PodInfo
+        ] = {}  # by uid: gone without the controller's doing, not yet answered for
+        self._states: defaultdict[tuple[str, str], dict[str, PodInfo]] = defaultdict(dict)
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._ready: defaultdict[str, int] = defaultdict(int)
         self._ordinals: defaultdict[str, set[int]] = defaultdict(set)
         self._ordinal_sums: defaultdict[str, int] = defaultdict(int)
 
-    def put(self, member: Member) -> None:
+    def put(self, info: PodInfo) -> None:
         """Takes in a pod, or its newer state."""
-        before = self.members.get(member.name)
+        before = self.pods.get(info.name)
         if before is not None:
-            if (before.task, before.state) != (member.task, member.state):
-                self._states[before.task, before.state].pop(member.name, None)
+            if (before.task, before.state) != (info.task, info.state):
+                self._states[before.task, before.state].pop(info.name, None)
             self._count(before, -1)
-        self.members[member.name] = member
-        self._states[member.task, member.state][member.name] = member
-        self._count(member, 1)
-        if member.marked and member.state != TERMINATING:
-            self.marked[member.name] = member
+        self.pods[info.name] = info
+        self._states[info.task, info.state][info.name] = info
+        self._count(info, 1)
+        if info.marked and info.state != TERMINATING:
+            self.marked[info.name] = info
         else:
-            self.marked.pop(member.name, None)
+            self.marked.pop(info.name, None)
 
-    def remove(self, name: str) -> Member | None:
+    def remove(self, name: str) -> PodInfo | None:
         """Forgets a pod that is gone."""
-        member = self.members.pop(name, None)
-        if member is not None:
-            self._states[member.task, member.state].pop(name, None)
-            self._count(member, -1)
+        info = self.pods.pop(name, None)
+        if info is not None:
+            self._states[info.task, info.state].pop(name, None)
+            self._count(info, -1)
             self.marked.pop(name, None)
-        return member
+        return info
 
     def count(self, task: str, state: str) -> int:
         return len(self._states.get((task, state), ()))
 
-    def within(self, task: str, *states: str) -> Iterator[Member]:
+    def within(self, task: str, *states: str) -> Iterator[PodInfo]:
         """The pods of a task in some states, those that got there first first."""
         for state in states:
             yield from self._states.get((task, state), {}).values()
 
-    def in_states(self, *states: str) -> Iterator[Member]:
+    def in_states(self, *states: str) -> Iterator[PodInfo]:
         """The pods of any task in some states."""
-        for (_, state), members in self._states.items():
+        for (_, state), pods in self._states.items():
             if state in states:
-                yield from members.values()
+                yield from pods.values()
 
     def tasks(self) -> Iterable[str]:
         """The names of tasks that have pods, whether the job still knows them or not."""
-        return dict.fromkeys(task for (task, _), members in self._states.items() if members)
+        return dict.fromkeys(task for (task, _), pods in self._states.items() if pods)
 
     def size(self, task: str) -> int:
         """How many pods a task has, those being deleted included."""
@@ -143,22 +145,20 @@ class Roster:
     def alive(self) -> int:
         """How many pods are still to end or to go."""
         return sum(
-            len(members)
-            for (_, state), members in self._states.items()
-            if state not in ("Succeeded", "Failed")
+            len(pods) for (_, state), pods in self._states.items() if state not in ("Succeeded", "Failed")
         )
 
     def is_empty(self) -> bool:
-        return not self.members and not self.lost
+        return not self.pods and not self.lost
 
-    def _count(self, member: Member, sign: int) -> None:
-        self._restarts[member.task] += sign * member.restarts
-        self._ready[member.task] += sign * member.ready
-        self._ordinal_sums[member.task] += sign * member.ordinal
+    def _count(self, info: PodInfo, sign: int) -> None:
+        self._restarts[info.task] += sign * info.restarts
+        self._ready[info.task] += sign * info.ready
+        self._ordinal_sums[info.task] += sign * info.ordinal
         if sign > 0:
-            self._ordinals[member.task].add(member.ordinal)
+            self._ordinals[info.task].add(info.ordinal)
         else:
-            self._ordinals[member.task].discard(member.ordinal)
+            self._ordinals[info.task].discard(info.ordinal)
 
 
 def _integer(text: str | None) -> int:

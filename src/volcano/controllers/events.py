@@ -7,7 +7,7 @@ from volcano.kube.manifest import Manifest, uid_of
 from volcano.kube.operations import Create
 
 
-def note(
+def record_event(
     about: Manifest,
     kind: Kind,
     reason: str,
@@ -35,7 +35,7 @@ def note(
     return Create(EVENT, manifest, optional=True)
 
 
-class Notebook:
+class EventRecorder:
     """Says each thing about an object once: a reconciler that looks again has nothing new to say."""
 
     def __init__(self, source: str, *, capacity: int = 10_000) -> None:
@@ -53,8 +53,8 @@ class Notebook:
         if len(self._said) >= self._capacity:
             del self._said[next(iter(self._said))]
         self._said[said] = None
-        return (note(about, kind, reason, message, now, source=self._source, warning=warning),)
+        return (record_event(about, kind, reason, message, now, source=self._source, warning=warning),)
 
-    def take_back(self, about: Manifest, reason: str, message: str) -> None:
+    def forget(self, about: Manifest, reason: str, message: str) -> None:
         """What was to be said did not come about: it may be said another time."""
         self._said.pop((uid_of(about), reason, message), None)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from volcano.controllers.job.ownership import delete, is_left_over, is_ours
+from volcano.controllers.job.objects import delete, is_left_over, is_ours
 from volcano.controllers.job.plugins.plugin import Plugin, PluginError
 from volcano.controllers.job.spec import Job
 from volcano.kube.kinds import BUILT_IN, OURS, Kind, by_gvk
@@ -15,7 +15,7 @@ _KINDS = by_gvk((*BUILT_IN, *OURS))
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
+class PluginObject:
     """One object a plugin wants, with owner and labels put in."""
 
     plugin: Plugin
@@ -26,13 +26,18 @@ class Extra:
     def key(self) -> Key:
         return Key(self.manifest["metadata"]["namespace"], self.manifest["metadata"]["name"])
 
+    @property
+    def is_generated(self) -> bool:
+        """Whether the plugin adds content when the object is created."""
+        return type(self.plugin).fill is not Plugin.fill
 
-def extras_of(job: Job, plugins: Sequence[Plugin]) -> tuple[Extra, ...]:
+
+def plugin_objects_of(job: Job, plugins: Sequence[Plugin]) -> tuple[PluginObject, ...]:
     """Everything the job's plugins want. Raises PluginError."""
     return tuple(extra for plugin in plugins for extra in _wanted(job, plugin))
 
 
-def ensure(extra: Extra, present: Manifest | None, job: Job) -> Iterator[Operation]:
+def ensure(extra: PluginObject, present: Manifest | None, job: Job) -> Iterator[Operation]:
     """The writes after which the object is there as wanted. One that is somebody else's is left as it is."""
     if present is not None and is_left_over(present, job):
         if is_deleting(present):
@@ -50,13 +55,13 @@ def ensure(extra: Extra, present: Manifest | None, job: Job) -> Iterator[Operati
             yield Patch(extra.kind, extra.key, {"data": changed}, if_present=True)
 
 
-def remove(extra: Extra, present: Manifest | None, job: Job) -> Iterator[Operation]:
+def remove(extra: PluginObject, present: Manifest | None, job: Job) -> Iterator[Operation]:
     """The writes after which the job's object is gone."""
     if present is not None and is_ours(present, job) and not is_deleting(present):
         yield delete(extra.kind, present)
 
 
-def _wanted(job: Job, plugin: Plugin) -> Iterator[Extra]:
+def _wanted(job: Job, plugin: Plugin) -> Iterator[PluginObject]:
     try:
         manifests = plugin.extras(job)
     except PluginError:
@@ -70,7 +75,7 @@ def _wanted(job: Job, plugin: Plugin) -> Iterator[Extra]:
                 f"plugin {plugin.name} wants a {manifest.get('kind')}, a kind that is not known here"
             )
         metadata = manifest["metadata"]
-        yield Extra(
+        yield PluginObject(
             plugin,
             kind,
             {
