@@ -27,7 +27,7 @@ from volcano.kube.controller_runner import ABREAST, ControllerRunner
 from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
-from volcano.local import parts
+from volcano.local import components
 
 SPACE = "bench"
 # Jobs × pods of each, at full size.
@@ -183,7 +183,7 @@ async def _cluster() -> CountingClient:
     )
     table.follow(registry.store, served)
     client = CountingClient(registry)
-    for kind, manifest in parts.crds():
+    for kind, manifest in components.crds():
         await client.create(kind, manifest)
     await client.create(NAMESPACE, {"metadata": {"name": SPACE}})
     await client.create(QUEUE, {"metadata": {"name": "default"}, "spec": {"weight": 1}})

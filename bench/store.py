@@ -16,7 +16,7 @@ from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
 from volcano.clock import SystemClock
 from volcano.kube.client import Query
@@ -33,10 +33,10 @@ def cases(scale: float) -> Iterator[Case]:
     count = max(int(5000 * scale), 200)
     yield asyncio.run(_writes("in memory", Store(), count))
     with tempfile.TemporaryDirectory() as directory:
-        durable = Durable(Path(directory) / "data")
+        durable = DurableStore(Path(directory) / "data")
         yield asyncio.run(_writes("durable", durable.store, count, durable.close))
         started = time.perf_counter()
-        Durable(Path(directory) / "data").close()
+        DurableStore(Path(directory) / "data").close()
         yield Case("store", f"start-up with {count} pods", {"seconds": time.perf_counter() - started}, {})
     yield asyncio.run(_fan_out(count))
     yield asyncio.run(_list(max(int(10_000 * scale), 200)))

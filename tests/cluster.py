@@ -9,7 +9,7 @@ from typing import Any
 
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.garbage import Collector
-from volcano.apiserver.interfaces import Admit
+from volcano.apiserver.interfaces import AdmissionFunction
 from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
@@ -32,7 +32,7 @@ _DEFINED: list[Manifest] = []  # our CRDs as a server has stored them
 class SmallCluster:
     """Objects and controllers; `rest` lets them come to rest, `pass_time` moves the clock and lets them rest again."""
 
-    def __init__(self, *controllers: Controller, admit: Admit | None = None) -> None:
+    def __init__(self, *controllers: Controller, admit: AdmissionFunction | None = None) -> None:
         self.clock = VirtualClock()
         table = KindTable(built_in_kinds())
         random = Random(7)

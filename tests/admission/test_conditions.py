@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.admission.reviews import Objects, job, task
 from volcano.admission.conditions import not_our_controllers, something_is_open
 from volcano.admission.registration import configurations
-from volcano.admission.review import Request, Settings
-from volcano.admission.rules import BY_PATH, completed
+from volcano.admission.review import AdmissionOptions, AdmissionRequest
+from volcano.admission.rules import BY_PATH, apply_mutator
 from volcano.controllers.job.observe import draw
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
@@ -31,11 +31,13 @@ def is_asked(condition: Manifest, manifest: Any, *, operation: str = "CREATE", u
 
 
 def with_defaults(manifest: Manifest) -> Manifest | None:
-    request = Request("CREATE", JOB, Key("default", "j"), manifest, None, Objects(), Settings())
-    return completed(BY_PATH["/jobs/mutate"], request)
+    request = AdmissionRequest(
+        "CREATE", JOB, Key("default", "j"), manifest, None, Objects(), AdmissionOptions()
+    )
+    return apply_mutator(BY_PATH["/jobs/mutate"], request)
 
 
-def complete_job() -> Manifest:
+def set_job_defaults() -> Manifest:
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     found = with_defaults(job(task("a", template={"spec": {"containers": [container]}})))
     assert found is not None
@@ -53,20 +55,20 @@ def paths_in(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_a_job_in_which_nothing_is_left_open_is_not_asked_about() -> None:
-    assert not is_asked(something_is_open(), complete_job())
+    assert not is_asked(something_is_open(), set_job_defaults())
 
 
 def test_changes_are_always_asked_about() -> None:
-    assert is_asked(something_is_open(), complete_job(), operation="UPDATE")
+    assert is_asked(something_is_open(), set_job_defaults(), operation="UPDATE")
 
 
-@pytest.mark.parametrize("path", paths_in(complete_job()["spec"]), ids=str)
+@pytest.mark.parametrize("path", paths_in(set_job_defaults()["spec"]), ids=str)
 @pytest.mark.parametrize("odd", [..., *ODDITIES], ids=repr)
 def test_whatever_is_missing_or_odd_we_are_asked_if_there_is_something_to_fill_in(
     path: tuple[Any, ...], odd: Any
 ) -> None:
     """And the condition has an answer: one that failed would refuse the job, and say nothing of its fault."""
-    manifest = complete_job()
+    manifest = set_job_defaults()
     *way, last = ("spec", *path)
     place: Any = manifest
     for name in way:
@@ -137,7 +139,7 @@ def test_of_no_job_that_has_something_to_fill_in_we_are_not_asked(spec: Manifest
 
 
 def group_of_a_job() -> Manifest:
-    manifest = {"apiVersion": JOB.api_version, "kind": "Job", **complete_job()}
+    manifest = {"apiVersion": JOB.api_version, "kind": "Job", **set_job_defaults()}
     manifest["metadata"] |= {"namespace": "default", "uid": "u"}
     blueprint = draw(manifest, "volcano", KeyPool())
     assert blueprint.job is not None

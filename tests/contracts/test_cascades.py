@@ -14,7 +14,7 @@ from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.garbage import Collector
 from volcano.apiserver.janitor import Janitor
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
 from volcano.kube.client import Options
 from volcano.kube.errors import NotFound
@@ -36,7 +36,7 @@ def real_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clust
 
 
 async def ours(directory: Path) -> AsyncIterator[DirectClient]:
-    durable = Durable(directory / "data")
+    durable = DurableStore(directory / "data")
     registry, server = api_server(durable.store)
     await server.start()
     janitors: list[Janitor[Any]] = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from volcano.admission.review import Request, notes_of
+from volcano.admission.review import AdmissionRequest, annotations_in
 from volcano.kube.extended import limit_extended
 from volcano.kube.manifest import Manifest
 from volcano.kube.names import DEFAULT_QUEUE
@@ -16,38 +16,38 @@ DEFAULT_MAX_RETRY = 3
 NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 
-def default_job(request: Request) -> Manifest:
+def default_job(request: AdmissionRequest) -> Manifest:
     """The job as submitted, with everything filled in that the user left open.
 
     A file that is applied again, or put in the place of the job, is as silent as it was at first: `kubectl apply`
     takes a task's defaults away with the list they stood in. So a change is completed as a creation is.
     """
-    job, before = complete_job(request), (request.old or {}).get("spec") or {}
+    job, before = set_job_defaults(request), (request.old or {}).get("spec") or {}
     if before and _follows_tasks(job, before):
         job["spec"]["minAvailable"] = _minimum(job["spec"])
     return job
 
 
-def complete_job(request: Request) -> Manifest:
+def set_job_defaults(request: AdmissionRequest) -> Manifest:
     """The job with what is missing filled in, and nothing changed that is there."""
     assert request.new is not None
     job = copy.deepcopy(request.new)
     spec = job["spec"] = job.get("spec") or {}
     before = (request.old or {}).get("spec") or {}
     # A change keeps the scheduler it had: which one is the usual may have changed since.
-    usual = before.get("schedulerName") or request.settings.scheduler_names[0]
+    usual = before.get("schedulerName") or request.options.scheduler_names[0]
     spec["schedulerName"] = spec.get("schedulerName") or usual
-    complete_spec(spec)
+    set_spec_defaults(spec)
     return job
 
 
-def complete_spec(spec: Manifest) -> None:
+def set_spec_defaults(spec: Manifest) -> None:
     """Fills in what does not depend on anybody's settings. What is complete already stays as it is."""
     spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
     spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
     for index, task in enumerate(spec.get("tasks") or ()):
         if task is not None:
-            _complete_task(task, index)
+            _set_task_defaults(task, index)
     spec["minAvailable"] = spec.get("minAvailable") or _minimum(spec)
     plugins = spec.get("plugins")
     if plugins:
@@ -59,7 +59,7 @@ def complete_spec(spec: Manifest) -> None:
             plugins[name] = plugins.get(name) or []
 
 
-def _complete_task(task: Manifest, index: int) -> None:
+def _set_task_defaults(task: Manifest, index: int) -> None:
     task["name"] = task.get("name") or f"default{index}"
     task["maxRetry"] = task.get("maxRetry") or DEFAULT_MAX_RETRY
     if task.get("minAvailable") is None:
@@ -87,7 +87,7 @@ def _follows_tasks(job: Manifest, before: Mapping[str, Any]) -> bool:
 
 def _gave_minimum(job: Manifest) -> bool:
     """Whether the author gave `minAvailable`, as far as the object tells; where it does not, he did."""
-    applied = notes_of(job).get(LAST_APPLIED)
+    applied = annotations_in(job).get(LAST_APPLIED)
     if applied:
         try:
             return "minAvailable" in (orjson.loads(applied).get("spec") or {})

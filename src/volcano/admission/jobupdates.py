@@ -4,9 +4,9 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from volcano.admission.jobdefaults import complete_job, complete_spec
+from volcano.admission.jobdefaults import set_job_defaults, set_spec_defaults
 from volcano.admission.jobs import check_partition, check_sizes, check_topology, check_total, tasks_of
-from volcano.admission.review import Complaint, Request
+from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import parse
 
@@ -18,14 +18,14 @@ SILENT_WHEN_EMPTY = frozenset(
 )
 
 
-def check_job_update(request: Request) -> Iterable[Complaint]:
+def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
     """Everything wrong with a change of a job: sizes may change, the rest may not."""
     assert request.old is not None
     # Completed here as well: an API server may not have been told yet to have changes completed. What is stored then
     # has the same meaning to our controllers.
-    new, old = complete_job(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
+    new, old = set_job_defaults(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
-    complete_spec(old)
+    set_spec_defaults(old)
     tasks, before = tasks_of(new), tasks_of(old)
     for index, task in enumerate(tasks):
         yield from check_sizes(task, f"spec.tasks[{index}]")
@@ -33,11 +33,11 @@ def check_job_update(request: Request) -> Iterable[Complaint]:
     yield from check_topology(new.get("networkTopology"), "spec.networkTopology")
     yield from check_total(new, tasks, "must not be greater than total replicas")
     if len(tasks) != len(before):
-        yield Complaint("spec.tasks", "job updates may not add or remove tasks")
+        yield Violation("spec.tasks", "job updates may not add or remove tasks")
         return
     changed = _changed(_fixed(old), _fixed(new))
     if changed:
-        yield Complaint(
+        yield Violation(
             "spec",
             "job updates may not change fields other than `minAvailable`, `priorityClassName`, `tasks[*].replicas` "
             f"and `tasks[*].minAvailable`; changed: {', '.join(changed)}",

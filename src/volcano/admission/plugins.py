@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from volcano.admission.review import Complaint
+from volcano.admission.review import Violation
 from volcano.kube.manifest import Manifest
 
 # Plugin → its flags that are numbers or switches. Other flags are names and paths, which can be anything.
@@ -25,34 +25,34 @@ NUMBER = re.compile("-?[0-9]+")
 
 def check_plugins(
     spec: Mapping[str, Any], tasks: Sequence[Manifest], known: frozenset[str]
-) -> Iterable[Complaint]:
+) -> Iterable[Violation]:
     """Plugins are known, their arguments can be read, and mpi's master is one of the tasks."""
     plugins = spec.get("plugins") or {}
     for name, given in plugins.items():
         words = [str(argument) for argument in given or ()]
         if name not in known and "." not in name and ":" not in name:
             text = f"unable to find job plugin: {name}; choose from {', '.join(sorted(known))}"
-            yield Complaint(f"spec.plugins[{name}]", text)
+            yield Violation(f"spec.plugins[{name}]", text)
         for flag in NUMBERS.get(name, ()):
             value = argument(words, flag)
             if value is not None and not NUMBER.fullmatch(value):
                 text = f"argument --{flag} must be a whole number such as --{flag}=2222, not {value!r}"
-                yield Complaint(f"spec.plugins[{name}]", text)
+                yield Violation(f"spec.plugins[{name}]", text)
         for flag in SWITCHES.get(name, ()):
             value = argument(words, flag, switch=True)
             if value is not None and not BOOLEAN.fullmatch(value):
                 text = f"argument --{flag} must be true or false, not {value!r}"
-                yield Complaint(f"spec.plugins[{name}]", text)
+                yield Violation(f"spec.plugins[{name}]", text)
     if "mpi" in plugins:
         yield from _check_mpi_master(plugins["mpi"] or (), tasks)
 
 
-def _check_mpi_master(arguments: Iterable[Any], tasks: Sequence[Manifest]) -> Iterable[Complaint]:
+def _check_mpi_master(arguments: Iterable[Any], tasks: Sequence[Manifest]) -> Iterable[Violation]:
     master = argument([str(word) for word in arguments], "master") or "master"
     if all(task.get("name") != master for task in tasks):
         names = ", ".join(str(task.get("name")) for task in tasks)
         text = f"The specified mpi master task was not found: {master!r} is not among the tasks {names}"
-        yield Complaint("spec.plugins[mpi]", text)
+        yield Violation("spec.plugins[mpi]", text)
 
 
 def argument(words: Sequence[str], name: str, *, switch: bool = False) -> str | None:

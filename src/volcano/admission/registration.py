@@ -4,7 +4,7 @@ import base64
 from collections.abc import Collection
 
 from volcano.admission.conditions import not_our_controllers, our_scheduler, something_is_open
-from volcano.admission.rules import SERVICES, Service
+from volcano.admission.rules import SERVICES, AdmissionService
 from volcano.kube.kinds import MUTATING_WEBHOOK, POD, VALIDATING_WEBHOOK, Kind
 from volcano.kube.manifest import Key, Manifest
 
@@ -49,7 +49,7 @@ def configurations(
 
 
 def _conditions(
-    service: Service, scheduler_names: Collection[str], controllers: Collection[str]
+    service: AdmissionService, scheduler_names: Collection[str], controllers: Collection[str]
 ) -> list[Manifest]:
     """When a service is asked at all, beside its rules."""
     if service.kind == POD:
@@ -61,7 +61,9 @@ def _conditions(
     return []
 
 
-def _configuration(kind: Kind, service: Service, client: Manifest, conditions: list[Manifest]) -> Manifest:
+def _configuration(
+    kind: Kind, service: AdmissionService, client: Manifest, conditions: list[Manifest]
+) -> Manifest:
     webhook: Manifest = {
         "name": service.name,
         "admissionReviewVersions": ["v1"],

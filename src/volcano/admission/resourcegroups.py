@@ -13,7 +13,7 @@ from volcano.log import Log
 log = Log("resourcegroups")
 
 # Field of a group → what it must be.
-SHAPES: Mapping[str, type] = {
+FIELD_TYPES: Mapping[str, type] = {
     "resourceGroup": str,
     "object": dict,
     "schedulerName": str,
@@ -38,7 +38,7 @@ def _group(place: int, group: Any) -> Manifest:
     here = f"resourceGroups[{place}]"
     if not isinstance(group, dict):
         raise ValueError(f"{here}: a mapping was expected, not {group!r}")
-    for name, shape in SHAPES.items():
+    for name, shape in FIELD_TYPES.items():
         if group.get(name) is not None and not isinstance(group[name], shape):
             raise ValueError(f"{here}.{name}: a {shape.__name__} was expected, not {group[name]!r}")
     affinity = group.get("affinity")
@@ -64,7 +64,7 @@ class GroupsFile:
     def __call__(self) -> Sequence[Manifest]:
         return self._groups
 
-    def look(self) -> None:
+    def reload(self) -> None:
         """Takes a changed file in."""
         try:
             mark = self._mark()

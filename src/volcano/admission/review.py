@@ -11,7 +11,7 @@ from volcano.kube.names import SCHEDULER_NAME
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class Violation:
     """One thing wrong with an object: the field's path, what is wrong and what would be right."""
 
     field: str
@@ -21,12 +21,12 @@ class Complaint:
         return f"{self.field}: {self.message}" if self.field else self.message
 
 
-def notes_of(manifest: Manifest | None) -> Mapping[str, str]:
+def annotations_in(manifest: Manifest | None) -> Mapping[str, str]:
     """The annotations of an object that may have no metadata yet."""
     return ((manifest or {}).get("metadata") or {}).get("annotations") or {}
 
 
-class NotAtHand(Exception):
+class NotCached(Exception):
     """Objects that are so rarely looked at that nobody keeps them: they have to be fetched before the review."""
 
     def __init__(self, kind: Kind) -> None:
@@ -57,7 +57,7 @@ def no_resource_groups() -> Sequence[Manifest]:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class AdmissionOptions:
     """What an administrator may choose about admission."""
 
     scheduler_names: tuple[str, ...] = (SCHEDULER_NAME,)
@@ -74,7 +74,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AdmissionRequest:
     """One write under review. `new` is None on DELETE, `old` is None on CREATE."""
 
     operation: str  # CREATE, UPDATE, DELETE
@@ -83,8 +83,8 @@ class Request:
     new: Manifest | None
     old: Manifest | None
     lookup: Lookup
-    settings: Settings = field(default_factory=Settings)
+    options: AdmissionOptions = field(default_factory=AdmissionOptions)
 
 
-Complaints = Callable[[Request], Iterable[Complaint]]
-Defaults = Callable[[Request], Manifest]
+Validator = Callable[[AdmissionRequest], Iterable[Violation]]
+Mutator = Callable[[AdmissionRequest], Manifest]

@@ -19,10 +19,10 @@ IN_A_ROW = 32
 
 
 class DirectClient:
-    """Acts as one user. Copies what it is given: callers keep their manifests.
+    """Acts as one user. Copies its arguments: callers keep their manifests.
 
-    What writes answer is made of bytes by `decode`; readers who change nothing may share what it makes. With `abreast`
-    no more writes than that are under way at a time, so that a thousand of ours do not hold up one of a user's.
+    `decode` turns the results of writes into manifests; callers that change nothing may share them. With
+    `concurrent_writes`, further writes wait, so that those of the cluster's own components do not delay users' writes.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class DirectClient:
         user: User = SYSTEM,
         *,
         decode: Callable[[bytes], Manifest] = orjson.loads,
-        abreast: int = 0,
+        concurrent_writes: int = 0,
     ) -> None:
         self._registry = registry
         self._user = user
         self._decode = decode
-        self._slots = asyncio.Semaphore(abreast) if abreast else nullcontext()
+        self._slots = asyncio.Semaphore(concurrent_writes) if concurrent_writes else nullcontext()
 
     async def get(self, kind: Kind, key: Key, *, subresource: str = "") -> Manifest:
         return (await self._registry.get(kind, key, subresource=subresource)).manifest()

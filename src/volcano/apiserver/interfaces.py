@@ -56,32 +56,47 @@ class Lookup(Protocol):
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]: ...
 
 
-# Admission: given the request, the new object (None on delete) and the old one (None on create), returns the object
-# to store, changed or not, and None on delete. A new object's spec may be shared with others: a step that changes what
-# is in it makes it its own first. Raises an ApiError to refuse. Called again from the start when an
-# optimistic update has to be retried, so it must not keep state unless it can count twice.
-Admit = Callable[[Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]]
+# Admits one request: given its attributes, the new object (None on delete) and the old one (None on create), returns
+# the object to store, changed or not, and None on delete. Raises an ApiError to reject the request. The spec of a new
+# object may be shared with other objects: a plugin copies what it changes in it. An optimistic update that is retried
+# passes admission again, so a plugin keeps no state unless it may count twice.
+AdmissionFunction = Callable[
+    [Attributes, Manifest | None, Manifest | None, Lookup], Awaitable[Manifest | None]
+]
 
 
-class Concerning:
-    """An admission step that leaves objects of other kinds as they are, and so need not be asked about them."""
+class AdmissionPlugin(Protocol):
+    """One plugin of the admission chain."""
 
-    def __init__(self, step: Admit, kinds: frozenset[Kind]) -> None:
-        self._step = step
-        self._kinds = kinds
-
-    def concerns(self, kind: Kind) -> bool:
-        return kind in self._kinds
+    def handles(self, kind: Kind) -> bool:
+        """Whether the plugin may change or reject objects of a kind; evaluated once per kind."""
+        ...
 
     def __call__(
-        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup, /
+    ) -> Awaitable[Manifest | None]: ...
+
+
+class FunctionPlugin:
+    """A function as an admission plugin for some kinds."""
+
+    def __init__(self, function: AdmissionFunction, handles: Callable[[Kind], bool]) -> None:
+        self._function = function
+        self._handles = handles
+
+    def handles(self, kind: Kind) -> bool:
+        return self._handles(kind)
+
+    def __call__(
+        self, attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup, /
     ) -> Awaitable[Manifest | None]:
-        return self._step(attributes, new, old, lookup)
+        return self._function(attributes, new, old, lookup)
 
 
-def concerning(*kinds: Kind) -> Callable[[Admit], Concerning]:
-    """Marks the admission step of some kinds."""
-    return lambda step: Concerning(step, frozenset(kinds))
+def admission_plugin(*kinds: Kind) -> Callable[[AdmissionFunction], FunctionPlugin]:
+    """Makes a function an admission plugin for some kinds; for all when none is named."""
+    handled = frozenset(kinds)
+    return lambda function: FunctionPlugin(function, lambda kind: not handled or kind in handled)
 
 
 class Strategy(Protocol):

@@ -1,20 +1,16 @@
 """The API server as one handler: who asks, may they, what is the answer, and a line in the books."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 from msgspec.structs import replace
 
 from volcano import __version__
-from volcano.apiserver.admission.typecheck import SoundCustomResources
-from volcano.apiserver.admission.webhook_calls import Caller
-from volcano.apiserver.admission.webhooks import Webhooks, chain
-from volcano.apiserver.authn.identity import ADMIN, Authenticator, impersonated
-from volcano.apiserver.authn.token_requests import TokenSecrets, request_token
-from volcano.apiserver.authn.tokens import SigningKey, Tokens
-from volcano.apiserver.authz.escalation import Escalation
-from volcano.apiserver.authz.rbac import Authorizer
+from volcano.apiserver.admission.chain import NO_PLUGIN, admission_chain
+from volcano.apiserver.admission.webhooks import Webhooks
+from volcano.apiserver.authn.access_control import AccessControl, AccessOptions
+from volcano.apiserver.authn.identity import impersonated
 from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
@@ -27,14 +23,16 @@ from volcano.apiserver.endpoints.parameters import flag
 from volcano.apiserver.endpoints.responses import refusal, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
 from volcano.apiserver.endpoints.routes import Route, route
-from volcano.apiserver.interfaces import Admit, User
+from volcano.apiserver.interfaces import AdmissionPlugin, User
+from volcano.apiserver.registry.kind_table import KindTable
+from volcano.apiserver.registry.lookup import StoreLookup
+from volcano.apiserver.registry.object_meta import NewUid
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.storage.history import Change
+from volcano.apiserver.schema.crds import served as served_by_crd
+from volcano.apiserver.storage.store import Store
 from volcano.apiserver.warnings import collecting
-from volcano.clock import Instant
+from volcano.clock import Clock, Instant
 from volcano.kube.errors import ApiError, InternalError
-from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest
 from volcano.kube.selectors import parse_fields
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
@@ -46,15 +44,11 @@ READING = ("get", "list", "watch", "head", "options")
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
-    """What an API server is handed beside its registry."""
+class ServerOptions:
+    """Collaborators and settings of the HTTP side of an API server."""
 
-    admin_token: str
-    signing_key: bytes  # PEM, see `tokens.new_signing_key`
     new_id: Callable[[], str]
     random: Random
-    authority: bytes = b""  # the CA's certificate, PEM, for token Secrets
-    known_tokens: Mapping[str, User] = field(default_factory=dict)
     address: str = ""  # host:port, as discovery announces it
     logs: LogSource | None = None
     streams: StreamSource | None = None
@@ -64,62 +58,75 @@ class Setup:
     metrics: CollectorRegistry | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ControlledRegistry:
+    """A registry with the access control and the webhooks that its admission chain uses."""
+
+    registry: Registry
+    access: AccessControl
+    webhooks: Webhooks
+
+
+def controlled_registry(
+    store: Store,
+    kinds: KindTable,
+    *,
+    clock: Clock,
+    random: Random,
+    new_uid: NewUid,
+    access: AccessOptions,
+    mutating: AdmissionPlugin = NO_PLUGIN,
+    validating: AdmissionPlugin = NO_PLUGIN,
+    disabled_plugins: Collection[str] = (),
+) -> ControlledRegistry:
+    """A registry behind the admission chain. The table follows the CRDs in the store; caches follow the store."""
+    kinds.follow(store, served_by_crd)
+    lookup = StoreLookup(store, kinds)
+    control = AccessControl(lookup, clock, access)
+    webhooks = Webhooks(access.new_id, kinds.prune)
+    store.observers.append(control.authorizer.on_change)
+    store.observers.append(webhooks.on_change)
+    admit = admission_chain(
+        kinds, control, webhooks, mutating=mutating, validating=validating, disabled=disabled_plugins
+    )
+    registry = Registry(
+        store,
+        kinds,
+        clock=clock,
+        random=random,
+        new_uid=new_uid,
+        lookup=lookup,
+        admit=admit,
+        issue_token=control.issue_token,
+    )
+    return ControlledRegistry(registry, control, webhooks)
+
+
 class ApiServer:
     """Call it with a request. Needs `await start()` once, and `await close()` at the end."""
 
-    def __init__(self, registry: Registry, setup: Setup) -> None:
-        self.registry = registry
-        self.metrics = RequestMetrics(setup.metrics or CollectorRegistry())
-        self.tokens = Tokens(SigningKey(setup.signing_key), setup.new_id)
-        self.authorizer = Authorizer(registry.lookup)
-        tokens = {**setup.known_tokens, setup.admin_token: ADMIN}
-        self.authenticator = Authenticator(self.tokens, registry.lookup, registry.clock, tokens)
-        self.webhooks = Webhooks(caller := Caller(), setup.new_id, self._prune)
-        self._caller = caller
-        self._secrets = TokenSecrets(self.tokens, setup.authority)
-        self._audit = Audit(setup.audit, setup.new_id) if setup.audit is not None else None
-        reviews = Reviews(self.authenticator, self.authorizer)
-        self._resources = Resources(registry, reviews, setup.random, setup.logs, setup.streams)
+    def __init__(self, controlled: ControlledRegistry, options: ServerOptions) -> None:
+        self.registry = registry = controlled.registry
+        self.metrics = RequestMetrics(options.metrics or CollectorRegistry())
+        self._authenticator = controlled.access.authenticator
+        self._authorizer = controlled.access.authorizer
+        self._webhooks = controlled.webhooks
+        self._audit = Audit(options.audit, options.new_id) if options.audit is not None else None
+        reviews = Reviews(self._authenticator, self._authorizer)
+        self._resources = Resources(registry, reviews, options.random, options.logs, options.streams)
         table = registry.kinds
-        discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, setup.address)
-        health = Health(setup.live, setup.ready)
+        discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
+        health = Health(options.live, options.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
-        self._paths = Paths(table, discovery, health, self.metrics, self.tokens, __version__, openapi)
-        registry.store.observers.append(self._changed)
-        registry.issue_token = self._issue_token
-
-    def admission(self, before: Sequence[Admit] = (), after: Sequence[Admit] = ()) -> Admit:
-        """Admission in the order of a real server: what fills in (`before`), mutating webhooks, who may grant what,
-        validating webhooks, and last what judges or counts the final object, such as quotas (`after`). The steps in
-        `before` may rely on the types in a custom resource, those after the mutating webhooks on its whole schema."""
-        kinds = self.registry.kinds
-        return chain(
-            SoundCustomResources(kinds, types_only=True),
-            self._secrets,
-            *before,
-            self.webhooks.mutate,
-            SoundCustomResources(kinds, types_only=False),
-            Escalation(self.authorizer),
-            self.webhooks.validate,
-            *after,
-        )
-
-    def _prune(self, kind: Kind, manifest: Manifest) -> None:
-        self.registry.kinds.served(kind).strategy.prune(manifest)
-
-    def _issue_token(self, key: Key, wanted: Manifest) -> Manifest:
-        return request_token(self.tokens, self.registry.lookup, key, wanted, self.registry.clock.now().wall)
+        tokens = controlled.access.tokens
+        self._paths = Paths(table, discovery, health, self.metrics, tokens, __version__, openapi)
 
     async def start(self) -> None:
         """Makes sure that the first namespaces and the default roles are there."""
         await bootstrap(self.registry)
 
     async def close(self) -> None:
-        await self._caller.close()
-
-    def _changed(self, collection: str, change: Change) -> None:
-        self.authorizer.changed(collection)
-        self.webhooks.changed(collection)
+        await self._webhooks.close()
 
     async def __call__(self, request: Request) -> Answer:
         """Answers one request, whatever happens."""
@@ -151,13 +158,13 @@ class ApiServer:
             self.metrics.reading += change
 
     async def _answer(self, request: Request, asked: Route, who: "_Who") -> Answer:
-        who.real = self.authenticator.authenticate(request)
-        who.acting = impersonated(request, who.real, self.authorizer)
-        if not self.authorizer.unrestricted(who.acting):
-            self.authorizer.check(who.acting, asked.action)
+        who.real = self._authenticator.authenticate(request)
+        who.acting = impersonated(request, who.real, self._authorizer)
+        if not self._authorizer.unrestricted(who.acting):
+            self._authorizer.check(who.acting, asked.action)
             if asked.subresource in CONNECTS:
                 # A websocket begins with GET; whoever may only read must not run commands by it.
-                self.authorizer.check(who.acting, replace(asked, verb="create").action)
+                self._authorizer.check(who.acting, replace(asked, verb="create").action)
         if asked.resource:
             return await self._resources.answer(request, asked, who.acting)
         return self._paths.answer(request)

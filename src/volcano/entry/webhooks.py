@@ -11,7 +11,7 @@ from pathlib import Path
 
 from volcano.admission.registration import configurations
 from volcano.admission.resourcegroups import GroupsFile
-from volcano.admission.review import NotAtHand, Settings, no_resource_groups
+from volcano.admission.review import AdmissionOptions, NotCached, no_resource_groups
 from volcano.admission.rules import BY_PATH
 from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.clock import Clock, SystemClock
@@ -25,7 +25,7 @@ from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import NAMESPACE, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.reflector import Reflector, each_event
-from volcano.local.parts import check_template
+from volcano.local.admission import check_template
 from volcano.log import Log
 from volcano.metrics import CollectorRegistry
 from volcano.net.server import Server
@@ -131,7 +131,7 @@ class IndexLookup:
 
     def all(self, kind: Kind, namespace: str = "") -> list[Manifest]:
         if kind in FETCHED and kind not in self.fetched:
-            raise NotAtHand(kind)
+            raise NotCached(kind)
         found = self.fetched[kind] if kind in FETCHED else self.index.all(kind)
         return [m for m in found if not namespace or key_of(m).namespace == namespace]
 
@@ -199,7 +199,7 @@ async def look_after(
     while True:
         await clock.sleep(LOOK_EVERY if registered else LOOK_SOON)
         if groups is not None:
-            groups.look()
+            groups.reload()
         credentials = await certificates(arguments, client, clock)
         load_credential(context, credentials.server)
         registered = await register(arguments, client, credentials.authority)
@@ -219,8 +219,8 @@ def _groups(path: Path | None) -> GroupsFile | None:
         raise SystemExit(f"{NAME}: --admission-conf {path}: {error}") from None
 
 
-def _settings(arguments: argparse.Namespace, groups: GroupsFile | None) -> Settings:
-    return Settings(
+def _settings(arguments: argparse.Namespace, groups: GroupsFile | None) -> AdmissionOptions:
+    return AdmissionOptions(
         scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
         max_queue_depth=arguments.max_queue_depth,
         protect_root_queue=arguments.enable_root_queue_protection,

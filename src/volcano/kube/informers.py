@@ -29,11 +29,11 @@ class SharedInformerFactory:
     An in-process client that decodes answers with `decode` shares those, too.
     """
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: Clock, decode: "SharedDecodeCache | None" = None) -> None:
         self._client = client
         self._clock = clock
         self._shared: dict[Watch, _Shared] = {}
-        self.decode = SharedDecodeCache()
+        self.decode = decode or SharedDecodeCache()
 
     @contextmanager
     def subscription(self, watch: Watch, sink: Sink) -> Iterator[Reflector]:

@@ -90,8 +90,8 @@ class ComponentLogs(logging.Handler):
         return ring.written if ring else 0
 
 
-def nobody(pod: Manifest) -> bool:
-    """No pod really runs."""
+def no_pod(pod: Manifest) -> bool:
+    """Without local nodes, no pod really runs."""
     return False
 
 
@@ -109,7 +109,7 @@ class LocalLogSource:
         clock: Clock,
         *,
         pods: LogSource | None = None,
-        is_real: Callable[[Manifest], bool] = nobody,
+        is_real: Callable[[Manifest], bool] = no_pod,
     ) -> None:
         self._pods = pods
         self._is_real = is_real

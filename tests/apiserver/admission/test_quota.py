@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.apiserver.registries import namespace, registry
+from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.admission.quota import QuotaStatus, admit_quota, used_by
-from volcano.apiserver.admission.webhooks import chain
-from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType
@@ -52,6 +52,7 @@ def quota(hard: dict[str, str], **spec: Any) -> Manifest:
     }
 
 
+@admission_plugin()
 async def _slow(
     request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

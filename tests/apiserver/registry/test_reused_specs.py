@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.apiserver.registries import config_map, namespace, pod, registry
-from volcano.apiserver.admission.chain import after_webhooks, before_webhooks
-from volcano.apiserver.admission.webhooks import chain
+from tests.apiserver.registries import config_map, namespace, pod, registry, resource_plugins
+from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.managed_fields import Ownership
@@ -34,7 +33,7 @@ class Server:
 
     def __init__(self) -> None:
         self.strategy = BuiltInStrategy(POD)
-        self.admit = chain(*before_webhooks(), *after_webhooks())
+        self.admit = chain(*resource_plugins())
         self.ownership = Ownership()
 
     async def treat(self, manifest: Manifest, lookup: StoreLookup, *, quickly: bool) -> Any:
@@ -178,15 +177,14 @@ async def test_what_admission_looks_up_is_what_is_stored_now() -> None:
 @pytest.fixture
 async def shared() -> tuple[Registry, dict[bytes, Manifest]]:
     """A registry, and every object it has shared as it was written."""
-    made = registry()
     seen: dict[bytes, Manifest] = {}
     decode = SharedDecodeCache()
 
-    def share(data: bytes, manifest: Manifest) -> None:
+    def on_write(data: bytes, manifest: Manifest) -> None:
         decode.remember(data, manifest)
         seen[data] = decode(data)
 
-    made.store.share = share
+    made = registry(Store(on_write=on_write))
     await made.create(Attributes("create", NAMESPACE, Key("", "default")), namespace("default"))
     return made, seen
 

@@ -41,7 +41,7 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, is_deleting, key_of
 from volcano.kube.operations import Create, Delete, Patch, perform
-from volcano.local import parts
+from volcano.local import components
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
@@ -131,7 +131,7 @@ async def room(request: pytest.FixtureRequest) -> AsyncIterator[Room]:
         client = connect(load_settings({}, kubeconfig=str(real.kubeconfig)), SystemClock(), environment={})
     else:
         client = _embedded()
-    for kind, manifest in parts.crds():
+    for kind, manifest in components.crds():
         await perform(client, Create(kind, manifest, if_absent=True))
     name = f"jobs-{uuid.uuid4().hex[:8]}"
     await client.create(NAMESPACE, {"metadata": {"name": name}})

@@ -1,13 +1,13 @@
 """What the server itself does to new volume claims: those that name no storage class get the default one."""
 
-from volcano.apiserver.interfaces import Attributes, Lookup, concerning
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.kube import kinds
 from volcano.kube.manifest import Manifest, annotations_of
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
-@concerning(kinds.PERSISTENT_VOLUME_CLAIM)
+@admission_plugin(kinds.PERSISTENT_VOLUME_CLAIM)
 async def admit_claim(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

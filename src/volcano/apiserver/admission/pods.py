@@ -10,7 +10,7 @@ import orjson
 
 from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_complaints
 from volcano.apiserver.errors import forbidden
-from volcano.apiserver.interfaces import Attributes, Lookup, concerning
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.prepare import qos_class
 from volcano.apiserver.storage.content_cache import Shared
 from volcano.kube import kinds
@@ -46,7 +46,7 @@ class PodAdmission:
     def __init__(self) -> None:
         self._made: Shared[_Made] = Shared()
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind in (kinds.POD, kinds.PRIORITY_CLASS)
 
     async def __call__(
@@ -209,7 +209,7 @@ def _tolerate(spec: Manifest) -> None:
         spec["tolerations"] = [*present, *added]
 
 
-@concerning(kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
+@admission_plugin(kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
 async def admit_limits(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from volcano.apiserver.admission.pod_usage import Amounts, amounts, requests_and_limits
 from volcano.apiserver.errors import forbidden
-from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.prepare import qos_class
 from volcano.clock import Instant
 from volcano.kube import kinds, quantity
@@ -142,6 +142,7 @@ def _is_about(name: str, kind: Kind) -> bool:
     return kind == kinds.POD and compute and not storage
 
 
+@admission_plugin()
 async def admit_quota(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

@@ -23,7 +23,7 @@ class ServiceAdmission:
         self._network = ipaddress.ip_network(addresses)
         self._ports = ports
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind == kinds.SERVICE
 
     async def __call__(

@@ -58,7 +58,7 @@ def hooks_of(configurations: Iterable[Manifest]) -> list[Hook]:
     ]
 
 
-def concerns(
+def matches(
     hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> bool:
     """Whether a webhook wants to hear of a request. Match conditions are asked separately."""

@@ -13,12 +13,13 @@ from volcano.apiserver.admission.webhook_rules import (
     ConditionFailed,
     Denied,
     Hook,
-    concerns,
     conditions_hold,
     hooks_of,
+    matches,
     review_of,
 )
-from volcano.apiserver.interfaces import Admit, Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.storage.history import Change
 from volcano.apiserver.warnings import warn
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.kinds import MUTATING_WEBHOOK, VALIDATING_WEBHOOK, Kind
@@ -31,45 +32,22 @@ log = Log("webhooks")
 _CONFIGURATIONS = frozenset((MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resource))
 
 
-def chain(*admits: Admit) -> Admit:
-    """Admission step after step, each given what the one before it made of the object.
-
-    A step that has a method `concerns` is asked once for each kind; the steps of a kind are those that it concerns.
-    """
-    steps_of: dict[Kind, tuple[Admit, ...]] = {}
-
-    async def admit(
-        request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
-    ) -> Manifest | None:
-        steps = steps_of.get(request.kind)
-        if steps is None:
-            steps = steps_of[request.kind] = tuple(step for step in admits if _concerned(step, request.kind))
-        for step in steps:
-            new = await step(request, new, old, lookup)
-        return new
-
-    return admit
-
-
-def _concerned(step: Admit, kind: Kind) -> bool:
-    concerns: Callable[[Kind], bool] | None = getattr(step, "concerns", None)
-    return concerns is None or concerns(kind)
-
-
 class Webhooks:
     """Admission by the webhooks registered in the store: `mutate` and `validate` are steps of the chain."""
 
-    def __init__(
-        self, caller: Caller, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]
-    ) -> None:
-        """`prune` drops what the schema of a kind does not know, and refuses what has the wrong type."""
-        self._caller = caller
+    def __init__(self, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]) -> None:
+        """`prune` removes fields that the schema of a kind does not know, and rejects values of the wrong type."""
+        self._caller = Caller()
         self._prune = prune
         self._new_id = new_id
         self._hooks: dict[Kind, list[Hook]] = {}
 
-    def changed(self, collection: str) -> None:
-        """Hears of a change in the store, by resource name."""
+    async def close(self) -> None:
+        """Closes the connections to webhooks."""
+        await self._caller.close()
+
+    def on_change(self, collection: str, change: Change) -> None:
+        """Observes the store: a changed configuration invalidates the cached webhooks."""
         if collection in _CONFIGURATIONS:
             self._hooks.clear()
 
@@ -135,7 +113,7 @@ class Webhooks:
     ) -> Mapping[str, Any] | None:
         """What a webhook says of a request, or None when it is not concerned or could not be asked and may be ignored.
         Raises `Denied` when it says no."""
-        if not concerns(hook, request, new, old, lookup):
+        if not matches(hook, request, new, old, lookup):
             return None
         review = review_of(request, new, old, self._new_id())
         try:

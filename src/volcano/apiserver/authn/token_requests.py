@@ -110,7 +110,7 @@ class TokenSecrets:
         self._tokens = tokens
         self._authority = authority
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind == SECRET
 
     async def __call__(

@@ -11,13 +11,13 @@ from volcano.kube.manifest import Key, Manifest
 ROLES, BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
 
 
-class Escalation:
+class EscalationCheck:
     """Admission that refuses roles and bindings which would give away rights their writer does not have."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def concerns(self, kind: Kind) -> bool:
+    def handles(self, kind: Kind) -> bool:
         return kind in ROLES or kind in BINDINGS
 
     async def __call__(

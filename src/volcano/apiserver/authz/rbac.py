@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.apiserver.interfaces import Lookup, User
+from volcano.apiserver.storage.history import Change
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from volcano.kube.manifest import Key, Manifest, labels_of
@@ -93,8 +94,8 @@ class Authorizer:
         self._grants: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
         self._roles: dict[tuple[str, Key], tuple[Rule, ...]] = {}
 
-    def changed(self, collection: str) -> None:
-        """Hears of a change in the store, by resource name."""
+    def on_change(self, collection: str, change: Change) -> None:
+        """Observes the store: a changed RBAC object invalidates the caches."""
         if collection.endswith(GROUP):
             self.forget()
 

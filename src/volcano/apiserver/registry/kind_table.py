@@ -55,6 +55,10 @@ class KindTable:
             raise unserved()
         return found
 
+    def prune(self, kind: Kind, manifest: Manifest) -> None:
+        """Removes fields that the schema of a kind does not know. Raises BadRequest for values of the wrong type."""
+        self.served(kind).strategy.prune(manifest)
+
     def stored(self, resource: str) -> Served | None:
         """What is stored under a resource name, in the version it is stored in (or any that is served)."""
         if self._stored_at != self.generation:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec
 import orjson
 
 from volcano.apiserver.errors import already_exists, conflict, invalid, not_found, unserved
-from volcano.apiserver.interfaces import Admit, Attributes, Served, Strategy
+from volcano.apiserver.interfaces import AdmissionFunction, Attributes, Served, Strategy
 from volcano.apiserver.registry import namespaces, object_meta, patching, subresources
 from volcano.apiserver.registry.deletion import ANSWERED_WITH_OBJECT, check_preconditions, doom, is_finished
 from volcano.apiserver.registry.kind_table import KindTable, from_storage, reader, to_storage
@@ -37,6 +37,9 @@ NAME_ATTEMPTS = 8
 
 # Makes the object that a write asks for from the present one, which is its own copy.
 Build = Callable[[Manifest], Manifest]
+
+# Answers a TokenRequest for the ServiceAccount with a key.
+IssueToken = Callable[[Key, Manifest], Manifest]
 
 P = ParamSpec("P")
 
@@ -72,23 +75,19 @@ class Registry:
         clock: Clock,
         random: Random,
         new_uid: NewUid,
-        admit: Admit | None = None,
+        lookup: StoreLookup | None = None,
+        admit: AdmissionFunction | None = None,
+        issue_token: IssueToken | None = None,
     ) -> None:
         self.store = store
         self.kinds = table
         self.clock = clock
-        self.lookup = StoreLookup(store, table)
+        self.lookup = lookup or StoreLookup(store, table)
+        self.issue_token = issue_token
         self._random = random
         self._new_uid = new_uid
         self._admit = admit
         self._ownership = Ownership()
-        self.issue_token: Callable[[Key, Manifest], Manifest] | None = (
-            None  # where there are ServiceAccount tokens
-        )
-
-    def admit_with(self, admit: Admit) -> None:
-        """Sets admission, where it needs the registry's lookup to be built."""
-        self._admit = admit
 
     # Reading
 

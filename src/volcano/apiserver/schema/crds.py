@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.interfaces import Attributes, Column, Lookup, Served, concerning
+from volcano.apiserver.interfaces import Attributes, Column, Lookup, Served, admission_plugin
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.apiserver.schema.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema.validation.metadata import metadata_causes, metadata_update_causes
@@ -216,7 +216,7 @@ def _condition(kind: str, status: str, reason: str, message: str, moment: str) -
     }
 
 
-@concerning(kinds.CRD)
+@admission_plugin(kinds.CRD)
 async def admit_crd(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import struct
+from contextlib import ExitStack
 from pathlib import Path
 
 FORMAT = 1
@@ -32,11 +33,10 @@ class DataDirectory:
             self._lock = _locked(path)
         except OSError as error:
             raise DataDirectoryError(f"{path}: cannot be used as a data directory: {error}") from error
-        try:
+        with ExitStack() as undo:
+            undo.callback(self.release)
             self._check_format()
-        except BaseException:
-            self.release()
-            raise
+            undo.pop_all()
 
     @property
     def database(self) -> Path:

@@ -53,9 +53,9 @@ class Journal(Protocol):
         ...
 
 
-# Is shown every object that is written, with its JSON; whoever keeps it must not change it.
-Share = Callable[[bytes, Manifest], None]
-# Hears of every change of memory, and of the inverse when it is taken back.
+# Called with every object that is written and its JSON, for caches of decoded objects; the object is read-only.
+OnWrite = Callable[[bytes, Manifest], None]
+# Called with every change in memory, and with its inverse when the change is rolled back.
 Observer = Callable[[str, Change], None]
 
 
@@ -153,25 +153,24 @@ def encode(manifest: Manifest, version: int) -> bytes:
 class Store:
     """All objects. Synchronous but for `durable`; everything happens on one thread."""
 
-    def __init__(self, *, history: int = HISTORY) -> None:
+    def __init__(
+        self, *, history: int = HISTORY, journal: Journal | None = None, on_write: OnWrite | None = None
+    ) -> None:
+        """Without a journal the store is in memory only."""
         self._history = history
+        self._on_write = on_write
         self._collections: dict[str, Collection] = {}
-        self._journal: Journal | None = None
+        self._journal = journal
         self._last = 0  # the newest version ever given out, also to writes that were taken back
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
-        self.share: Share | None = None
         self._fresh = Fresh()
         self.places: dict[str, Place] = {}  # by uid
         self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
         self.settled = 0
-        self.trouble = ""  # why the last commit failed; empty when it did not
-
-    def use(self, journal: Journal) -> None:
-        """Makes writes from here on last; what is there now is taken to be stored already."""
-        self._journal = journal
+        self.error = ""  # why the last commit failed; empty when it did not
 
     def collection(self, name: str) -> Collection:
         """The objects of a kind, by its resource name (`pods`, `deployments.apps`)."""
@@ -205,8 +204,8 @@ class Store:
         data = encode(manifest, version)
         record = collection.describe(manifest, version, data, previous)
         self._fresh.keep(record, manifest)
-        if self.share is not None:
-            self.share(data, manifest)
+        if self._on_write is not None:
+            self._on_write(data, manifest)
         self._write(collection, Change(version, key, previous, record, data))
         return record
 
@@ -244,7 +243,7 @@ class Store:
     def committed(self, version: int) -> None:
         """Hears from the journal that everything up to `version` is stored."""
         self.settled = max(self.settled, version)
-        self.trouble = ""
+        self.error = ""
         touched: dict[Collection, None] = {}
         while self._pending and self._pending[0][1].version <= version:
             touched[self._pending.popleft()[0]] = None
@@ -258,7 +257,7 @@ class Store:
     def failed(self, reason: str) -> None:
         """Hears from the journal that what is not committed cannot be: memory takes it back, writers are told."""
         log.error("writes could not be stored", count=len(self._pending), reason=reason)
-        self.trouble = reason
+        self.error = reason
         while self._pending:
             collection, change = self._pending.pop()
             collection.history.retract()

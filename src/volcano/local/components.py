@@ -1,23 +1,18 @@
 """The parts a local cluster is made of: which controllers run under which component, and who admits what."""
 
-import copy
 import json
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from volcano.admission.review import Settings as AdmissionSettings
-from volcano.apiserver.admission.chain import after_webhooks, before_webhooks, system_priority_classes
 from volcano.apiserver.admission.quota import QuotaStatus
+from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.budgetkeeper import BudgetKeeper
 from volcano.apiserver.garbage import Collector
-from volcano.apiserver.interfaces import Admit
 from volcano.apiserver.janitor import Janitor
-from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.schema.validation.pods import template
 from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
 from volcano.clock import Clock
 from volcano.controllers.cronjob import CronJobController
@@ -39,11 +34,10 @@ from volcano.kube import crds as our_crds
 from volcano.kube import names
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.controller import Controller
-from volcano.kube.errors import Cause
 from volcano.kube.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.local.admission import completing, judging
-from volcano.local.configmap import ConfigMapSource
+from volcano.local.configmap_source import ConfigMapSource
+from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import Parts
@@ -52,18 +46,15 @@ from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.report.metrics import Gauges
 
-if TYPE_CHECKING:
-    from volcano.local.cluster import Settings
-
 MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
-AGENT = "node-agent"
+KUBELET = "kubelet"
 KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
 
 
 def controllers(
-    settings: "Settings", nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
+    options: ClusterOptions, nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
 ) -> Mapping[str, list[MakeController]]:
     """How to make every controller, by the component whose log it writes to."""
     return {
@@ -77,8 +68,8 @@ def controllers(
             BatchJobController,
             EndpointsController,
             NodeLifecycleController,
-            lambda: VolumeController(host_directory=str(settings.directory / VOLUMES)),
-            lambda: SimulatedNodes(nodes, default_duration=settings.sim_duration),
+            lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
+            lambda: SimulatedNodes(nodes, default_duration=options.sim_duration),
         ],
         CONTROLLERS: [
             lambda: JobController(registry=metrics.fresh(JobController.name)),
@@ -129,26 +120,12 @@ async def refresh_crd(client: Client, manifest: Manifest) -> None:
     await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
 
 
-async def put_in_force(client: Client, scheduler_conf: str | None) -> None:
+async def apply_scheduler_conf(client: Client, scheduler_conf: str | None) -> None:
     """The configuration that a start asks for replaces the one that an earlier start has left."""
     if scheduler_conf is not None:
         key = Key(names.SYSTEM_NAMESPACE, CONFIG_NAME)
         options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
         await client.patch(CONFIG_MAP, key, {"data": {CONFIG_KEY: scheduler_conf}}, options=options)
-
-
-def admission() -> tuple[list[Admit], list[Admit]]:
-    """What fills in and judges before webhooks are asked, and what counts the final object."""
-    settings = AdmissionSettings(check_template=check_template)
-    return [*before_webhooks(), completing(settings)], [judging(settings), *after_webhooks()]
-
-
-def check_template(value: Manifest) -> Iterable[Cause]:
-    """Kubernetes' own validation of a pod template, with the defaults a server would give it."""
-    holder = {"template": copy.deepcopy(value)}
-    default_template(holder)
-    for cause in template(holder["template"], "template"):
-        yield cause._replace(field=cause.field.removeprefix("template."))
 
 
 def has_account(registry: Registry, namespace: str) -> Callable[[], bool]:

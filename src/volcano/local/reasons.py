@@ -10,12 +10,12 @@ ORDINARY_WAITS = ("ContainerCreating", "PodInitializing")
 LONGEST = 300
 
 
-def failure_of(pods: Iterable[Manifest]) -> int:
+def exit_code(pods: Iterable[Manifest]) -> int:
     """The exit code of the container that failed first; 0 when none has."""
     return int(min(_failures(pods), key=_when, default=("", {"exitCode": 0}))[1]["exitCode"])
 
 
-def why_failed(owner: Manifest, pods: Sequence[Manifest]) -> str:
+def failure_reason(owner: Manifest, pods: Sequence[Manifest]) -> str:
     """What the first container that failed says of its end, or the pod, or the owner's own condition."""
     failures = list(_failures(pods))
     if failures:
@@ -29,7 +29,7 @@ def why_failed(owner: Manifest, pods: Sequence[Manifest]) -> str:
     return _line("", failed.get("reason"), failed.get("message"))
 
 
-def why_waiting(pods: Iterable[Manifest], groups: Iterable[Manifest]) -> str:
+def waiting_reason(pods: Iterable[Manifest], groups: Iterable[Manifest]) -> str:
     """What keeps some pods from running: a group without room, a pod without a node, a container that cannot start."""
     for group in groups:
         blocked = condition_of(group, "Unschedulable")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from volcano.local.host import clear
+from volcano.local.local_nodes import remove_leftovers
 from volcano.log import Log
 
 log = Log("local")
@@ -18,7 +18,7 @@ PREFIX = "volcano-once-"
 
 
 @contextmanager
-def throw_away_directory() -> Iterator[Path]:
+def temporary_directory() -> Iterator[Path]:
     """A directory for as long as the block lasts. Those whose users were killed go first, with all that is there."""
     for abandoned in _own_directories():
         _clear_if_abandoned(abandoned)
@@ -71,7 +71,7 @@ def _clear_if_abandoned(directory: Path) -> None:
     if lock is None:
         return
     try:
-        asyncio.run(clear(directory))
+        asyncio.run(remove_leftovers(directory))
     except Exception as error:
         log.warning("what an earlier run has left is not cleared", directory=directory, reason=str(error))
     finally:

@@ -10,41 +10,41 @@ import time
 
 # Objects made before the young are looked at, how many such looks make an older one, and those a complete one.
 THRESHOLDS = (5_000, 10, 10_000)
-LOOK_EVERY = 5.0  # seconds
-IDLE = 0.05  # share of a processor below which nobody waits for us
+CHECK_INTERVAL = 5.0  # seconds
+IDLE_CPU_SHARE = 0.05  # share of a processor below which nobody waits for us
 # A complete collection walks everything, which takes a second with 20,000 pods.
-COMPLETE_EVERY = 3600.0
+FULL_COLLECTION_INTERVAL = 3600.0
 
 
-class Tidying:
+class GcPolicy:
     """The policy of this process from `begin` to `end`."""
 
     def __init__(self) -> None:
         self._before = gc.get_threshold()
 
-    def begin(self) -> None:
+    def apply(self) -> None:
         """What is there now stays: no collection looks at it again."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(*THRESHOLDS)
 
-    def end(self) -> None:
+    def restore(self) -> None:
         gc.set_threshold(*self._before)
         gc.unfreeze()
 
     async def run(self) -> None:
         """Whenever the process was idle for a while, collects among what is new, and spares what is left."""
-        used, complete_at = time.process_time(), time.monotonic() + COMPLETE_EVERY
+        used, full_at = time.process_time(), time.monotonic() + FULL_COLLECTION_INTERVAL
         while True:
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_INTERVAL)
             before, used = used, time.process_time()
-            if used - before > IDLE * LOOK_EVERY:
+            if used - before > IDLE_CPU_SHARE * CHECK_INTERVAL:
                 continue
-            if time.monotonic() < complete_at:
+            if time.monotonic() < full_at:
                 gc.collect(1)
             else:
                 gc.unfreeze()
                 gc.collect()
-                complete_at = time.monotonic() + COMPLETE_EVERY
+                full_at = time.monotonic() + FULL_COLLECTION_INTERVAL
             gc.freeze()
             used = time.process_time()

@@ -13,12 +13,12 @@ from volcano.nodes.kubelet.logs.files import Wanted
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 from volcano.nodes.kubelet.logs.logs import is_over
 
-PATIENCE = 3.0  # seconds for the last lines
+CLOSE_TIMEOUT = 3.0  # seconds for the last lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 ENDED = ("Succeeded", "Failed")
 
 
-class Tail:
+class LogTail:
     """Follows the log files of every pod it is shown, start after start of each container.
 
     `pods` is where pods have their directories, which must outlive them: a pod may be gone before its last words are
@@ -35,7 +35,7 @@ class Tail:
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._colours: dict[str, str] = {}
 
-    def see(self, pod: Manifest) -> None:
+    def add_pod(self, pod: Manifest) -> None:
         """Begins to follow a pod, unless that is done already."""
         spec = pod["spec"]
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
@@ -43,11 +43,11 @@ class Tail:
             if key not in self._tasks:
                 self._tasks[key] = asyncio.create_task(self._follow(pod, container["name"]))
 
-    async def end(self) -> None:
+    async def close(self) -> None:
         """Waits for the last lines, but not for ever."""
         tasks = list(self._tasks.values())
         if tasks:
-            await asyncio.wait(tasks, timeout=PATIENCE)
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -79,15 +79,15 @@ class Tail:
         async for chunk in follow(log, over=over, clock=self._clock):
             *lines, unfinished = (unfinished + chunk).split(b"\n")
             for line in lines:
-                self._say(label, line)
+                self._print(label, line)
         if unfinished:
-            self._say(label, unfinished)
+            self._print(label, unfinished)
 
     def _present(self, pod: Manifest) -> Manifest | None:
         found = self._find(key_of(pod))
         return found if found is not None and uid_of(found) == uid_of(pod) else None
 
-    def _say(self, label: str, line: bytes) -> None:
+    def _print(self, label: str, line: bytes) -> None:
         colour = self._colours.setdefault(label, COLOURS[len(self._colours) % len(COLOURS)])
         text = Text(f"{label} | ", style=colour)
         text.append(line.decode("utf-8", "replace"), style="default")
