@@ -110,7 +110,10 @@ async def _writes(case: str, store: Store, count: int, close: Callable[[], None]
 async def _fan_out(count: int) -> Case:
     client = await _client(Store(history=count + 1000))
     registry = client._registry
-    feeds = [registry.feed(POD, Query(resource_version=str(registry.store.version))) for _ in range(WATCHERS)]
+    feeds = [
+        registry.open_watcher(POD, Query(resource_version=str(registry.store.version)))
+        for _ in range(WATCHERS)
+    ]
     for number in range(count):
         await client.create(POD, example_pod(f"p{number}"))
     cpu = time.process_time()

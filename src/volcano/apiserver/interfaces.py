@@ -102,7 +102,7 @@ def admission_plugin(*kinds: Kind) -> Callable[[AdmissionFunction], FunctionPlug
 class Strategy(Protocol):
     """What one kind needs beyond storage. All methods are synchronous and change manifests in place."""
 
-    def familiar(self, manifest: Manifest) -> bool:
+    def try_reuse_spec(self, manifest: Manifest) -> bool:
         """Whether a new object is known to have no oddity, so that it needs no pruning and no defaults. Parts of it
         may have been exchanged for those of objects before, completed: they are shared, and nobody may change them."""
         ...
@@ -119,11 +119,11 @@ class Strategy(Protocol):
         """Fills in the defaults of the schema (before admission). What `old` has as well lacks none."""
         ...
 
-    def before_create(self, manifest: Manifest, now: Instant) -> None:
+    def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
         """Resets what a client may not set, such as status; sets what only the server knows. Before admission."""
         ...
 
-    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+    def prepare_for_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
         """Carries over from `old` what this (sub)resource may not change: `status` on a plain update, all but
         status on a status update; bumps metadata.generation when the spec changed."""
         ...

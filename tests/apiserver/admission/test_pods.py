@@ -62,7 +62,7 @@ async def admitted(manifest: Manifest, *objects: tuple[Kind, Manifest], kind: Ki
     """A new object after defaults and the server's own admission."""
     strategy = strategy_for(kind)
     strategy.default(manifest)
-    strategy.before_create(manifest, Instant(0, 0))
+    strategy.prepare_for_create(manifest, Instant(0, 0))
     admit = chain(*resource_plugins())
     stored = Objects((SERVICE_ACCOUNT, ACCOUNT), *objects)
     result = await admit(Attributes("create", kind, key_of(manifest)), manifest, None, stored)

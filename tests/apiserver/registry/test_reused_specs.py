@@ -13,10 +13,10 @@ from tests.apiserver.registries import config_map, namespace, pod, registry, res
 from volcano.apiserver.admission.chain import chain
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.lookup import StoreLookup
-from volcano.apiserver.registry.managed_fields import Ownership
+from volcano.apiserver.registry.managed_fields import FieldManagers
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import BuiltInStrategy
-from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Store
 from volcano.clock import Instant
 from volcano.kube.client import Options, PatchType
@@ -34,19 +34,19 @@ class Server:
     def __init__(self) -> None:
         self.strategy = BuiltInStrategy(POD)
         self.admit = chain(*resource_plugins())
-        self.ownership = Ownership()
+        self.ownership = FieldManagers()
 
     async def treat(self, manifest: Manifest, lookup: StoreLookup, *, quickly: bool) -> Any:
         """What becomes of a new pod, or why nothing does."""
         strategy, now = self.strategy, Instant(0, 0)
         request = Attributes("create", POD, key_of(manifest), options=Options(field_manager="me"))
         try:
-            familiar = quickly and strategy.familiar(manifest)
-            unknown = [] if familiar else strategy.unknown_fields(manifest)
-            if not familiar:
+            try_reuse_spec = quickly and strategy.try_reuse_spec(manifest)
+            unknown = [] if try_reuse_spec else strategy.unknown_fields(manifest)
+            if not try_reuse_spec:
                 strategy.prune(manifest)
                 strategy.default(manifest)
-            strategy.before_create(manifest, now)
+            strategy.prepare_for_create(manifest, now)
             manifest = await self.admit(request, manifest, None, lookup) or {}
             strategy.default(manifest)
             causes = strategy.validate(manifest, None, "")
@@ -155,7 +155,7 @@ def test_pods_that_were_sent_alike_share_their_spec() -> None:
 
 
 def test_a_part_that_is_no_json_is_never_remembered() -> None:
-    alike: Alike[int] = Alike()
+    alike: ContentCache[int] = ContentCache()
     huge = alike.key({"n": 10**30})
     alike.put(huge, 1)
     assert huge not in alike

@@ -52,7 +52,7 @@ def _ours(manifest: Manifest) -> tuple[int, set[tuple[str, str, str]]]:
         strategy.prune(manifest)
         manifest["metadata"]["uid"] = truth.UID
         strategy.default(manifest)
-        strategy.before_create(manifest, truth.NOW)
+        strategy.prepare_for_create(manifest, truth.NOW)
         causes = strategy.validate(manifest, None, "")
     except ApiError as error:
         return error.code, set()

@@ -71,7 +71,7 @@ async def test_a_watcher_resumes_across_a_restart(directory: Path) -> None:
     first.close()
 
     second = DurableStore(directory)
-    feed = registry(second.store).feed(CONFIG_MAP, Query(resource_version=start, labels="a=b"))
+    feed = registry(second.store).open_watcher(CONFIG_MAP, Query(resource_version=start, labels="a=b"))
     assert [piece.type for piece in feed.take()] == [EventType.ADDED, EventType.DELETED]
     second.close()
 
@@ -95,10 +95,10 @@ async def test_old_history_is_dropped_on_disk_too_and_a_late_watcher_is_told(dir
     second = DurableStore(directory, history=10)
     reopened = registry(second.store)
     with pytest.raises(Gone, match="too old resource version"):
-        reopened.feed(CONFIG_MAP, Query(resource_version=start))
+        reopened.open_watcher(CONFIG_MAP, Query(resource_version=start))
     present = await DirectClient(reopened).list(CONFIG_MAP)
     assert [item["data"] for item in present.items] == [{"x": "w99"}]
-    feed = reopened.feed(CONFIG_MAP, Query(resource_version=str(int(present.resource_version) - 5)))
+    feed = reopened.open_watcher(CONFIG_MAP, Query(resource_version=str(int(present.resource_version) - 5)))
     assert len(feed.take()) == 5
     second.close()
 
@@ -107,7 +107,7 @@ async def test_readers_and_watchers_see_only_what_cannot_be_lost(directory: Path
     durable = DurableStore(directory)
     made = registry(durable.store)
     client = await filled(durable, 0)
-    feed = made.feed(CONFIG_MAP, Query())
+    feed = made.open_watcher(CONFIG_MAP, Query())
     with closing(sqlite3.connect(directory / DATABASE)) as other:
         other.execute("BEGIN IMMEDIATE")  # nothing can be committed while we look
         writing = asyncio.create_task(client.create(CONFIG_MAP, config_map()))
@@ -126,7 +126,7 @@ async def test_what_cannot_be_stored_is_taken_back_and_the_server_goes_on(direct
     durable = DurableStore(directory)
     client = await filled(durable, 1)
     before = await client.list(CONFIG_MAP)
-    feed = registry(durable.store).feed(CONFIG_MAP, Query(resource_version=before.resource_version))
+    feed = registry(durable.store).open_watcher(CONFIG_MAP, Query(resource_version=before.resource_version))
     pages = durable.journal._connection.execute("PRAGMA page_count").fetchone()[0]
     durable.journal._connection.execute(f"PRAGMA max_page_count={pages}").fetchone()
 
@@ -170,7 +170,7 @@ async def test_groups_of_any_size_are_stored_whole(directory: Path, count: int) 
 def counted(durable: DurableStore) -> list[int]:
     """The versions that commits reach from now on."""
     commits: list[int] = []
-    told = durable.store.committed
+    told = durable.store.on_committed
 
     def count(version: int) -> None:
         commits.append(version)

@@ -12,7 +12,7 @@ from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_compl
 from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.prepare import qos_class
-from volcano.apiserver.storage.content_cache import Shared
+from volcano.apiserver.storage.content_cache import IdentityCache
 from volcano.kube import kinds
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import Kind
@@ -44,7 +44,7 @@ class PodAdmission:
     """Admission that completes new pods, to run before webhooks. Of a spec that pods share, once for all of them."""
 
     def __init__(self) -> None:
-        self._made: Shared[_Made] = Shared()
+        self._made: IdentityCache[_Made] = IdentityCache()
 
     def handles(self, kind: Kind) -> bool:
         return kind in (kinds.POD, kinds.PRIORITY_CLASS)

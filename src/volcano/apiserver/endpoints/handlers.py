@@ -133,7 +133,7 @@ class Resources:
     async def _watch(self, call: Call) -> Answer:
         query = query_of(call.request, call.route.namespace, watch=True)
         shaper = self._shaper(call)
-        feed = self._registry.feed(call.served.kind, query)
+        feed = self._registry.open_watcher(call.served.kind, query)
         timeout = query.timeout_seconds or WATCH_SECONDS * (1 + self._random.random())
         lines = watch.stream(feed, self._registry.clock, shaper, timeout=timeout, bookmarks=query.bookmarks)
         return Stream(lines, 200, {"Content-Type": "application/json", "Cache-Control": "no-cache, private"})

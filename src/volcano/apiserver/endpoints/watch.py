@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 import orjson
 
 from volcano.apiserver.endpoints.responses import Shaper
-from volcano.apiserver.storage.watch_cache import Feed
+from volcano.apiserver.storage.watch_cache import Watcher
 from volcano.clock import Clock
 from volcano.kube.errors import ApiError
 
 
 async def stream(
-    feed: Feed, clock: Clock, shaper: Shaper, *, timeout: float, bookmarks: bool
+    feed: Watcher, clock: Clock, shaper: Shaper, *, timeout: float, bookmarks: bool
 ) -> AsyncIterator[bytes]:
     """The lines of one watch. A refusal in the middle becomes an ERROR event, as clients expect."""
     try:

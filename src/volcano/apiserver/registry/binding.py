@@ -27,7 +27,7 @@ async def bind(registry: "Registry", request: Attributes, served: Served, bindin
         record = store.get(name, key)
         if record is None:
             raise not_found(served.kind, key.name)
-        admitted = await registry.admit(request, binding, None)
+        admitted = await registry.pipeline.admit_body(request, binding)
         pod = store.manifest(record)
         why = unbindable(pod, key.name)
         if why:

@@ -39,7 +39,7 @@ ORPHANED_BY_DEFAULT = frozenset((kinds.BATCH_JOB.resource, kinds.REPLICATION_CON
 
 
 @dataclass(frozen=True, slots=True)
-class Doom:
+class DeletionPlan:
     """What to do about an object whose deletion was asked for."""
 
     remove: bool  # now
@@ -65,7 +65,7 @@ def check_preconditions(kind: Kind, name: str, metadata: Mapping[str, str], opti
         )
 
 
-def doom(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> Doom:
+def plan_deletion(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> DeletionPlan:
     """Marks an object for deletion as far as its kind, its finalizers and the options ask for it."""
     if options.propagation and options.propagation not in POLICIES:
         raise BadRequest(
@@ -84,13 +84,13 @@ def doom(storage: Kind, manifest: Manifest, options: Options, now: Instant) -> D
     if storage.resource == "namespaces":
         remarked = _mark_namespace(manifest, now)
         if (manifest.get("spec") or {}).get("finalizers"):
-            return Doom(remove=False, changed=remarked or refinalized)
+            return DeletionPlan(remove=False, changed=remarked or refinalized)
     if finalizers:
         remarked = _mark(metadata, now) or remarked
-        return Doom(remove=False, changed=remarked or refinalized)
+        return DeletionPlan(remove=False, changed=remarked or refinalized)
     if metadata.get("deletionGracePeriodSeconds"):
-        return Doom(remove=False, changed=remarked or refinalized)
-    return Doom(remove=True)
+        return DeletionPlan(remove=False, changed=remarked or refinalized)
+    return DeletionPlan(remove=True)
 
 
 def is_finished(storage: Kind, manifest: Manifest) -> bool:

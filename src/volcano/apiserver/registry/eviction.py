@@ -36,7 +36,7 @@ UNPROTECTED = ("Succeeded", "Failed", "Pending")
 async def evict(registry: "Registry", request: Attributes, served: Served, eviction: Manifest) -> Reply:
     """Evicts the pod a request names; raises TooManyRequests when a budget forbids it for now."""
     options = _options(request, eviction)
-    await registry.admit(request, eviction, None)
+    await registry.pipeline.admit_body(request, eviction)
     store, key = registry.store, request.key
     while True:
         record = store.get(served.storage.resource, key)

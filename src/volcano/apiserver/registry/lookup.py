@@ -3,7 +3,7 @@
 import orjson
 
 from volcano.apiserver.registry.kind_table import KindTable, from_storage
-from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.kube.kinds import LIMIT_RANGE, PRIORITY_CLASS, RESOURCE_QUOTA, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest
@@ -19,7 +19,7 @@ class StoreLookup:
     def __init__(self, store: Store, kinds: KindTable) -> None:
         self._store = store
         self._kinds = kinds
-        self._decoded_once: Alike[Manifest] = Alike()
+        self._decoded_once: ContentCache[Manifest] = ContentCache()
         self._whole: dict[tuple[str, str], tuple[int, list[Manifest]]] = {}  # of a kind, in a namespace
 
     def find(self, kind: Kind, key: Key) -> Manifest | None:

@@ -58,7 +58,7 @@ _NOT_ASKED_FOR = ("apiVersion", "kind", "metadata", "status")
 _STATUS_WITH_METADATA = (kinds.POD, kinds.NODE, kinds.PERSISTENT_VOLUME, kinds.PERSISTENT_VOLUME_CLAIM)
 
 
-def born(kind: Kind, manifest: Manifest, now: Instant) -> None:
+def prepare_for_create(kind: Kind, manifest: Manifest, now: Instant) -> None:
     """Prepares a new object: a fresh status, generation one, and what only the server knows."""
     if kind in GENERATIONAL:
         manifest["metadata"]["generation"] = 1
@@ -71,7 +71,7 @@ def born(kind: Kind, manifest: Manifest, now: Instant) -> None:
         birth(manifest, now)
 
 
-def changed(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+def prepare_for_update(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
     """Keeps what this (sub)resource may not change, and counts the generation."""
     if subresource == "status":
         _only_status(kind, new, old)

@@ -11,7 +11,7 @@ from volcano.apiserver.schema.validation.metadata import (
     metadata_update_causes,
     name_check_for,
 )
-from volcano.apiserver.storage.content_cache import Alike, Shared
+from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
 from volcano.clock import Instant
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest, Cause
@@ -37,15 +37,17 @@ class BuiltInStrategy:
         self._default = defaulting.default_for(kind)
         self._check = rules.ALWAYS.get(kind)
         self._check_spec = rules.OF_SPEC.get(kind)
-        self._fine_specs: Alike[None] = Alike()  # as they were sent
-        self._completed: Alike[Manifest] = Alike()  # by specs as they were sent, with their defaults
-        self._valid_specs: Alike[None] = Alike()  # as they are stored: complete and valid
-        self._valid: Shared[bool] = Shared()  # the same, where pods have them in common
+        self._fine_specs: ContentCache[None] = ContentCache()  # as they were sent
+        self._completed: ContentCache[Manifest] = (
+            ContentCache()
+        )  # by specs as they were sent, with their defaults
+        self._valid_specs: ContentCache[None] = ContentCache()  # as they are stored: complete and valid
+        self._valid: IdentityCache[bool] = IdentityCache()  # the same, where pods have them in common
         self._check_create = rules.ON_CREATE.get(kind)
         self._check_update = rules.ON_UPDATE.get(kind)
         self._name_check = name_check_for(kind)
 
-    def familiar(self, manifest: Manifest) -> bool:
+    def try_reuse_spec(self, manifest: Manifest) -> bool:
         spec = manifest.get("spec")
         if self.kind not in _DEFAULTED_IN_SPEC or spec.__class__ is not dict:
             return False
@@ -105,11 +107,11 @@ class BuiltInStrategy:
                 return  # complete: as it was stored before, or as one just like it was
         self._default(manifest)
 
-    def before_create(self, manifest: Manifest, now: Instant) -> None:
-        prepare.born(self.kind, manifest, now)
+    def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
+        prepare.prepare_for_create(self.kind, manifest, now)
 
-    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
-        prepare.changed(self.kind, new, old, subresource, now)
+    def prepare_for_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+        prepare.prepare_for_update(self.kind, new, old, subresource, now)
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         if old is None:

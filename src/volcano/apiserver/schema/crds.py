@@ -31,7 +31,7 @@ class CustomStrategy:
         self.schema = schema
         self._has_status = "status" in kind.subresources
 
-    def familiar(self, manifest: Manifest) -> bool:
+    def try_reuse_spec(self, manifest: Manifest) -> bool:
         return False
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
@@ -45,13 +45,13 @@ class CustomStrategy:
     def default(self, manifest: Manifest, old: Manifest | None = None) -> None:
         self.schema.default(manifest)
 
-    def before_create(self, manifest: Manifest, now: Instant) -> None:
+    def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
         """A kind with a status subresource is born without a status."""
         if self._has_status:
             manifest.pop("status", None)
         manifest["metadata"]["generation"] = 1
 
-    def before_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
+    def prepare_for_update(self, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
         metadata, before = new["metadata"], old["metadata"]
         generation = before.get("generation") or 1
         if subresource == "status":

@@ -14,7 +14,7 @@ LARGEST = 16 << 10  # bytes; what is larger is looked at each time
 Found = TypeVar("Found")
 
 
-class Alike(Generic[Found]):
+class ContentCache(Generic[Found]):
     """Remembers something about the parts seen last, by their bytes."""
 
     __slots__ = ("_known", "_remembered")
@@ -45,7 +45,7 @@ class Alike(Generic[Found]):
             self._known.popitem(last=False)
 
 
-class Shared(Generic[Found]):
+class IdentityCache(Generic[Found]):
     """Remembers something about the very parts seen last. They may be in use elsewhere: nobody may change them."""
 
     __slots__ = ("_known", "_remembered")

@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import orjson
 
-from volcano.apiserver.storage.content_cache import Alike
+from volcano.apiserver.storage.content_cache import ContentCache
 from volcano.apiserver.storage.history import Record
 from volcano.kube.manifest import Manifest
 
 KEPT, LARGEST = 2048, 16 * 1024  # how many objects, of how many bytes each, stay decoded after a write
 
 
-class Fresh:
+class DecodedCache:
     """What was written last, as it was before it was encoded: most of it is soon written again, or looked at."""
 
     __slots__ = ("_parts", "_places")
@@ -20,7 +20,7 @@ class Fresh:
     def __init__(self) -> None:
         # Every version has its place, which it leaves to the one that comes a whole round later.
         self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT
-        self._parts: Alike[Any] = Alike()
+        self._parts: ContentCache[Any] = ContentCache()
 
     def keep(self, record: Record, manifest: Manifest) -> None:
         """Takes over an object, which nobody may change any more."""
@@ -46,7 +46,7 @@ class _Encoded(msgspec.Struct, forbid_unknown_fields=True):
 _decoder = msgspec.json.Decoder(_Encoded)
 
 
-def decode(data: bytes, parts: Alike[Any]) -> Manifest:
+def decode(data: bytes, parts: ContentCache[Any]) -> Manifest:
     """A stored object. Its spec and managers are those of one before, if they were written alike: by number they are
     nearly all of its parts. Nobody may change them."""
     try:
@@ -65,7 +65,7 @@ def decode(data: bytes, parts: Alike[Any]) -> Manifest:
     return manifest
 
 
-def _shared(raw: msgspec.Raw, parts: Alike[Any]) -> Any:
+def _shared(raw: msgspec.Raw, parts: ContentCache[Any]) -> Any:
     key = bytes(raw)
     known = parts.get(key)
     if known is None:

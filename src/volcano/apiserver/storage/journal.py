@@ -64,7 +64,7 @@ class DurableStore:
             try:
                 if database.exists() and database.stat().st_size:
                     load(database, self.store)
-                self.journal.start(self.store.committed, self.store.failed)
+                self.journal.start(self.store.on_committed, self.store.on_failed)
             except sqlite3.Error as error:
                 raise DataDirectoryError(f"{database}: cannot be opened: {error}") from error
             undo.pop_all()

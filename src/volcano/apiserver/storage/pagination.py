@@ -69,7 +69,7 @@ def read_page(store: Store, collection: Collection, kind: Kind, selection: Selec
         version, start = _wanted_version(store, query), None
     inconsistent = version == INCONSISTENT
     if inconsistent:
-        version = store.settled
+        version = store.committed_version
     if version < collection.history.horizon:
         if query.continue_token and start is not None:
             raise ExpiredContinue(_encode_token(INCONSISTENT, start))
@@ -82,7 +82,7 @@ def read_page(store: Store, collection: Collection, kind: Kind, selection: Selec
 
 def select_all(store: Store, collection: Collection, selection: Selection) -> list[Record]:
     """Every settled object that is selected, in order."""
-    records = _ordered(collection, store.settled, selection, None)
+    records = _ordered(collection, store.committed_version, selection, None)
     return [record for record in records if _selected(selection, record)]
 
 
@@ -142,16 +142,16 @@ def _wanted_version(store: Store, query: Query) -> int:
     if not text or text == "0":
         if match == "Exact":
             raise _forbidden_match('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-        return store.settled
+        return store.committed_version
     version = parse_version(text)
-    if version > store.settled:
+    if version > store.committed_version:
         raise Timeout(
-            f"Too large resource version: {version}, current: {store.settled}",
+            f"Too large resource version: {version}, current: {store.committed_version}",
             causes=[Cause("ResourceVersionTooLarge", "Too large resource version")],
             retry_after=1,
         )
     # A page of a list from a given version is of exactly that version, as the real server has it.
-    return version if match == "Exact" or (query.limit and not match) else store.settled
+    return version if match == "Exact" or (query.limit and not match) else store.committed_version
 
 
 def parse_version(text: str) -> int:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import orjson
 
-from volcano.apiserver.storage.decoded_cache import Fresh
+from volcano.apiserver.storage.decoded_cache import DecodedCache
 from volcano.apiserver.storage.history import EMPTY, Change, History, Record
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
 from volcano.kube.errors import BadRequest, TooLarge, Unavailable
@@ -165,11 +165,11 @@ class Store:
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
-        self._fresh = Fresh()
+        self._fresh = DecodedCache()
         self.places: dict[str, Place] = {}  # by uid
         self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
-        self.settled = 0
+        self.committed_version = 0
         self.error = ""  # why the last commit failed; empty when it did not
 
     def collection(self, name: str) -> Collection:
@@ -186,9 +186,9 @@ class Store:
         """The newest version of an object, settled or not: what a write starts from."""
         return self.collection(name).records.get(key)
 
-    def settled_record(self, name: str, key: Key) -> Record | None:
+    def get_committed(self, name: str, key: Key) -> Record | None:
         """An object as readers see it."""
-        return self.collection(name).at(key, self.settled)
+        return self.collection(name).at(key, self.committed_version)
 
     def put(self, name: str, manifest: Manifest, previous: Record | None) -> Record:
         """Stores an object in the place of `previous` (None to create). Sets its resourceVersion; from then on nobody
@@ -226,7 +226,7 @@ class Store:
     async def durable(self, version: int) -> None:
         """Returns once `version` cannot be lost any more; at once without a journal. Raises Unavailable when it
         could not be stored and was taken back."""
-        if version <= self.settled:
+        if version <= self.committed_version:
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append((version, waiter))
@@ -238,11 +238,11 @@ class Store:
         self._apply(collection, change)
         if change.version > collection.history.horizon:
             collection.history.append(change)
-        self.version = self.settled = self._last = max(self._last, change.version)
+        self.version = self.committed_version = self._last = max(self._last, change.version)
 
-    def committed(self, version: int) -> None:
+    def on_committed(self, version: int) -> None:
         """Hears from the journal that everything up to `version` is stored."""
-        self.settled = max(self.settled, version)
+        self.committed_version = max(self.committed_version, version)
         self.error = ""
         touched: dict[Collection, None] = {}
         while self._pending and self._pending[0][1].version <= version:
@@ -254,7 +254,7 @@ class Store:
         for collection in touched:
             self._tell(collection)
 
-    def failed(self, reason: str) -> None:
+    def on_failed(self, reason: str) -> None:
         """Hears from the journal that what is not committed cannot be: memory takes it back, writers are told."""
         log.error("writes could not be stored", count=len(self._pending), reason=reason)
         self.error = reason
@@ -263,7 +263,7 @@ class Store:
             collection.history.retract()
             self._apply(collection, change.inverse())
             self._notify(collection, change.inverse())
-        self.version = self.settled
+        self.version = self.committed_version
         waiters, self._waiters = self._waiters, deque()
         for _, waiter in waiters:
             if not waiter.done():
@@ -276,7 +276,7 @@ class Store:
         collection.history.append(change)
         self._apply(collection, change)
         if self._journal is None:
-            self.settled = change.version
+            self.committed_version = change.version
         else:
             self._pending.append((collection, change))
             self._journal.write(Place(collection.name, change.key), change)
@@ -315,7 +315,7 @@ class Store:
             wake()
 
     def _trim(self, collection: Collection) -> None:
-        gone = collection.history.trim(self.settled)
+        gone = collection.history.trim(self.committed_version)
         if gone and self._journal is not None:
             superseded = [change.old.version for change in gone if change.old is not None]
             superseded += [change.version for change in gone if change.new is None]

@@ -27,7 +27,7 @@ _OPENINGS = {type_: b'{"type":"%b","object":' % type_.encode() for type_ in Even
 Convert = Callable[[bytes], bytes]
 
 
-class Piece(NamedTuple):
+class EncodedEvent(NamedTuple):
     """One event: its type, the object's JSON, and where that lives (None for a bookmark)."""
 
     type: EventType
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
         return b"%b%b}\n" % (_OPENINGS[self.type], self.data)
 
 
-class Feed:
+class Watcher:
     """One watcher's place in the history of a kind. Keeps no events of its own: who is too slow gets Gone."""
 
     def __init__(
@@ -50,8 +50,8 @@ class Feed:
         self._selection = selection
         self._kind = kind
         self._convert = convert
-        self._initial: deque[Piece] = deque()
-        self._version = store.settled
+        self._initial: deque[EncodedEvent] = deque()
+        self._version = store.committed_version
         self._position = collection.history.after(self._version)
         self._waker: asyncio.Future[None] | None = None
         self._timer: asyncio.Task[None] | None = None
@@ -62,8 +62,8 @@ class Feed:
         history = self._collection.history
         if version < history.horizon:
             raise Gone(f"too old resource version: {version} ({history.horizon})")
-        if version > self._store.settled:
-            raise Gone(f"unknown resource version: {version} (the newest is {self._store.settled})")
+        if version > self._store.committed_version:
+            raise Gone(f"unknown resource version: {version} (the newest is {self._store.committed_version})")
         self._version = version
         self._position = history.after(version)
 
@@ -73,12 +73,12 @@ class Feed:
         if mark_end:
             self._initial.append(self.bookmark(initial_end=True))
 
-    def take(self, most: int = BATCH) -> list[Piece]:
+    def take(self, most: int = BATCH) -> list[EncodedEvent]:
         """What can be told now, without waiting. Raises Gone when history has moved past this watcher."""
-        pieces: list[Piece] = []
+        pieces: list[EncodedEvent] = []
         while self._initial and len(pieces) < most:
             pieces.append(self._initial.popleft())
-        history, settled = self._collection.history, self._store.settled
+        history, settled = self._collection.history, self._store.committed_version
         position, end = self._position, self._collection.history.end
         if position < history.start:
             raise Gone(f"too old resource version: {self._version} ({history.horizon})")
@@ -94,19 +94,19 @@ class Feed:
         self._position = position
         return pieces
 
-    def bookmark(self, *, initial_end: bool = False) -> Piece:
+    def bookmark(self, *, initial_end: bool = False) -> EncodedEvent:
         """Says up to which version this watcher has heard everything."""
         if not self._has_news():
-            self._version = max(self._version, self._store.settled)
+            self._version = max(self._version, self._store.committed_version)
         metadata: dict[str, object] = {"resourceVersion": str(self._version), "creationTimestamp": None}
         if initial_end:
             metadata["annotations"] = {INITIAL_EVENTS_END: "true"}
         manifest = {"kind": self._kind.kind, "apiVersion": self._kind.api_version, "metadata": metadata}
-        return Piece(EventType.BOOKMARK, orjson.dumps(manifest))
+        return EncodedEvent(EventType.BOOKMARK, orjson.dumps(manifest))
 
     async def batches(
         self, clock: Clock, *, timeout: float = 0, bookmarks: bool = False
-    ) -> AsyncGenerator[list[Piece], None]:
+    ) -> AsyncGenerator[list[EncodedEvent], None]:
         """What there is to tell, as it comes, until `timeout` seconds have passed (0: for ever)."""
         started = clock.now().monotonic
         ends = started + timeout if timeout else float("inf")
@@ -152,7 +152,8 @@ class Feed:
         """Whether there is a settled change that has not been looked at."""
         history = self._collection.history
         return self._position < history.start or (
-            self._position < history.end and history.at(self._position).version <= self._store.settled
+            self._position < history.end
+            and history.at(self._position).version <= self._store.committed_version
         )
 
     def _wake(self) -> None:
@@ -164,7 +165,7 @@ class Feed:
             self._timer = None
             self._wake()
 
-    def _judge(self, change: Change) -> Piece | None:
+    def _judge(self, change: Change) -> EncodedEvent | None:
         """What a change means to this watcher: an object that stops being selected is gone for it."""
         selection = self._selection
         if not selection.tests:
@@ -182,5 +183,5 @@ class Feed:
         last["metadata"]["resourceVersion"] = str(change.version)
         return self._piece(EventType.DELETED, orjson.dumps(last), change.key)
 
-    def _piece(self, type_: EventType, data: bytes, key: Key) -> Piece:
-        return Piece(type_, data if self._convert is None else self._convert(data), key)
+    def _piece(self, type_: EventType, data: bytes, key: Key) -> EncodedEvent:
+        return EncodedEvent(type_, data if self._convert is None else self._convert(data), key)
