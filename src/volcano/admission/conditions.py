@@ -1,7 +1,7 @@
-"""Match conditions: what the API server need not ask us, because the answer is known beforehand.
+"""Match conditions of the webhooks: skip calls whose result is known in advance.
 
-An API server that does not know match conditions asks every time. Each expression answers for objects of any shape: CEL
-takes `false && error` for false, so a guard on the type goes with whatever is looked into.
+An API server without match conditions calls every time. Each expression holds for objects of any
+structure: CEL evaluates `false && error` to false, so type guards come first.
 """
 
 import json
@@ -12,13 +12,13 @@ from volcano.kube.manifest import Manifest
 
 
 def our_scheduler(names: Collection[str]) -> Manifest:
-    """Pods are everybody's: only those that ask for our scheduler are ours to look at."""
+    """Pods of our scheduler; other pods need no call."""
     expression = f"has(object.spec.schedulerName) && object.spec.schedulerName in [{_words(sorted(names))}]"
     return {"name": "our-scheduler", "expression": expression}
 
 
 def not_our_controllers(users: Collection[str]) -> Manifest:
-    """PodGroups that our Job controller makes for jobs are right: it checks the queue itself before."""
+    """Not PodGroups that our Job controller creates: it checks the queue itself."""
     owned = (
         f'object.metadata.ownerReferences.exists(o, o.kind == "Job" && o.apiVersion == "{JOB.api_version}")'
     )
@@ -27,7 +27,7 @@ def not_our_controllers(users: Collection[str]) -> Manifest:
 
 
 def something_is_open() -> Manifest:
-    """New jobs in which nothing is left open have no defaults to be filled in."""
+    """New jobs with an unset field; the others need no defaults."""
     return {
         "name": "something-is-open",
         "expression": f'request.operation != "CREATE" || !({_all(_COMPLETE_JOB)})',

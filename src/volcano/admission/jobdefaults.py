@@ -1,4 +1,4 @@
-"""What a job's author left open, filled in: when it is created, and again whenever it is changed."""
+"""Defaults of jobs, on creation and on every update."""
 
 import copy
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ NEED_SVC = ("tensorflow", "mpi", "pytorch", "ray")
 
 
 def default_job(request: AdmissionRequest) -> Manifest:
-    """The job as submitted, with everything filled in that the user left open.
+    """The job with all defaults.
 
-    A file that is applied again, or put in the place of the job, is as silent as it was at first: `kubectl apply`
-    takes a task's defaults away with the list they stood in. So a change is completed as a creation is.
+    An update with `kubectl apply` or `replace` omits the same fields as the creation did, and removes the
+    defaults of tasks with the list that held them. So updates get the same defaults.
     """
     job, before = set_job_defaults(request), (request.old or {}).get("spec") or {}
     if before and _follows_tasks(job, before):
@@ -29,12 +29,12 @@ def default_job(request: AdmissionRequest) -> Manifest:
 
 
 def set_job_defaults(request: AdmissionRequest) -> Manifest:
-    """The job with what is missing filled in, and nothing changed that is there."""
+    """The job with defaults for missing fields; present fields are unchanged."""
     assert request.new is not None
     job = copy.deepcopy(request.new)
     spec = job["spec"] = job.get("spec") or {}
     before = (request.old or {}).get("spec") or {}
-    # A change keeps the scheduler it had: which one is the usual may have changed since.
+    # An update keeps the scheduler: the default one may have changed since.
     usual = before.get("schedulerName") or request.options.scheduler_names[0]
     spec["schedulerName"] = spec.get("schedulerName") or usual
     set_spec_defaults(spec)
@@ -42,7 +42,7 @@ def set_job_defaults(request: AdmissionRequest) -> Manifest:
 
 
 def set_spec_defaults(spec: Manifest) -> None:
-    """Fills in what does not depend on anybody's settings. What is complete already stays as it is."""
+    """Sets the defaults that do not depend on options. A complete spec is unchanged."""
     spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
     spec["maxRetry"] = spec.get("maxRetry") or DEFAULT_MAX_RETRY
     for index, task in enumerate(spec.get("tasks") or ()):
@@ -77,16 +77,18 @@ def _minimum(spec: Mapping[str, Any]) -> int:
 
 
 def _follows_tasks(job: Manifest, before: Mapping[str, Any]) -> bool:
-    """Whether a changed job's `minAvailable` is still the one filled in, and its author never gave one.
+    """Whether the `minAvailable` of a changed job is still the default, not given by its author.
 
-    A merge leaves it, for it stands in no list: a job scaled down in its file would be asked for more pods than it has.
+    A merge keeps it, as it is in no list: a job scaled down in its file would require more pods than it
+    has.
     """
     unchanged = job["spec"].get("minAvailable") == before.get("minAvailable") == _minimum(before)
     return unchanged and not _gave_minimum(job)
 
 
 def _gave_minimum(job: Manifest) -> bool:
-    """Whether the author gave `minAvailable`, as far as the object tells; where it does not, he did."""
+    """Whether the author set `minAvailable`, according to the last applied configuration or the managed
+    fields; true when neither tells."""
     applied = annotations_in(job).get(LAST_APPLIED)
     if applied:
         try:

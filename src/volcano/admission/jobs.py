@@ -1,4 +1,4 @@
-"""Rules about jobs: their tasks, plugins, volumes, queues and what waits for what."""
+"""Validation of new jobs: tasks, plugins, volumes, queues and dependencies."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,7 +19,7 @@ QUALIFIED = re.compile(r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
 
 
 def check_new_job(request: AdmissionRequest) -> Iterable[Violation]:
-    """Everything wrong with a job about to be created."""
+    """Validates a new job."""
     assert request.new is not None
     job, spec = request.new, request.new.get("spec") or {}
     tasks = tasks_of(spec)
@@ -50,7 +50,7 @@ def tasks_of(spec: Mapping[str, Any]) -> list[Manifest]:
 
 
 def check_topology(topology: Mapping[str, Any] | None, path: str) -> Iterable[Violation]:
-    """A tier is given by number or by name."""
+    """The highest tier is given by number or by name, not both."""
     if topology and topology.get("highestTierAllowed") is not None and topology.get("highestTierName"):
         text = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
         yield Violation(path, text)

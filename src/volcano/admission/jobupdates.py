@@ -1,4 +1,5 @@
-"""What may change of a job: sizes and priority. The rest is compared by what it means, not by how it is written."""
+"""Validation of job updates: sizes and priority may change. Other fields are compared by meaning, not by
+notation."""
 
 import copy
 from collections.abc import Iterable, Mapping
@@ -10,19 +11,20 @@ from volcano.admission.review import AdmissionRequest, Violation
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import parse
 
-# What holds amounts, which may be written in more than one way.
+# Fields with quantities, which have more than one notation.
 AMOUNTS = ("limits", "requests")
-# What says nothing when it is empty. Elsewhere `{}` may be a choice: an `emptyDir`, a selector of everything.
+# Fields that mean nothing when empty. Elsewhere `{}` is a value: an `emptyDir`, a selector that matches
+# everything.
 SILENT_WHEN_EMPTY = frozenset(
     (*AMOUNTS, "resources", "metadata", "labels", "annotations", "nodeSelector", "plugins")
 )
 
 
 def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
-    """Everything wrong with a change of a job: sizes may change, the rest may not."""
+    """Validates an update of a job: sizes may change, other fields may not."""
     assert request.old is not None
-    # Completed here as well: an API server may not have been told yet to have changes completed. What is stored then
-    # has the same meaning to our controllers.
+    # Defaults are set here as well: the API server may not call the mutating webhook for updates yet. The
+    # controllers treat the stored job the same.
     new, old = set_job_defaults(request)["spec"], copy.deepcopy(request.old.get("spec") or {})
     old.setdefault("schedulerName", new["schedulerName"])
     set_spec_defaults(old)
@@ -45,7 +47,7 @@ def check_job_update(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def _fixed(spec: Mapping[str, Any]) -> Manifest:
-    """What of a job's spec may not change."""
+    """The fields of a job's spec that may not change."""
     kept = {
         k: v for k, v in spec.items() if k not in ("minAvailable", "priorityClassName", "tasks", "volumes")
     }
@@ -60,13 +62,13 @@ def _fixed(spec: Mapping[str, Any]) -> Manifest:
 
 
 def _changed(before: Manifest, after: Manifest) -> list[str]:
-    """The fields that mean something else."""
+    """The fields whose meaning differs."""
     was, is_now = _meaning(before), _meaning(after)
     return [name for name in dict.fromkeys([*was, *is_now]) if was.get(name) != is_now.get(name)]
 
 
 def _meaning(value: Any, name: str = "") -> Any:
-    """A value without what says nothing, and with amounts as numbers: as clients that know the types write it back."""
+    """A value without empty fields and with quantities as numbers, as typed clients write it back."""
     if isinstance(value, Mapping):
         inner = "amount" if name in AMOUNTS else ""
         told = {key: _meaning(each, inner or key) for key, each in value.items()}

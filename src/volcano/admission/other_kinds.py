@@ -1,4 +1,4 @@
-"""PodGroups, pods, JobFlows, HyperNodes and CronJobs: the rules that fit on a page."""
+"""Defaults and validation of PodGroups, pods, JobFlows, HyperNodes and CronJobs."""
 
 import copy
 import re
@@ -24,7 +24,7 @@ ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
 
 
 def default_pod_group(request: AdmissionRequest) -> Manifest:
-    """A PodGroup without a queue of its own goes to its namespace's, where the namespace names one."""
+    """Sets the queue of a PodGroup without one from its namespace's annotation."""
     assert request.new is not None
     group = copy.deepcopy(request.new)
     spec = group["spec"] = group.get("spec") or {}
@@ -35,7 +35,7 @@ def default_pod_group(request: AdmissionRequest) -> Manifest:
 
 
 def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
-    """The queue is there and open, and tiers are given one way."""
+    """The queue exists and is open, and tiers are given by number or by name."""
     assert request.new is not None
     spec = request.new.get("spec") or {}
     name = spec.get("queue")
@@ -55,7 +55,7 @@ def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def default_pod(request: AdmissionRequest) -> Manifest:
-    """Gates a pod that asks for it, and applies the first resource group that the pod belongs to."""
+    """Gates a pod on request, and applies the first resource group that matches the pod."""
     assert request.new is not None
     pod = request.new
     gated = request.options.gate_queue_admission and QUEUE_GATE in annotations_in(pod)
@@ -96,7 +96,8 @@ def _belongs(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
 
 
 def check_pod(request: AdmissionRequest) -> Iterable[Violation]:
-    """The disruption budget in a pod's annotations is a positive number or a percentage, and only one of the two."""
+    """The disruption budget in a pod's annotations is a positive number or a percentage, and only one of the
+    two."""
     assert request.new is not None
     if (request.new.get("spec") or {}).get("schedulerName") not in request.options.scheduler_names:
         return
@@ -116,7 +117,7 @@ def check_pod(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def check_job_flow(request: AdmissionRequest) -> Iterable[Violation]:
-    """Flows depend on flows that exist, and on nobody that depends on them."""
+    """Flows depend on existing flows, without cycles."""
     assert request.new is not None
     flows = [flow or {} for flow in (request.new.get("spec") or {}).get("flows") or ()]
     graph = {
@@ -134,7 +135,7 @@ def check_job_flow(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
-    """There is a member, and patterns are regular expressions."""
+    """There is at least one member, and patterns are regular expressions."""
     assert request.new is not None
     members = (request.new.get("spec") or {}).get("members") or ()
     if not members:
@@ -151,7 +152,7 @@ def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def check_cron_job(request: AdmissionRequest) -> Iterable[Violation]:
-    """The schedule parses, the time zone exists, and children's names will fit."""
+    """The schedule parses, the time zone exists, and the names of its jobs are short enough."""
     assert request.new is not None
     spec, name = request.new.get("spec") or {}, request.key.name
     schedule = spec.get("schedule") or ""

@@ -1,4 +1,4 @@
-"""Arguments of job plugins: values that could never be read are refused before a job runs without them."""
+"""Validation of the arguments of job plugins."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 from volcano.admission.review import Violation
 from volcano.kube.manifest import Manifest
 
-# Plugin → its flags that are numbers or switches. Other flags are names and paths, which can be anything.
+# Numeric and boolean flags by plugin. Other flags are names and paths of any form.
 NUMBERS: Mapping[str, tuple[str, ...]] = {
     "mpi": ("port",),
     "pytorch": ("port", "wait-master-timeout"),
@@ -26,7 +26,7 @@ NUMBER = re.compile("-?[0-9]+")
 def check_plugins(
     spec: Mapping[str, Any], tasks: Sequence[Manifest], known: frozenset[str]
 ) -> Iterable[Violation]:
-    """Plugins are known, their arguments can be read, and mpi's master is one of the tasks."""
+    """Plugins are known, their arguments parse, and mpi's master is one of the tasks."""
     plugins = spec.get("plugins") or {}
     for name, given in plugins.items():
         words = [str(argument) for argument in given or ()]
@@ -56,7 +56,8 @@ def _check_mpi_master(arguments: Iterable[Any], tasks: Sequence[Manifest]) -> It
 
 
 def argument(words: Sequence[str], name: str, *, switch: bool = False) -> str | None:
-    """The value of an argument given as `--name=value`, `-name=value` or, but for a switch, `--name value`."""
+    """The value of an argument given as `--name=value`, `-name=value` or, except for switches, `--name
+    value`."""
     for place, word in enumerate(words):
         flag, equals, value = word.partition("=")
         if flag in (f"--{name}", f"-{name}"):

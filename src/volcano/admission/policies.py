@@ -1,4 +1,4 @@
-"""Lifecycle policies: which events, exit codes and actions may stand together."""
+"""Validation of lifecycle policies: combinations of events, exit codes and actions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ SYNONYMS = {"JobUnknown": "Unknown"}
 
 
 def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable[Violation]:
-    """Complaints about a list of policies, each with the path of the policy it is about."""
+    """Violations in a list of policies, each with the path of its policy."""
     events: dict[str, int] = {}
     codes: dict[int, int] = {}
     for place, given in enumerate(policies):
@@ -52,7 +52,7 @@ def check_policies(policies: Sequence[Mapping[str, Any]], path: str) -> Iterable
 
 
 def policy_events(policy: Mapping[str, Any]) -> list[str]:
-    """The events a policy names, each once, by their proper names."""
+    """The events of a policy, each once, by their canonical names."""
     named = [*([policy["event"]] if policy.get("event") else []), *(policy.get("events") or ())]
     return list(dict.fromkeys(SYNONYMS.get(event, event) for event in named))
 

@@ -1,4 +1,4 @@
-"""Queues: defaults, and the rules that keep a hierarchy of shares consistent."""
+"""Defaults and validation of queues and of their hierarchy."""
 
 import copy
 import math
@@ -20,7 +20,7 @@ Amounts = dict[str, Decimal]
 
 
 def default_queue(request: AdmissionRequest) -> Manifest:
-    """A new queue with its weight, reclaimability and a hierarchy that starts at the root."""
+    """Sets weight, reclaimability and a hierarchy that starts at the root."""
     assert request.new is not None
     queue = copy.deepcopy(request.new)
     spec = queue["spec"] = queue.get("spec") or {}
@@ -34,7 +34,7 @@ def default_queue(request: AdmissionRequest) -> Manifest:
 
 
 def check_queue(request: AdmissionRequest) -> Iterable[Violation]:
-    """Everything wrong with a queue about to be created or changed; later stages only when the earlier are clean."""
+    """Validates a new or changed queue; later stages only when the earlier ones pass."""
     for stage in (_check_values, _check_parent, _check_root, _check_hierarchy):
         validate = list(stage(request))
         yield from validate
@@ -43,7 +43,7 @@ def check_queue(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def check_queue_deletion(request: AdmissionRequest) -> Iterable[Violation]:
-    """Why a queue may not be deleted."""
+    """Whether a queue may be deleted."""
     name = request.key.name
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         yield Violation("", f"`{name}` queue can not be deleted")
@@ -78,7 +78,7 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
             elif (name == "pods" or is_extended(name)) and amount != amount.to_integral_value():
                 yield Violation(f"{path}[{name}]", f"{value} must be an integer: {name} are whole")
     capability, deserved, guarantee = (_amounts(resources) for resources in parts.values())
-    if deserved:  # a guarantee alone is valid: the seeds' queues have no `deserved`
+    if deserved:  # a guarantee alone is valid, as in the documented manifests
         for name, amount in guarantee.items():
             if amount > deserved.get(name, Decimal(0)):
                 has = deserved.get(name, Decimal(0))
@@ -181,7 +181,7 @@ def _check_root(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def _check_hierarchy(request: AdmissionRequest) -> Iterable[Violation]:
-    """Shares add up: children within their parent, and nobody's limit above an ancestor's."""
+    """Children stay within their parent, and no capability exceeds an ancestor's."""
     queue, name = _new(request), request.key.name
     if name == ROOT_QUEUE or not _shares_changed(request):
         return
@@ -263,7 +263,7 @@ def _children(request: AdmissionRequest, name: str) -> list[Manifest]:
 
 
 def _pod_groups(request: AdmissionRequest, queue: str) -> list[str]:
-    """PodGroups still at work in a queue."""
+    """PodGroups of a queue that are not completed."""
     return [
         _name(group)
         for group in request.lookup.all(POD_GROUP)

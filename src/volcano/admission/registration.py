@@ -1,4 +1,4 @@
-"""Webhook configurations that register our admission with an API server, and never with anybody else's objects."""
+"""Webhook configurations that register Volcano's admission with an API server."""
 
 import base64
 from collections.abc import Collection
@@ -24,7 +24,7 @@ def configurations(
 ) -> list[tuple[Kind, Manifest]]:
     """One configuration object for each service, reached through a Service object or at a URL.
 
-    `controllers` are the users as whom our own controllers write.
+    `controllers` are the users of our own controllers.
     """
     bundle = base64.b64encode(authority).decode()
     found = []
@@ -51,7 +51,7 @@ def configurations(
 def _conditions(
     service: AdmissionService, scheduler_names: Collection[str], controllers: Collection[str]
 ) -> list[Manifest]:
-    """When a service is asked at all, beside its rules."""
+    """Match conditions of a service, beside its rules."""
     if service.kind == POD:
         return [our_scheduler(scheduler_names)]
     if service.path == "/jobs/mutate":
@@ -87,7 +87,7 @@ def _configuration(
     if conditions:
         webhook["matchConditions"] = conditions
     if service.kind == POD:
-        webhook["failurePolicy"] = "Ignore"  # a webhook that is down must not stop anybody's pods
+        webhook["failurePolicy"] = "Ignore"  # an unavailable webhook must not block pods
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,

@@ -1,4 +1,4 @@
-"""Resource groups: which pods an administrator steers to which nodes, read from a file that may change."""
+"""Resource groups: an administrator's node assignment of pods, read from a file that may change."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from volcano.log import Log
 
 log = Log("resourcegroups")
 
-# Field of a group → what it must be.
+# Types of the fields of a group.
 FIELD_TYPES: Mapping[str, type] = {
     "resourceGroup": str,
     "object": dict,
@@ -23,7 +23,7 @@ FIELD_TYPES: Mapping[str, type] = {
 
 
 def read_groups(text: str) -> tuple[Manifest, ...]:
-    """The groups of a configuration in YAML; raises ValueError saying what cannot be read."""
+    """The groups of a YAML configuration; raises ValueError."""
     try:
         loaded = yaml.safe_load(text) or {}
     except yaml.YAMLError as error:
@@ -53,10 +53,10 @@ def _group(place: int, group: Any) -> Manifest:
 
 
 class GroupsFile:
-    """The groups of a file as it is now; a change that cannot be read leaves the last good ones in force."""
+    """The groups of a file; an invalid change keeps the last valid ones."""
 
     def __init__(self, path: Path) -> None:
-        """Raises ValueError or OSError where the file cannot be read at the start."""
+        """Raises ValueError or OSError when the file cannot be read at start."""
         self._path = path
         self._seen = self._mark()
         self._groups = read_groups(path.read_text())
@@ -65,7 +65,7 @@ class GroupsFile:
         return self._groups
 
     def reload(self) -> None:
-        """Takes a changed file in."""
+        """Reads the file again if it changed."""
         try:
             mark = self._mark()
             if mark == self._seen:
@@ -77,6 +77,6 @@ class GroupsFile:
             log.warning("resource groups stay as they were", file=self._path, reason=error)
 
     def _mark(self) -> tuple[int, int, int]:
-        """What differs when the file was written again or replaced, as a mounted ConfigMap replaces it."""
+        """Changes when the file is written or replaced, as a mounted ConfigMap is."""
         stat = self._path.stat()
         return stat.st_mtime_ns, stat.st_ino, stat.st_size

@@ -1,4 +1,4 @@
-"""Which defaults and checks apply to which kind and operation, and the two functions that apply them."""
+"""Table of mutators and validators by kind and operation, and the functions that apply them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from volcano.kube.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class AdmissionService:
-    """One webhook path: what it serves and what it does."""
+    """One webhook path with its kind, operations and rules."""
 
     path: str
     name: str
@@ -90,7 +90,7 @@ SERVICES: tuple[AdmissionService, ...] = (
         validators={"CREATE": check_cron_job, "UPDATE": check_cron_job},
     ),
 )
-# What a rule meets in a text where it expects a list, and the like: rules are written for what passed the schema.
+# Errors that a rule raises on a value of the wrong type: rules assume objects that match their schema.
 STRUCTURE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 BY_PATH: Mapping[str, AdmissionService] = {service.path: service for service in SERVICES}
 _BY_KIND: Mapping[Kind, tuple[AdmissionService, ...]] = {
@@ -111,7 +111,7 @@ def mutate(request: AdmissionRequest) -> Manifest | None:
 
 
 def validate(request: AdmissionRequest) -> list[Violation]:
-    """Everything wrong with the write under review."""
+    """Violations of the write under review."""
     return [
         violation
         for service in _BY_KIND.get(request.kind, ())
@@ -121,7 +121,7 @@ def validate(request: AdmissionRequest) -> list[Violation]:
 
 
 def apply_mutator(service: AdmissionService, request: AdmissionRequest) -> Manifest | None:
-    """The object with one service's defaults. What has not the shape of its kind is left to the schema to refuse."""
+    """The object with one service's defaults. A malformed object is left for the schema to reject."""
     assert service.mutator is not None
     try:
         return service.mutator(request)
@@ -130,7 +130,7 @@ def apply_mutator(service: AdmissionService, request: AdmissionRequest) -> Manif
 
 
 def apply_validator(service: AdmissionService, request: AdmissionRequest) -> list[Violation]:
-    """One service's complaints. What has not the shape of its kind is refused as that."""
+    """Violations of one service's rules. A malformed object is a violation itself."""
     assert service.validators is not None
     try:
         return list(service.validators[request.operation](request))
@@ -142,5 +142,5 @@ def apply_validator(service: AdmissionService, request: AdmissionRequest) -> lis
 
 
 def applies_to(kind: Kind) -> bool:
-    """Whether any rule is about this kind."""
+    """Whether there are rules for this kind."""
     return kind in _BY_KIND

@@ -1,4 +1,4 @@
-"""The HTTPS surface of admission: AdmissionReview in, AdmissionReview out, one path for each service."""
+"""HTTPS handler of admission: AdmissionReview in, AdmissionReview out, one path for each service."""
 
 import base64
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -17,7 +17,7 @@ from volcano.net import messages
 log = Log("webhook")
 
 JSON = {"Content-Type": "application/json"}
-# Part of a request → what it must be.
+# Types of the fields of a request.
 FIELD_TYPES = {
     "uid": str,
     "operation": str,
@@ -31,7 +31,7 @@ BODY_LIMIT = 3 * 1024 * 1024
 
 
 class Webhook:
-    """Answers the API server's questions about the services that are enabled."""
+    """Answers AdmissionReviews for the enabled services."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Webhook:
         *,
         fetch: Callable[[Kind], Awaitable[Lookup]] | None = None,
     ) -> None:
-        """`fetch` gives a lookup that has a kind's objects at hand, for reviews that cannot do without."""
+        """`fetch` returns a lookup that holds the objects of a kind which is not cached."""
         unknown = [path for path in enabled if path not in BY_PATH]
         if unknown:
             raise ValueError(f"unknown admission service {unknown[0]!r}; choose from {', '.join(BY_PATH)}")
@@ -70,7 +70,7 @@ class Webhook:
             )
         try:
             return _reply(uid, await self._review(service, asked))
-        except Exception as error:  # a bug must refuse with a reason, not time out
+        except Exception as error:  # a bug must deny with a reason, not time out
             log.error("review failed", path=request.path, error=error)
             return _reply(uid, _denied(f"the object could not be reviewed: {error}", 500))
 

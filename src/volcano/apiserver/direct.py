@@ -1,4 +1,4 @@
-"""A client straight onto the registry, in process: no HTTP, the same answers."""
+"""In-process client of the registry: no HTTP, the same results."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
@@ -14,7 +14,7 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import members
 
-# Events told before others get their turn: nothing else here makes whoever has much to catch up on pause.
+# Events per batch before other tasks run: a watcher with a long backlog must not block the event loop.
 IN_A_ROW = 32
 
 
@@ -82,7 +82,7 @@ class DirectClient:
     async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """As `watch`, in groups of what was committed together."""
+        """As `watch`, in batches of events committed together."""
         batches = self._registry.batches(kind, query)
         async with aclosing(batches):
             async for pieces in batches:
@@ -97,5 +97,5 @@ class DirectClient:
 
 
 def _own(value: Any) -> Any:
-    """A copy nobody else holds; encoding and decoding is the cheapest way to one."""
+    """A deep copy; encoding and decoding is the cheapest way."""
     return orjson.loads(orjson.dumps(value))

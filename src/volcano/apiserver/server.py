@@ -1,4 +1,4 @@
-"""The API server as one handler: who asks, may they, what is the answer, and a line in the books."""
+"""The API server as one handler: authentication, authorization, dispatch, metrics and audit."""
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -103,7 +103,7 @@ def controlled_registry(
 
 
 class ApiServer:
-    """Call it with a request. Needs `await start()` once, and `await close()` at the end."""
+    """Handles requests when called. Needs `await start()` once, and `await close()` at the end."""
 
     def __init__(self, controlled: ControlledRegistry, options: ServerOptions) -> None:
         self.registry = registry = controlled.registry
@@ -122,14 +122,14 @@ class ApiServer:
         self._paths = Paths(table, discovery, health, self.metrics, tokens, __version__, openapi)
 
     async def start(self) -> None:
-        """Makes sure that the first namespaces and the default roles are there."""
+        """Creates the first namespaces and the default roles where they are missing."""
         await bootstrap(self.registry)
 
     async def close(self) -> None:
         await self._webhooks.close()
 
     async def __call__(self, request: Request) -> Answer:
-        """Answers one request, whatever happens."""
+        """Answers one request; every failure becomes a Status."""
         received = self.registry.clock.now()
         asked = _route(request)
         mutating = asked.verb not in READING
@@ -163,7 +163,7 @@ class ApiServer:
         if not self._authorizer.unrestricted(who.acting):
             self._authorizer.check(who.acting, asked.action)
             if asked.subresource in CONNECTS:
-                # A websocket begins with GET; whoever may only read must not run commands by it.
+                # A websocket begins with GET: the right to read must not allow running commands.
                 self._authorizer.check(who.acting, replace(asked, verb="create").action)
         if asked.resource:
             return await self._resources.answer(request, asked, who.acting)
@@ -172,7 +172,7 @@ class ApiServer:
     def _booked(
         self, request: Request, asked: Route, who: "_Who", answer: Answer, received: Instant
     ) -> Answer:
-        """Counts and records an answer."""
+        """Records metrics and the audit event of an answer."""
         now = self.registry.clock.now()
         known = not asked.resource or self._resources.knows(asked)
         labels = self.metrics.labels(asked, known=known)
@@ -187,7 +187,7 @@ class ApiServer:
         return answer
 
     async def _counted(self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]) -> AsyncIterator[bytes]:
-        """The same stream, counted while it is open."""
+        """The same stream, counted as long-running while it is open."""
         self.metrics.long_running(labels, 1)
         try:
             async for chunk in chunks:
@@ -203,7 +203,7 @@ class ApiServer:
 
 @dataclass(slots=True)
 class _Who:
-    """Who sent a request and whom it acts as, as far as is known yet."""
+    """The authenticated user of a request and the user it acts as, as far as known."""
 
     real: User | None = None
     acting: User | None = None
@@ -217,5 +217,5 @@ def _route(request: Request) -> Route:
         try:
             selected = parse_fields(fields).exact("metadata.name") or ""
         except ValueError:
-            selected = ""  # the registry will say what is wrong with it
+            selected = ""  # the registry reports the error
     return route(request.method, request.path, watch=flag(request, "watch"), selected=selected)

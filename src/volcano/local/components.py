@@ -1,4 +1,4 @@
-"""The parts a local cluster is made of: which controllers run under which component, and who admits what."""
+"""Components of a local cluster: its controllers and scheduler, and the objects they need."""
 
 import json
 import string
@@ -50,13 +50,13 @@ MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
 KUBELET = "kubelet"
-KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
+KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 
 
 def controllers(
     options: ClusterOptions, nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
 ) -> Mapping[str, list[MakeController]]:
-    """How to make every controller, by the component whose log it writes to."""
+    """Constructors of all controllers, by the component whose log they write to."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority),
@@ -98,30 +98,30 @@ def janitors(registry: Registry) -> list[Janitor[Any]]:
 def scheduler(
     client: Client, clock: Clock, conf: str | None, metrics: Parts, on_ready: Callable[[], None]
 ) -> Scheduler:
-    """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
+    """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
     gauges = Gauges(metrics.fresh(SCHEDULER))
     return Scheduler(client, source, clock, serve_default=True, gauges=gauges, on_ready=on_ready)
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:
-    """The priority classes every cluster has."""
+    """The system priority classes."""
     return [(PRIORITY_CLASS, manifest) for manifest in system_priority_classes()]
 
 
 def crds() -> list[tuple[Kind, Manifest]]:
-    """Our own kinds, as CRDs to install."""
+    """The CRDs of Volcano's kinds."""
     return [(CRD, manifest) for manifest in our_crds.load()]
 
 
 async def refresh_crd(client: Client, manifest: Manifest) -> None:
-    """Brings a CRD of an older version of this program up to date."""
+    """Updates a CRD that an older version of the program has installed."""
     options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
     await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
 
 
 async def apply_scheduler_conf(client: Client, scheduler_conf: str | None) -> None:
-    """The configuration that a start asks for replaces the one that an earlier start has left."""
+    """Replaces the configuration of an earlier start by the one of this start, if it has one."""
     if scheduler_conf is not None:
         key = Key(names.SYSTEM_NAMESPACE, CONFIG_NAME)
         options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
@@ -129,7 +129,7 @@ async def apply_scheduler_conf(client: Client, scheduler_conf: str | None) -> No
 
 
 def has_account(registry: Registry, namespace: str) -> Callable[[], bool]:
-    """Whether a namespace has the account its pods run as: before, pods are refused there."""
+    """Whether a namespace has its default ServiceAccount; until then, pods are rejected there."""
     return lambda: registry.store.get(SERVICE_ACCOUNT.resource, Key(namespace, "default")) is not None
 
 
@@ -138,7 +138,7 @@ def has_queue(registry: Registry, name: str) -> Callable[[], bool]:
 
 
 def last_port(directory: Path) -> int:
-    """The port a cluster in this directory had the last time, so that kubeconfigs stay true; 0 when none."""
+    """The port of the last start in this directory, so that kubeconfigs stay valid; 0 when unknown."""
     try:
         url: str = json.loads((directory / STATE_FILE).read_text())["url"]
         return int(url.rpartition(":")[2])

@@ -1,29 +1,30 @@
-"""Garbage collection in a process that holds a whole cluster: the young as they come, the rest when nobody waits.
+"""Garbage-collection policy of the process: young generations as usual, older ones only while the process is
+idle.
 
-Nearly everything here is freed when the last reference goes; the collector is for the few cycles. Left to itself it
-would walk every pod's manifest again and again while the cluster is busiest.
+Nearly all objects are freed by reference counting; the collector is needed for few cycles. By default it
+would traverse every pod's manifest again and again under load.
 """
 
 import asyncio
 import gc
 import time
 
-# Objects made before the young are looked at, how many such looks make an older one, and those a complete one.
+# Allocations per young collection, young collections per middle one, and middle ones per full one.
 THRESHOLDS = (5_000, 10, 10_000)
 CHECK_INTERVAL = 5.0  # seconds
-IDLE_CPU_SHARE = 0.05  # share of a processor below which nobody waits for us
-# A complete collection walks everything, which takes a second with 20,000 pods.
+IDLE_CPU_SHARE = 0.05  # share of a processor below which the process counts as idle
+# A full collection takes a second with 20,000 pods.
 FULL_COLLECTION_INTERVAL = 3600.0
 
 
 class GcPolicy:
-    """The policy of this process from `begin` to `end`."""
+    """The policy of this process between `apply` and `restore`."""
 
     def __init__(self) -> None:
         self._before = gc.get_threshold()
 
     def apply(self) -> None:
-        """What is there now stays: no collection looks at it again."""
+        """Exempts the present objects from collection."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(*THRESHOLDS)
@@ -33,7 +34,7 @@ class GcPolicy:
         gc.unfreeze()
 
     async def run(self) -> None:
-        """Whenever the process was idle for a while, collects among what is new, and spares what is left."""
+        """Collects new objects whenever the process was idle, and exempts the rest."""
         used, full_at = time.process_time(), time.monotonic() + FULL_COLLECTION_INTERVAL
         while True:
             await asyncio.sleep(CHECK_INTERVAL)

@@ -1,7 +1,7 @@
-"""The nodes of this host in a cluster: a runtime, the agent on it, and what pods find in their network.
+"""Nodes of this host in a cluster: a runtime, its kubelet, and the services in the pods' network.
 
-In runtimes with a network of their own, pods reach the API server and a name server at the addresses they have in any
-cluster; both answer from this very process, on sockets that were made in the pods' network.
+In runtimes with a network of their own, pods reach the API server and a name server at the usual cluster
+addresses; both are served by this process, on sockets created in the pods' network.
 """
 
 import asyncio
@@ -39,7 +39,8 @@ API_PORT, DNS_PORT = 443, 53
 
 
 class LocalNodes:
-    """The agent at work. `run` it as a part of the cluster; `close` it when the cluster stops."""
+    """The kubelet of this host's nodes. `run` it as a component of the cluster; `close` it when the cluster
+    stops."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class LocalNodes:
         *,
         adoptable: bool,
     ) -> None:
-        """`adoptable` pods outlive this process, however it ends, for the next one to take over."""
+        """`adoptable` pods keep running when this process ends, for the next one to adopt."""
         self.options = options
         self.choice: Choice = choose(options.runtime)
         self.names = Names(api=(API_ADDRESS, API_PORT))
@@ -74,7 +75,7 @@ class LocalNodes:
 
     @property
     def pods(self) -> Path:
-        """Where pods have their directories."""
+        """The directory of the pods' directories."""
         return self._directory / PODS
 
     def is_real(self, pod: Manifest) -> bool:
@@ -82,7 +83,7 @@ class LocalNodes:
         return pod["spec"].get("nodeName") in self._agent_settings.node_names
 
     def locate(self, pod: Manifest) -> Located | None:
-        """Where the containers of a pod are, for logs and streams."""
+        """The containers of a pod, for logs and streams."""
         return self._agent.find(pod) if self._agent is not None else None
 
     def _running(self, pod: Manifest) -> frozenset[str]:
@@ -90,7 +91,7 @@ class LocalNodes:
         return located.running if located is not None else frozenset()
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        """Answers exec, attach and port-forward; on a simulated pod there is nothing to connect to."""
+        """Serves exec, attach and port-forward; raises for simulated pods."""
         if self._streams is None or not self.is_real(pod):
             raise no_process(subresource, pod)
         return await self._streams.connect(subresource, pod, request)
@@ -117,7 +118,8 @@ class LocalNodes:
             group.create_task(reclaimer.run())
 
     async def close(self, *, keep: bool) -> None:
-        """Lets go of the pods, or ends them and leaves nothing behind; throw-away pods always end."""
+        """Detaches from the pods, or stops them and removes everything; pods that are not adoptable always
+        stop."""
         await self._let_go(keep=keep and self._adoptable)
 
     def _runtime(self, api_server: Server) -> Runtime:
@@ -134,7 +136,7 @@ class LocalNodes:
         return runtime
 
     async def _open_services(self, runtime: Runtime, api_server: Server) -> None:
-        """What pods find in their network; where they share the host's, they find the host's."""
+        """Serves DNS and the API server in the pods' network; a shared host network needs neither."""
         await self._services.aclose()
         udp = await runtime.listen(DNS_ADDRESS, DNS_PORT, datagram=True)
         tcp = await runtime.listen(DNS_ADDRESS, DNS_PORT)
@@ -162,7 +164,7 @@ def _api_address(runtime: Runtime, api_server: Server) -> tuple[str, int]:
 
 
 async def remove_leftovers(directory: Path) -> list[str]:
-    """Ends and removes whatever pods of a cluster that is no more have left; says in words what there was."""
+    """Stops and removes all pods that a stopped cluster has left in a directory; returns what was removed."""
     from volcano.nodes.runtimes.engine.engine import sweep as sweep_engine
 
     removed = [*await sweep(directory), *await sweep_engine(directory)]

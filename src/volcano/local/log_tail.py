@@ -1,4 +1,4 @@
-"""What the pods of a run say, line by line as they say it, each with the pod's name before it."""
+"""Prints the logs of the pods of a run, each line prefixed with the pod's name."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from volcano.nodes.kubelet.logs.files import Wanted
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 from volcano.nodes.kubelet.logs.logs import is_over
 
-CLOSE_TIMEOUT = 3.0  # seconds for the last lines
+CLOSE_TIMEOUT = 3.0  # seconds to wait for the last lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 ENDED = ("Succeeded", "Failed")
 
 
 class LogTail:
-    """Follows the log files of every pod it is shown, start after start of each container.
+    """Follows the log files of all added pods, across restarts of each container.
 
-    `pods` is where pods have their directories, which must outlive them: a pod may be gone before its last words are
-    read. `find` gives a pod as it is now.
+    `pods` is the directory of the pods' directories, which must not be removed with the pods: a pod may be
+    deleted before its last lines are read. `find` returns the present state of a pod.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class LogTail:
         self._colours: dict[str, str] = {}
 
     def add_pod(self, pod: Manifest) -> None:
-        """Begins to follow a pod, unless that is done already."""
+        """Follows the logs of a pod, unless it is followed already."""
         spec = pod["spec"]
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
             key = (uid_of(pod), container["name"])
@@ -44,7 +44,7 @@ class LogTail:
                 self._tasks[key] = asyncio.create_task(self._follow(pod, container["name"]))
 
     async def close(self) -> None:
-        """Waits for the last lines, but not for ever."""
+        """Waits for the last lines, with a timeout."""
         tasks = list(self._tasks.values())
         if tasks:
             await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
@@ -64,7 +64,7 @@ class LogTail:
             attempt += 1
 
     async def _follow_start(self, pod: Manifest, container: str, directory: Path, attempt: int) -> None:
-        """One start of a container, from its first word to its last."""
+        """Follows the log of one start of a container."""
 
         def over() -> bool:
             present = self._present(pod)

@@ -1,4 +1,4 @@
-"""What pods say and hear: components have their own logs, simulated pods a story, real ones files and processes."""
+"""Logs of pods: in-memory logs of components, generated lines of simulated pods, files of real ones."""
 
 import asyncio
 import logging
@@ -15,13 +15,13 @@ from volcano.kube.names import SYSTEM_NAMESPACE
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000
-WHOLE_STORY = 2  # lines that a simulated container has to tell: it started, it ended
+WHOLE_STORY = 2  # lines of a simulated container: started and exited
 LOOK_AGAIN = 0.25  # seconds
 
 
 @contextmanager
 def component(name: str) -> Iterator[None]:
-    """Log lines written inside, tasks and threads started there included, belong to this component."""
+    """Assigns log lines written inside the block, also in tasks and threads started there, to a component."""
     token = COMPONENT.set(name)
     try:
         yield
@@ -58,12 +58,12 @@ class ComponentLogs(logging.Handler):
             wake()
 
     def lines(self, name: str) -> list[Line]:
-        """The lines of a component that are still kept, oldest first."""
+        """The kept lines of a component, oldest first."""
         ring = self._rings.get(name)
         return list(ring.lines) if ring else []
 
     async def follow(self, name: str, since_line: int) -> AsyncIterator[list[Line]]:
-        """Batches of lines after the first `since_line` that the component ever wrote, as they come."""
+        """Batches of lines after the first `since_line` ones of the component, as they are written."""
         loop, wake = asyncio.get_running_loop(), asyncio.Event()
 
         def notify() -> None:
@@ -85,7 +85,7 @@ class ComponentLogs(logging.Handler):
             self._followers.discard(notify)
 
     def written(self, name: str) -> int:
-        """How many lines a component has written so far."""
+        """The number of lines that a component has written."""
         ring = self._rings.get(name)
         return ring.written if ring else 0
 
@@ -96,9 +96,9 @@ def no_pod(pod: Manifest) -> bool:
 
 
 class LocalLogSource:
-    """Answers `pods/log`: a component's pod has the component's log, a simulated pod tells what it pretends to do.
+    """Serves `pods/log`: component logs for pods of components, generated lines for simulated pods.
 
-    Pods that really run (`is_real`) are asked of `pods`.
+    Logs of pods on local nodes (`is_real`) are read from `pods`.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class LocalLogSource:
                 yield _render(batch, options)
 
     async def _simulated_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
-        """A simulated pod runs nothing: its log tells when it would have started and ended."""
+        """The log of a simulated pod: when its containers started and exited."""
         lines = _story(pod, options.container)
         yield _render(lines, options)
         present: Manifest | None = pod

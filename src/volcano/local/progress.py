@@ -1,4 +1,4 @@
-"""Following jobs to their end: what `volcano run` shows while it waits and what it says at last."""
+"""Watches jobs until they end, for `volcano run`: live progress and the final result."""
 
 import asyncio
 import math
@@ -31,7 +31,7 @@ REFRESH = 0.25
 
 @dataclass(frozen=True, slots=True)
 class ProgressRow:
-    """How one tracked object stands."""
+    """The progress of one tracked object."""
 
     kind: str
     namespace: str
@@ -44,7 +44,7 @@ class ProgressRow:
     over: bool
     good: bool
     remark: str = ""
-    exit_code: int = 0  # of the container that failed, where one did
+    exit_code: int = 0  # of the first failed container
 
     def as_json(self) -> Manifest:
         return {
@@ -63,7 +63,7 @@ class ProgressRow:
 
 
 class ProgressWatcher:
-    """Watches some objects and their pods until each is over, or will never be."""
+    """Watches objects and their pods until each has ended, or never will."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class ProgressWatcher:
         self._deleted: dict[tuple[Kind, Key], Manifest] = {}  # as they were when they were deleted
 
     async def follow(self, *, timeout: float, console: Console, quiet: bool) -> list[ProgressRow]:
-        """Shows a live table on a terminal, a line for each change elsewhere; returns how everything ended."""
+        """Shows a live table on a terminal, otherwise a line per change; returns the final rows."""
         reflectors = [
             Reflector(self._client, Watch(kind), each_event(self._handle), self._clock)
             for kind in (*TRACKED, POD_GROUP)
@@ -176,7 +176,7 @@ class ProgressWatcher:
         )
 
     def _deleted_at_its_end(self, kind: Kind, key: Key) -> Manifest | None:
-        """A time to live of zero deletes a job the moment it is done."""
+        """With a TTL of zero, a job is deleted as soon as it ends."""
         last = self._deleted.get((kind, key))
         return last if last is not None and _phase(kind, last) in ENDED else None
 
@@ -196,7 +196,7 @@ class ProgressWatcher:
 
 
 def never_ends(kind: Kind, manifest: Manifest) -> bool:
-    """Whether something has pods that restart for ever, and nothing that would end it without them."""
+    """Whether pods restart forever and nothing else ends the object."""
     spec = manifest.get("spec") or {}
     if kind != JOB:
         return kind == POD and bool(spec.get("restartPolicy", "Always") == "Always")
@@ -239,7 +239,7 @@ def _phase(kind: Kind, manifest: Manifest) -> str:
 
 
 def _ended(kind: Kind, manifest: Manifest, phase: str) -> float | None:
-    """When something came to its end; None while it has not, or where its status does not say."""
+    """The end time; None while it has not ended, or when its status does not tell."""
     if phase not in ENDED:
         return None
     status = manifest.get("status") or {}
@@ -255,7 +255,7 @@ def _ended(kind: Kind, manifest: Manifest, phase: str) -> float | None:
 
 
 def table_of(rows: Iterable[ProgressRow]) -> Table:
-    """The rows as a table for people."""
+    """The rows as a table for terminals."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("KIND", "NAMESPACE", "NAME", "STATUS", "PODS", "NODES", "QUEUE", "TIME", "REMARK"):
         table.add_column(name, overflow="fold" if name == "REMARK" else "ellipsis", no_wrap=name != "REMARK")
@@ -293,7 +293,7 @@ def _print_changes(console: Console, rows: Sequence[ProgressRow], seen: dict[Key
 def tracked(
     applied: Iterable[Manifest], kinds: Mapping[tuple[str, str], Kind]
 ) -> list[tuple[Kind, Manifest]]:
-    """Of the objects applied, those that come to an end: jobs, and pods that nobody manages."""
+    """The applied objects that come to an end: jobs, and pods without an owner."""
     found = []
     for manifest in applied:
         kind = kinds.get((manifest["apiVersion"], manifest["kind"]))

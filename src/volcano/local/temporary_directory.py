@@ -1,4 +1,4 @@
-"""Directories of clusters that are thrown away: each is locked while it is used, and what nobody locks is cleared."""
+"""Temporary directories of clusters: locked while in use; unlocked ones of killed processes are removed."""
 
 import asyncio
 import fcntl
@@ -19,7 +19,7 @@ PREFIX = "volcano-once-"
 
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
-    """A directory for as long as the block lasts. Those whose users were killed go first, with all that is there."""
+    """A directory for the duration of the block. First removes those that killed processes have left."""
     for abandoned in _own_directories():
         _clear_if_abandoned(abandoned)
     directory, lock = _locked()
@@ -42,7 +42,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _locked() -> tuple[Path, int]:
-    """A new directory and the lock on it; one that somebody clears away before it is locked is made again."""
+    """A new, locked directory; one that another process removes before it is locked is created again."""
     while True:
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         lock = _try_to_lock(directory)
@@ -53,7 +53,7 @@ def _locked() -> tuple[Path, int]:
 
 
 def _try_to_lock(directory: Path) -> int | None:
-    """Locks the directory itself: that leaves nothing in it, and ends with us however we end."""
+    """Locks the directory itself, without a file in it; the lock ends with the process."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

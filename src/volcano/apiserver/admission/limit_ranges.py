@@ -1,4 +1,4 @@
-"""LimitRanges: what containers get that ask for nothing, and what is too little or too much."""
+"""LimitRanges: default requests and limits of containers, minimum and maximum of pods and claims."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
@@ -13,7 +13,8 @@ _ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def apply_defaults(pod: Manifest, ranges: Iterable[Manifest]) -> None:
-    """Gives containers the namespace's default requests and limits where they have none, and notes it."""
+    """Sets the namespace's default requests and limits of containers that have none, and records it in an
+    annotation."""
     for limits in ranges:
         for item in limits["spec"].get("limits") or ():
             if item.get("type") == "Container":
@@ -39,7 +40,7 @@ def _apply(pod: Manifest, requests: Mapping[str, str], limits: Mapping[str, str]
 
 
 def limit_complaints(kind: Kind, manifest: Manifest, limits: Manifest) -> Iterator[str]:
-    """What a LimitRange has against a pod or claim."""
+    """Messages about a pod or claim that violates a LimitRange."""
     for item in limits["spec"].get("limits") or ():
         scope = item.get("type")
         if kind == kinds.PERSISTENT_VOLUME_CLAIM:

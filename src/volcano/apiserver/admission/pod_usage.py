@@ -1,4 +1,5 @@
-"""What a pod as a whole asks for: containers together, init containers one after the other, plus overhead."""
+"""Requests and limits of a whole pod: the sum of its containers, the maximum of its init containers, plus
+overhead."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -17,7 +18,7 @@ def requests_and_limits(spec: Manifest) -> tuple[Amounts, Amounts]:
 
 def _total(spec: Manifest, part: str) -> Amounts:
     total = _sum(_parts(spec.get("containers"), part))
-    running: Amounts = {}  # of init containers that stay
+    running: Amounts = {}  # of sidecars
     largest: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = amounts((container.get("resources") or {}).get(part))

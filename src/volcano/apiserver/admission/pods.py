@@ -1,4 +1,4 @@
-"""What the server itself does to new pods: priority, service account, limits of the namespace, tolerations."""
+"""Admission of pods: priority, service account, limits of the namespace, tolerations."""
 
 import hashlib
 from collections.abc import Sequence
@@ -28,20 +28,20 @@ _TO_RUN = {"NoExecute", ""}
 
 
 class _Made(NamedTuple):
-    """What admission made of a spec, and what it looked at beside it: all that the outcome depends on."""
+    """A completed spec, and every input that it depends on."""
 
     spec: Manifest
     qos: str
     seen: tuple[object, ...]
 
     def holds(self, seen: tuple[object, ...]) -> bool:
-        """Whether all of that is still the same: the namespace by name, the objects by being the very same."""
+        """Whether the inputs are unchanged: the namespace by name, the objects by identity."""
         same_place = len(self.seen) == len(seen) and self.seen[0] == seen[0]
         return same_place and all(map(is_, self.seen[1:], seen[1:]))
 
 
 class PodAdmission:
-    """Admission that completes new pods, to run before webhooks. Of a spec that pods share, once for all of them."""
+    """Admission plugin that completes new pods before webhooks. A spec that pods share is completed once."""
 
     def __init__(self) -> None:
         self._made: IdentityCache[_Made] = IdentityCache()
@@ -77,7 +77,7 @@ class PodAdmission:
 
 
 def _complete(attributes: Attributes, pod: Manifest, lookup: Lookup, ranges: Sequence[Manifest]) -> None:
-    pod["spec"] = orjson.loads(orjson.dumps(pod["spec"]))  # that of others stays as it is
+    pod["spec"] = orjson.loads(orjson.dumps(pod["spec"]))  # the original is shared with other pods
     apply_defaults(pod, ranges)
     _account(attributes, pod, lookup)
     _priority(attributes, pod, lookup)
@@ -90,7 +90,7 @@ def _account_name(spec: Manifest) -> str:
 
 
 def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
-    """The service account a pod runs as, and where its token is mounted."""
+    """Sets the service account of a pod and mounts its token."""
     if _MIRROR in (pod["metadata"].get("annotations") or {}):
         return
     spec, namespace = pod["spec"], attributes.key.namespace
@@ -131,7 +131,7 @@ def _mount_token(spec: Manifest, namespace: str, account: str) -> None:
 
 @lru_cache(maxsize=1024)
 def _suffix(namespace: str, account: str) -> str:
-    """The same for all pods of an account: pods that were sent alike are stored alike, and judged once."""
+    """The same for all pods of an account, so that equal pods are stored with equal specs and validated once."""
     digest = hashlib.sha256(f"{namespace}/{account}".encode()).digest()
     return "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:5])
 
@@ -152,7 +152,7 @@ def _token_volume(name: str) -> Manifest:
 
 
 def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
-    """A pod's priority and preemption policy come from its class, or from the default one."""
+    """Sets priority and preemption policy from the pod's priority class, or from the default one."""
     spec = pod["spec"]
     name = spec.get("priorityClassName")
     if name:
@@ -196,7 +196,7 @@ def _only_default(attributes: Attributes, new: Manifest, lookup: Lookup) -> None
 
 
 def _tolerate(spec: Manifest) -> None:
-    """A pod stays on a node that fails for five minutes, unless it says otherwise."""
+    """Adds tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own."""
     present = spec.get("tolerations") or []
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
@@ -213,7 +213,7 @@ def _tolerate(spec: Manifest) -> None:
 async def admit_limits(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
-    """Admission by LimitRanges, to run after webhooks: refuses what is too small or too big."""
+    """Admission plugin for LimitRanges, after webhooks: rejects values outside of minimum and maximum."""
     relevant = (kinds.POD, kinds.PERSISTENT_VOLUME_CLAIM)
     if new is None or attributes.kind not in relevant or attributes.subresource not in ("", "resize"):
         return new

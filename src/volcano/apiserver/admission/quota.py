@@ -23,7 +23,7 @@ _PLAIN = {
     kinds.RESOURCE_QUOTA, kinds.POD,
 }  # fmt: skip
 _MUST_ASK = ("cpu", "memory")
-# Kinds of which a change can ask for more.
+# Kinds whose updates can increase usage.
 _GROWING = (kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM)
 COUNTED: tuple[Kind, ...] = (
     kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM, kinds.CONFIG_MAP, kinds.SECRET,
@@ -33,7 +33,7 @@ COUNTED: tuple[Kind, ...] = (
 
 
 def usage(kind: Kind, manifest: Manifest) -> Amounts:
-    """What one object counts for, under every name a quota may use."""
+    """The usage of one object, by every resource name that a quota may use."""
     used: Amounts = {f"count/{kind.resource}": _ONE}
     if kind in _PLAIN:
         used[kind.plural] = _ONE
@@ -79,7 +79,7 @@ def _claim_usage(spec: Manifest) -> Amounts:
 
 
 def in_scope(quota: Manifest, kind: Kind, manifest: Manifest) -> bool:
-    """Whether a quota is about this object; scopes only ever pick pods."""
+    """Whether a quota applies to this object; scopes select pods only."""
     spec = quota.get("spec") or {}
     rules = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     rules += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
@@ -110,7 +110,7 @@ def _matches_scope(rule: Mapping[str, Any], spec: Manifest) -> bool:
 
 
 def used_by(quota: Manifest, objects: Iterable[tuple[Kind, Manifest]]) -> Amounts:
-    """What these objects count for against a quota, for every resource it limits."""
+    """The usage of these objects, for every resource that the quota limits."""
     hard = (quota.get("spec") or {}).get("hard") or {}
     total = {name: Decimal(0) for name in hard}
     for kind, manifest in objects:
@@ -122,7 +122,7 @@ def used_by(quota: Manifest, objects: Iterable[tuple[Kind, Manifest]]) -> Amount
 
 
 def limited(quota: Manifest) -> tuple[Kind, ...]:
-    """The kinds that a quota's resources are about."""
+    """The kinds that a quota limits."""
     names = (quota.get("spec") or {}).get("hard") or {}
     return tuple(kind for kind in COUNTED if any(_is_about(name, kind) for name in names))
 
@@ -146,8 +146,8 @@ def _is_about(name: str, kind: Kind) -> bool:
 async def admit_quota(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
-    """Admission by ResourceQuotas. It has to be the last: nothing may be awaited between it and the write,
-    so that what it counted is still what is stored."""
+    """Admission plugin for ResourceQuotas. It is the last one: nothing is awaited between it and the write,
+    so that usage as counted is usage as stored."""
     kind, namespace = attributes.kind, attributes.key.namespace
     if new is None or not kind.namespaced or attributes.subresource not in ("", "resize"):
         return new
@@ -183,7 +183,7 @@ def _judge(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts
 
 
 def _must_ask(attributes: Attributes, quota: Manifest, pod: Manifest) -> None:
-    """Where cpu or memory is limited, every container has to say what it wants."""
+    """Where cpu or memory is limited, every container must have requests or limits for it."""
     missing: dict[str, list[str]] = {}
     spec = pod["spec"]
     for resource in sorted(quota["spec"]["hard"]):
@@ -201,7 +201,7 @@ def _must_ask(attributes: Attributes, quota: Manifest, pod: Manifest) -> None:
 
 
 def _shown(amount: Decimal, like: Any) -> str:
-    """An amount with the kind of suffix the quota itself is written with."""
+    """An amount with the same kind of suffix as in the quota."""
     return str(quantity.read(like)._replace(amount=amount))
 
 

@@ -1,4 +1,4 @@
-"""Calling registered admission webhooks: the mutating ones in order, then the validating ones all at once."""
+"""Calls registered admission webhooks: mutating ones in order, validating ones in parallel."""
 
 import asyncio
 import base64
@@ -33,7 +33,7 @@ _CONFIGURATIONS = frozenset((MUTATING_WEBHOOK.resource, VALIDATING_WEBHOOK.resou
 
 
 class Webhooks:
-    """Admission by the webhooks registered in the store: `mutate` and `validate` are steps of the chain."""
+    """Admission by the webhooks registered in the store: `mutate` and `validate` are plugins of the chain."""
 
     def __init__(self, new_id: Callable[[], str], prune: Callable[[Kind, Manifest], None]) -> None:
         """`prune` removes fields that the schema of a kind does not know, and rejects values of the wrong type."""
@@ -60,7 +60,8 @@ class Webhooks:
     async def mutate(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        """Lets every mutating webhook change the object; those that ask for it once more if others did after them."""
+        """Calls every mutating webhook in order; reinvokes those with policy IfNeeded if later ones changed
+        the object."""
         hooks = self._registered(MUTATING_WEBHOOK, lookup)
         if not hooks:
             return new
@@ -73,7 +74,7 @@ class Webhooks:
             if _frozen(new) != state:
                 new, _ = await self._mutate_once(hooks[position], request, new, old, lookup)
         if new is not None:
-            self._prune(request.kind, new)  # a webhook may have put in anything
+            self._prune(request.kind, new)  # a webhook may have added unknown fields
         return new
 
     async def _mutate_once(
@@ -96,7 +97,7 @@ class Webhooks:
     async def validate(
         self, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:
-        """Asks every validating webhook at once; the first in order that says no is the answer."""
+        """Calls every validating webhook in parallel; raises the first denial in order."""
         hooks = self._registered(VALIDATING_WEBHOOK, lookup)
         if not hooks:
             return new
@@ -111,8 +112,8 @@ class Webhooks:
     async def _ask(
         self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Mapping[str, Any] | None:
-        """What a webhook says of a request, or None when it is not concerned or could not be asked and may be ignored.
-        Raises `Denied` when it says no."""
+        """The response of a webhook, or None when it does not match or its failure is ignored. Raises
+        `Denied`."""
         if not matches(hook, request, new, old, lookup):
             return None
         review = review_of(request, new, old, self._new_id())

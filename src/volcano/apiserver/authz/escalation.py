@@ -1,4 +1,4 @@
-"""Nobody grants more than they hold: the check on writing roles and bindings."""
+"""Prevents privilege escalation: a user can grant only rights that the user holds."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ ROLES, BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
 
 
 class EscalationCheck:
-    """Admission that refuses roles and bindings which would give away rights their writer does not have."""
+    """Admission plugin that rejects roles and bindings which grant rights that their writer does not have."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
@@ -38,7 +38,7 @@ class EscalationCheck:
             return
         wanted = [rule_of(rule) for rule in new.get("rules") or ()]
         if new.get("aggregationRule"):
-            everything = frozenset("*")  # what will be aggregated is not known today
+            everything = frozenset("*")  # rules to be aggregated are not known in advance
             wanted += [Rule(everything, everything, everything), Rule(everything, paths=("*",))]
         self._check(request, wanted)
 

@@ -1,4 +1,4 @@
-"""RBAC: who may do what, read from the stored roles and bindings, indexed and remembered until they change."""
+"""RBAC authorizer: evaluates stored roles and bindings, indexed and cached until they change."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ MOST_REMEMBERED = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What somebody wants to do: a verb on a resource, or on a path that is none."""
+    """A verb on a resource or on a non-resource path."""
 
     verb: str
     group: str = ""
@@ -79,14 +79,14 @@ def _path_matches(pattern: str, path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """One binding that applies to a user: the rules it gives and how to refer to it."""
+    """One binding that applies to a user: its rules and its reference."""
 
     rules: tuple[Rule, ...]
     reason: str
 
 
 class Authorizer:
-    """Answers whether a user may do something. `forget` is to be called whenever an RBAC object changes."""
+    """Authorizes actions of users. `forget` invalidates the caches after a change of an RBAC object."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -106,14 +106,14 @@ class Authorizer:
 
     @staticmethod
     def unrestricted(user: User) -> bool:
-        """Whether the user may do everything, whatever roles there are."""
+        """Whether the user is a cluster admin by group, independent of roles."""
         return MASTERS in user.groups
 
     def allowed(self, user: User, action: Action) -> bool:
         return self.reason(user, action) is not None
 
     def reason(self, user: User, action: Action) -> str | None:
-        """Why the user may do this; None when they may not."""
+        """Why the user may do this; None when it is denied."""
         if self.unrestricted(user):
             return ""
         for grant in self.grants(user, action.namespace):
@@ -122,12 +122,12 @@ class Authorizer:
         return None
 
     def check(self, user: User, action: Action) -> None:
-        """Raises `Forbidden`, worded as a real server words it, when the user may not do this."""
+        """Raises `Forbidden`, with the message of kube-apiserver, when the user may not do this."""
         if self.reason(user, action) is None:
             raise refusal(user, action)
 
     def rules(self, user: User, namespace: str) -> Iterator[Rule]:
-        """Everything the user may do in a namespace (or, with none, in the cluster)."""
+        """All rules of the user in a namespace (or, with none, in the cluster)."""
         if self.unrestricted(user):
             everything = frozenset("*")
             yield Rule(everything, everything, everything)
@@ -154,7 +154,7 @@ class Authorizer:
                     yield Grant(self.role_rules(binding, scope), _because(binding, scope, subject))
 
     def role_rules(self, binding: Manifest, namespace: str) -> tuple[Rule, ...]:
-        """The rules of the role a binding refers to; none when there is no such role."""
+        """The rules of the role that a binding refers to; none when the role does not exist."""
         reference = binding.get("roleRef") or {}
         kind = CLUSTER_ROLE if reference.get("kind") == "ClusterRole" else ROLE
         key = Key("" if kind is CLUSTER_ROLE else namespace, str(reference.get("name", "")))
@@ -166,7 +166,7 @@ class Authorizer:
         return known
 
     def expand(self, role: Manifest) -> Iterator[Rule]:
-        """A role's own rules and those it aggregates from other ClusterRoles."""
+        """The own rules of a role and those that it aggregates from other ClusterRoles."""
         seen: set[str] = set()
         waiting = [role]
         while waiting:
@@ -205,7 +205,7 @@ def _subject_keys(user: User) -> Iterator[tuple[str, str]]:
 
 
 def _because(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str:
-    """What a SubjectAccessReview gives as its reason."""
+    """The reason in a SubjectAccessReview."""
     metadata, reference = binding["metadata"], binding.get("roleRef") or {}
     where = (
         f'RoleBinding "{metadata["name"]}/{namespace}"'
@@ -220,7 +220,7 @@ def _because(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str
 
 
 def refusal(user: User, action: Action) -> Forbidden:
-    """The 403 for an action, worded as a real server words it."""
+    """The 403 for an action, with the message of kube-apiserver."""
     if action.path:
         return Forbidden(f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"')
     named = f' "{action.name}"' if action.name else ""

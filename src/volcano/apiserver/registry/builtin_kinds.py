@@ -1,10 +1,10 @@
-"""The built-in kinds, each with what it needs beyond storage."""
+"""The built-in kinds with their strategies."""
 
 from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry.strategies import strategy_for
 from volcano.kube import kinds
 
-# Kinds that are another kind under a different name: they share their objects.
+# Kinds that are stored as another kind.
 STORED_AS = {kinds.EVENTS_EVENT: kinds.EVENT}
 
 

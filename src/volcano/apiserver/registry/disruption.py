@@ -1,4 +1,4 @@
-"""Disruption budgets: how many pods a budget covers, how many must stay healthy, how many may go."""
+"""Disruption budgets: covered pods, healthy pods and allowed disruptions."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -13,13 +13,13 @@ from volcano.kube.kinds import POD, REPLICA_SET
 from volcano.kube.manifest import Key, Manifest, condition_of, controller_of
 from volcano.kube.selectors import LabelSelector, from_object
 
-# How many replicas the controller of a pod asks for, with its uid; None when nobody knows.
+# Finds the replicas of a pod's controller, with its uid; None when they are unknown.
 Replicas = Callable[[Manifest], tuple[str, int] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a budget stands now; `problem` says why it could not be computed, and then nothing is allowed."""
+    """The state of a budget; with a `problem`, it could not be computed and allows no disruption."""
 
     expected: int = 0
     desired: int = 0
@@ -29,12 +29,12 @@ class Standing:
 
 
 def selector_of(budget: Manifest) -> LabelSelector:
-    """Which pods a budget covers; none when it has no selector."""
+    """The selector of a budget; matches nothing when it has none."""
     return from_object(budget["spec"].get("selector"))
 
 
 def covered_pods(store: Store, budget: Manifest) -> list[Manifest]:
-    """The pods a budget covers, as they are now; only those are decoded."""
+    """The pods that a budget covers; only those are decoded."""
     selector, pods = selector_of(budget), store.collection(POD.resource)
     records = (pods.records[key] for key in pods.range(budget["metadata"]["namespace"]))
     return [orjson.loads(record.data) for record in records if selector.matches(record.labels)]
@@ -46,7 +46,7 @@ def is_ready(pod: Manifest) -> bool:
 
 
 def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> Standing:
-    """How a budget stands, given every pod it covers."""
+    """The state of a budget, given every pod it covers."""
     pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
     spec = budget["spec"]
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
@@ -66,7 +66,7 @@ def assess(budget: Manifest, pods: Iterable[Manifest], replicas: Replicas) -> St
 
 
 def replicas_of_owner(lookup: Lookup, kinds: KindTable) -> Replicas:
-    """Finds the controller of a pod, or that controller's own, and asks how many replicas it wants."""
+    """Finds the controller of a pod, or the controller of that, and reads its replicas."""
 
     def find(pod: Manifest) -> tuple[str, int] | None:
         holder, found = pod, None
@@ -91,7 +91,7 @@ def _healthy(pods: Iterable[Manifest]) -> int:
 
 
 def _asked_for(pods: Iterable[Manifest], replicas: Replicas) -> tuple[int, str]:
-    """The replicas that the pods' controllers ask for together."""
+    """The total replicas of the pods' controllers."""
     found: dict[str, int] = {}
     for pod in pods:
         answer = replicas(pod)

@@ -1,4 +1,4 @@
-"""Eviction: deleting a pod only where every disruption budget that covers it allows for that."""
+"""The eviction subresource: deletes a pod if every disruption budget that covers it allows a disruption."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-# Pods that are not running disrupt nothing when they go.
+# Pods that do not run are not protected by budgets.
 UNPROTECTED = ("Succeeded", "Failed", "Pending")
 
 
 async def evict(registry: "Registry", request: Attributes, served: Served, eviction: Manifest) -> Reply:
-    """Evicts the pod a request names; raises TooManyRequests when a budget forbids it for now."""
+    """Evicts the pod that a request names; raises TooManyRequests when a budget does not allow it now."""
     options = _options(request, eviction)
     await registry.pipeline.admit_body(request, eviction)
     store, key = registry.store, request.key
@@ -53,14 +53,14 @@ async def evict(registry: "Registry", request: Attributes, served: Served, evict
         except Stale:
             continue
         break
-    # The pod has just got a new version by our own hand.
+    # The pod has a new version by the write above.
     options = replace(options, uid=written.uid, resource_version="")
     await registry.delete(replace(request, verb="delete", subresource="", options=options))
     return success(created=True)
 
 
 def check_budgets(registry: "Registry", pod: Manifest) -> None:
-    """Raises when a budget does not allow this pod to be disrupted now."""
+    """Raises when a budget does not allow the disruption of this pod now."""
     if (pod.get("status") or {}).get("phase") in UNPROTECTED or pod["metadata"].get("deletionTimestamp"):
         return
     labels, namespace = labels_of(pod), pod["metadata"]["namespace"]
@@ -85,7 +85,7 @@ def _allows(budget: Manifest, standing: Standing, pod: Manifest) -> bool:
         if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
             return True
         if standing.healthy >= standing.desired > 0:
-            return True  # the application is not disrupted, and this pod adds nothing to it
+            return True  # the application is not disrupted, and this pod does not contribute to it
     return standing.allowed > 0
 
 

@@ -1,4 +1,5 @@
-"""Who manages which fields: managedFields kept up with every write that says, or follows one that said, who writes."""
+"""Field managers: maintains metadata.managedFields on every write with a field manager, and on objects that
+have them."""
 
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.kind_table import Address, address_of
@@ -11,12 +12,12 @@ from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest
 from volcano.kube.patches import apply as patches
 
-# Our own parts write in process without saying who they are; once an object's fields are tracked, this is who.
+# The manager of writes by the cluster's own components, which name none.
 DEFAULT_MANAGER = "volcano"
 
 
 class FieldManagers:
-    """Tracks the managers of fields. Holds the compiled schemas of the kinds it has met."""
+    """Tracks field managers. Caches compiled schemas."""
 
     def __init__(self) -> None:
         self._schemas: dict[Address, tuple[Served, patches.Schema]] = {}
@@ -25,10 +26,11 @@ class FieldManagers:
     def track(
         self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant
     ) -> None:
-        """Notes the fields a write sets or changes as the writer's; objects nobody tracked stay untracked."""
+        """Records the fields that a write sets or changes; objects without managed fields stay so unless a
+        manager is named."""
         manager = request.options.field_manager
         if request.options.patch_type is PatchType.APPLY:
-            return  # applying has noted it already
+            return  # recorded by the apply patch
         if not manager and "managedFields" not in new["metadata"]:
             return
         patches.track_update(
@@ -45,7 +47,7 @@ class FieldManagers:
     def apply(
         self, served: Served, request: Attributes, old: Manifest | None, patch: Manifest, now: Instant
     ) -> Manifest:
-        """The object after an apply patch, with its managers; `old` is None where it is created."""
+        """The object after an apply patch, with its managers; `old` is None on creation."""
         metadata = metadata_of(patch)
         name = metadata.setdefault("name", request.key.name)
         if name != request.key.name:

@@ -1,4 +1,4 @@
-"""What the server sets on an object of a built-in kind when it is born, and keeps when it is changed."""
+"""Fields that the server sets on creation and preserves on updates of built-in kinds."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -12,7 +12,7 @@ from volcano.kube.manifest import Manifest
 
 Birth = Callable[[Manifest, Instant], None]
 
-# Kinds whose metadata.generation counts the changes of what was asked for.
+# Kinds whose metadata.generation counts the changes of their spec.
 GENERATIONAL: frozenset[Kind] = frozenset(
     {
         kinds.POD, kinds.REPLICATION_CONTROLLER, kinds.POD_TEMPLATE, kinds.PRIORITY_CLASS,
@@ -21,7 +21,7 @@ GENERATIONAL: frozenset[Kind] = frozenset(
         kinds.VALIDATING_WEBHOOK, kinds.CRD,
     }
 )  # fmt: skip
-# The status an object is born with, whatever its creator wrote.
+# The initial status, whatever the client sent.
 FIRST_STATUS: Mapping[Kind, Mapping[str, Any]] = {
     kinds.NAMESPACE: {"phase": "Active"},
     kinds.SERVICE: {"loadBalancer": {}},
@@ -59,7 +59,7 @@ _STATUS_WITH_METADATA = (kinds.POD, kinds.NODE, kinds.PERSISTENT_VOLUME, kinds.P
 
 
 def prepare_for_create(kind: Kind, manifest: Manifest, now: Instant) -> None:
-    """Prepares a new object: a fresh status, generation one, and what only the server knows."""
+    """Sets the initial status, generation one, and the fields of the server."""
     if kind in GENERATIONAL:
         manifest["metadata"]["generation"] = 1
     if kind in FIRST_STATUS:
@@ -72,7 +72,7 @@ def prepare_for_create(kind: Kind, manifest: Manifest, now: Instant) -> None:
 
 
 def prepare_for_update(kind: Kind, new: Manifest, old: Manifest, subresource: str, now: Instant) -> None:
-    """Keeps what this (sub)resource may not change, and counts the generation."""
+    """Preserves the fields that this (sub)resource may not change, and increments the generation."""
     if subresource == "status":
         _only_status(kind, new, old)
         if kind == kinds.PERSISTENT_VOLUME:
@@ -148,7 +148,7 @@ def _stamp_phase(new: Manifest, old: Manifest, now: Instant) -> None:
 
 
 def _count_templates(new: Manifest, old: Manifest) -> None:
-    """The deprecated template generation of daemon sets lives on in an annotation."""
+    """Maintains the deprecated template generation of daemon sets in its annotation."""
     count = int((old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or 1)
     if new["spec"].get("template") != old["spec"].get("template"):
         count += 1
@@ -159,7 +159,7 @@ def _count_templates(new: Manifest, old: Manifest) -> None:
 
 
 def _keep_addresses(spec: Manifest, before: Manifest) -> None:
-    """A service that does not mention its addresses keeps those it was given."""
+    """Preserves the addresses of a service whose update omits them."""
     if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
         return
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"):
@@ -219,7 +219,7 @@ def _daemon_set_born(workload: Manifest, now: Instant) -> None:
 
 
 def _job_born(job: Manifest, now: Instant) -> None:
-    """Unless it brings a selector of its own, a job selects its pods by its uid."""
+    """Unless it has a selector of its own, a job selects its pods by its uid."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector") or not spec.get("template"):
         return
@@ -254,7 +254,8 @@ _BIRTHS: Mapping[Kind, Birth] = {
 
 
 def qos_class(spec: Manifest) -> str:
-    """Guaranteed when all containers limit cpu and memory to what they ask for; BestEffort when none asks."""
+    """Guaranteed when all containers have limits for cpu and memory equal to their requests; BestEffort when
+    none has requests or limits."""
     if spec.get("resources"):
         return _qos([spec["resources"]])
     containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
@@ -271,7 +272,7 @@ def _qos(resources: list[Manifest]) -> str:
 
 @lru_cache(maxsize=1024)
 def _qos_of(amounts: tuple[tuple[Any, Any], ...]) -> str:
-    """The class of what is asked for and at most used, of cpu and memory, container by container."""
+    """The QoS class for the requests and limits of cpu and memory, container by container."""
     guaranteed, asked = True, False
     for requested, most in amounts:
         request, limit = _positive(requested), _positive(most)

@@ -1,4 +1,4 @@
-"""What a verb answers: an encoded object, and what has to be said beside it."""
+"""Results of the verbs: an encoded object and warnings."""
 
 import msgspec
 import orjson
@@ -9,20 +9,20 @@ from volcano.apiserver.registry.kind_table import reader
 from volcano.kube.manifest import Manifest
 
 
-class Reply(msgspec.Struct, frozen=True):  # made for every write, which a dataclass is slow at
-    """An encoded object. `created` asks for 201 instead of 200; warnings go into headers."""
+class Reply(msgspec.Struct, frozen=True):  # created for every write, for which a dataclass is slow
+    """An encoded object. `created` means status 201 instead of 200; warnings are sent as headers."""
 
     data: bytes
     created: bool = False
     warnings: tuple[str, ...] = ()
 
     def manifest(self) -> Manifest:
-        """The object, decoded; the caller's own."""
+        """A new decoded copy."""
         manifest: Manifest = orjson.loads(self.data)
         return manifest
 
     def warning(self, warnings: tuple[str, ...]) -> "Reply":
-        """The same, with something to be said beside it."""
+        """The same with warnings."""
         return Reply(self.data, self.created, warnings) if warnings else self
 
 
@@ -49,5 +49,5 @@ _CREATED = Reply(orjson.dumps({**_SUCCESS, "code": 201}), created=True)
 
 
 def success(*, created: bool = False) -> Reply:
-    """A bare `Status` of success, as posts to `binding` and `eviction` answer."""
+    """A bare `Status` of success, the result of posts to `binding` and `eviction`."""
     return _CREATED if created else _DONE

@@ -1,8 +1,8 @@
-"""Making writes last: one append-only table in SQLite, one thread that commits in groups.
+"""The journal: an append-only table in SQLite, written by one thread with group commit.
 
-Every change is one row under its version. The newest row of an object is the object; older rows and rows of deletions
-stay for as long as the history of their kind needs them. Rows at or below a kind's horizon are the state the history
-starts from.
+Every change is one row under its version. The newest row of an object is the object; older rows and rows
+of deletions stay for as long as the history of their kind needs them. Rows at or below a kind's horizon
+are the state the history starts from.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ CREATE TABLE log (
 );
 CREATE TABLE horizons (collection TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID;
 """
-# Rows are inserted by few statements, mostly by one: every statement costs a fight for the interpreter.
+# Rows are inserted by few statements, mostly by one: every statement competes for the interpreter lock.
 LARGEST_SINGLE_STATEMENT = 64
 _BATCHES = (512, 256, 128, *range(LARGEST_SINGLE_STATEMENT, 0, -1))
 _INSERTS = {size: f"INSERT INTO log VALUES {','.join(['(?,?,?,?,?,?,?)'] * size)}" for size in _BATCHES}
@@ -41,7 +41,7 @@ _HORIZON = "INSERT INTO horizons VALUES (?,?) ON CONFLICT (collection) DO UPDATE
 
 
 class _Command(Enum):
-    """What the thread is told beside changes."""
+    """Commands to the thread, beside changes."""
 
     RESUME = auto()
     CLOSE = auto()
@@ -104,7 +104,8 @@ class SqliteJournal:
     def write(self, place: Place, change: Change) -> None:
         loop = asyncio.get_running_loop()
         if not self._gathered or loop is not self._loop:
-            # Others write in the same turn: handed over together, they wake the thread once and are one commit.
+            # Changes of the same iteration of the event loop are passed on together: they wake the thread
+            # once and are one commit.
             self._loop = loop
             loop.call_soon(self._enqueue)
         self._gathered.append((place, change))
@@ -145,7 +146,7 @@ class SqliteJournal:
                     self._report(self._committed, rows[-1][0])
 
     def _receive(self) -> list[Row]:
-        """Waits for a change; returns all that have come by then."""
+        """Waits for a change; returns all that have arrived by then."""
         rows: list[Row] = []
         while not rows or not self._inbox.empty():
             command = self._inbox.get()
@@ -159,7 +160,7 @@ class SqliteJournal:
     def _commit(self, rows: list[Row], superseded: list[int], horizons: dict[str, int]) -> None:
         connection = self._connection
         if len(rows) <= LARGEST_SINGLE_STATEMENT and not superseded and not horizons:
-            self._insert(rows)  # alone, a statement is a transaction
+            self._insert(rows)  # a single statement is a transaction
             return
         connection.execute("BEGIN IMMEDIATE")
         for batch in _batches(rows):
@@ -174,7 +175,7 @@ class SqliteJournal:
         self._connection.execute(_INSERTS[len(rows)], [value for row in rows for value in row])
 
     def _roll_back(self, reason: str, superseded: list[int], horizons: dict[str, int]) -> None:
-        """After a failed commit: nothing more is written until memory has been put right."""
+        """After a failed commit: nothing more is written until the store has rolled back."""
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -187,7 +188,7 @@ class SqliteJournal:
         self._discard_until_resumed()
 
     def _discard_until_resumed(self) -> None:
-        """Takes in what was written on top of what failed, and is taken back with it."""
+        """Discards changes that depend on a failed one; the store rolls them back as well."""
         command: object = None
         while command is not _Command.RESUME and not self._closing:
             command = self._inbox.get()
@@ -202,10 +203,10 @@ class SqliteJournal:
 
 
 def connect(database: Path) -> sqlite3.Connection:
-    """A connection for writing; makes the tables where there are none."""
+    """A connection for writing; creates missing tables."""
     connection = sqlite3.connect(database, isolation_level=None, check_same_thread=False)
     if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        # Before the write-ahead log begins, so that the header says whose file this is, whatever happens.
+        # Before WAL mode, so that the header identifies the file even after a crash.
         connection.execute("PRAGMA page_size=8192")
         connection.executescript(
             f"BEGIN; PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={FORMAT}; {_SCHEMA} COMMIT;"
@@ -217,7 +218,7 @@ def connect(database: Path) -> sqlite3.Connection:
 
 
 def load(database: Path, store: Store) -> None:
-    """Reads everything back into the store. Raises DataDirectoryError naming what is damaged."""
+    """Loads all rows into the store. Raises DataDirectoryError naming the damaged row."""
     try:
         with closing(sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:

@@ -1,7 +1,7 @@
-"""Versioned objects: encoded JSON under one global version, optimistic concurrency, history, followers.
+"""Versioned objects: encoded JSON under one global version, optimistic concurrency, history, watchers.
 
-A write changes memory at once, so that the next write sees it. Readers and watchers are shown the state of `settled`,
-the newest version that cannot be lost any more; without a journal that is always the newest.
+A write changes memory at once, so that the next write sees it. Reads and watches see the state of
+`committed_version`, the newest version that is durable; without a journal that is always the newest.
 """
 
 import asyncio
@@ -27,29 +27,30 @@ LARGEST = 3 * 1024 * 1024  # bytes of one object
 
 
 class Stale(Exception):
-    """The object is not what the writer believed: it was changed, created or removed meanwhile."""
+    """The record was changed, created or removed since the writer read it."""
 
 
 class Place(NamedTuple):
-    """Where an object lives: its collection and its key there."""
+    """Address of an object: its collection and its key."""
 
     collection: str
     key: Key
 
 
 class Journal(Protocol):
-    """What makes writes last. Reports back through the callbacks it was opened with, on the event loop."""
+    """Makes writes durable. Reports to the callbacks it was started with, on the event loop."""
 
     def write(self, place: Place, change: Change) -> None:
-        """Takes one change; `committed` is called with its version or a later one once it cannot be lost."""
+        """Appends one change; `on_committed` is called with its version or a later one once it is durable."""
         ...
 
     def forget(self, collection: str, horizon: int, versions: list[int]) -> None:
-        """Drops versions that neither the present nor the history needs; nothing before `horizon` is kept."""
+        """Removes versions that neither the present state nor the history needs; nothing before `horizon` is
+        kept."""
         ...
 
     def resume(self) -> None:
-        """Goes on after a failure, once memory has taken back what was not committed."""
+        """Continues after a failure, once the store has rolled back the changes that were not committed."""
         ...
 
 
@@ -60,7 +61,7 @@ Observer = Callable[[str, Change], None]
 
 
 class Collection:
-    """The objects of one kind, by key and in order, with their history and whoever follows it."""
+    """The objects of one kind, by key and in order, with their history and their watchers."""
 
     def __init__(self, name: str, history: int) -> None:
         self.name = name
@@ -77,7 +78,8 @@ class Collection:
     def describe(
         self, manifest: Manifest, version: int, data: bytes, previous: Record | None = None
     ) -> Record:
-        """The record of an object that is stored as `data`. It shares with that of its previous version what it can."""
+        """The record of an object stored as `data`. It shares values with that of the previous version where
+        they are equal."""
         metadata = manifest["metadata"]
         labels: Mapping[str, str] = metadata.get("labels") or EMPTY
         owners = metadata.get("ownerReferences")
@@ -93,7 +95,7 @@ class Collection:
         return Record(key, version, metadata.get("uid", ""), data, labels, uids, fields)
 
     def replace(self, old: Record | None, new: Record | None) -> None:
-        """Puts `new` in the place of `old`; either may be absent."""
+        """Replaces `old` by `new`; either may be absent."""
         if old is not None and new is None:
             del self.records[old.key]
             del self.keys[bisect_left(self.keys, old.key)]
@@ -115,7 +117,7 @@ class Collection:
                 index.setdefault(after, {})[new.key] = None
 
     def undone(self, version: int) -> dict[Key, Record | None]:
-        """The objects that have changed since `version`, as they were then."""
+        """The objects that changed since `version`, as of that version."""
         return {change.key: change.old for change in self.history.newest_first(version)}
 
     def at(self, key: Key, version: int) -> Record | None:
@@ -139,7 +141,7 @@ class Collection:
 
 
 def encode(manifest: Manifest, version: int) -> bytes:
-    """An object's JSON under a version, which is set in it. Raises BadRequest or TooLarge when it cannot be stored."""
+    """The JSON of an object under a version, which is set in it. Raises BadRequest or TooLarge."""
     manifest["metadata"]["resourceVersion"] = str(version)
     try:
         data = orjson.dumps(manifest)
@@ -151,7 +153,7 @@ def encode(manifest: Manifest, version: int) -> bytes:
 
 
 class Store:
-    """All objects. Synchronous but for `durable`; everything happens on one thread."""
+    """All objects. Synchronous except `durable`; used on one thread."""
 
     def __init__(
         self, *, history: int = HISTORY, journal: Journal | None = None, on_write: OnWrite | None = None
@@ -161,7 +163,7 @@ class Store:
         self._on_write = on_write
         self._collections: dict[str, Collection] = {}
         self._journal = journal
-        self._last = 0  # the newest version ever given out, also to writes that were taken back
+        self._last = 0  # the newest version ever assigned, also to writes that were rolled back
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
@@ -183,18 +185,18 @@ class Store:
         return iter(list(self._collections.values()))
 
     def get(self, name: str, key: Key) -> Record | None:
-        """The newest version of an object, settled or not: what a write starts from."""
+        """The newest version of an object, committed or not: the base of a write."""
         return self.collection(name).records.get(key)
 
     def get_committed(self, name: str, key: Key) -> Record | None:
-        """An object as readers see it."""
+        """An object as of the newest durable version."""
         return self.collection(name).at(key, self.committed_version)
 
     def put(self, name: str, manifest: Manifest, previous: Record | None) -> Record:
-        """Stores an object in the place of `previous` (None to create). Sets its resourceVersion; from then on nobody
-        may change it.
+        """Stores an object in place of `previous` (None to create). Sets its resourceVersion; from then on it
+        is read-only.
 
-        Raises Stale when `previous` is no longer what is there.
+        Raises Stale when `previous` is not the present record.
         """
         collection = self.collection(name)
         key = key_of(manifest)
@@ -210,7 +212,8 @@ class Store:
         return record
 
     def remove(self, name: str, manifest: Manifest, previous: Record) -> bytes:
-        """Removes an object; returns its last state, under the version of the removal. Raises Stale like `put`."""
+        """Removes an object; returns its last state, under the version of the removal. Raises Stale like
+        `put`."""
         collection = self.collection(name)
         if collection.records.get(previous.key) is not previous:
             raise Stale(name, previous.key)
@@ -220,12 +223,12 @@ class Store:
         return data
 
     def manifest(self, record: Record) -> Manifest:
-        """The object of a record. It is shared: nobody may change it."""
+        """The object of a record. It is shared and read-only."""
         return self._fresh.manifest(record)
 
     async def durable(self, version: int) -> None:
-        """Returns once `version` cannot be lost any more; at once without a journal. Raises Unavailable when it
-        could not be stored and was taken back."""
+        """Returns once `version` is durable; at once without a journal. Raises Unavailable when the write
+        failed and was rolled back."""
         if version <= self.committed_version:
             return
         waiter = asyncio.get_running_loop().create_future()
@@ -233,7 +236,7 @@ class Store:
         await waiter
 
     def load(self, name: str, change: Change) -> None:
-        """Takes in a stored change while opening, in the order of versions; kept in the history if new enough."""
+        """Loads a stored change while opening, in the order of versions; added to the history if new enough."""
         collection = self.collection(name)
         self._apply(collection, change)
         if change.version > collection.history.horizon:
@@ -241,7 +244,7 @@ class Store:
         self.version = self.committed_version = self._last = max(self._last, change.version)
 
     def on_committed(self, version: int) -> None:
-        """Hears from the journal that everything up to `version` is stored."""
+        """Called by the journal: everything up to `version` is durable."""
         self.committed_version = max(self.committed_version, version)
         self.error = ""
         touched: dict[Collection, None] = {}
@@ -255,7 +258,8 @@ class Store:
             self._tell(collection)
 
     def on_failed(self, reason: str) -> None:
-        """Hears from the journal that what is not committed cannot be: memory takes it back, writers are told."""
+        """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
+        writers."""
         log.error("writes could not be stored", count=len(self._pending), reason=reason)
         self.error = reason
         while self._pending:

@@ -1,4 +1,4 @@
-"""Following one kind: the present first if asked for, then every change that concerns a selection."""
+"""Watches of one kind: initial objects if requested, then every change that matches a selection."""
 
 import asyncio
 from collections import deque
@@ -17,18 +17,18 @@ from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key
 
 BOOKMARK_EVERY = 60.0
-# Pieces handed on at a time, so that one watcher that has much to catch up on does not hold up the others.
+# Events per batch, so that one watcher with a long backlog does not block the others.
 BATCH = 500
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 _OPENINGS = {type_: b'{"type":"%b","object":' % type_.encode() for type_ in EventType}
 
-# Turns the stored JSON of an object into that of the version a watcher asked for.
+# Converts the stored JSON of an object into that of the watched version.
 Convert = Callable[[bytes], bytes]
 
 
 class EncodedEvent(NamedTuple):
-    """One event: its type, the object's JSON, and where that lives (None for a bookmark)."""
+    """One event: its type, the object's JSON and its key (None for a bookmark)."""
 
     type: EventType
     data: bytes
@@ -40,7 +40,8 @@ class EncodedEvent(NamedTuple):
 
 
 class Watcher:
-    """One watcher's place in the history of a kind. Keeps no events of its own: who is too slow gets Gone."""
+    """The position of one watch in the history of a kind. It buffers no events: a watch that is too slow gets
+    Gone."""
 
     def __init__(
         self, store: Store, collection: Collection, selection: Selection, kind: Kind, convert: Convert | None
@@ -58,7 +59,7 @@ class Watcher:
         collection.followers[self._wake] = None
 
     def resume(self, version: int) -> None:
-        """Starts after `version`. Raises Gone when that is no longer, or not yet, in the history."""
+        """Starts after `version`. Raises Gone when that version is not in the history."""
         history = self._collection.history
         if version < history.horizon:
             raise Gone(f"too old resource version: {version} ({history.horizon})")
@@ -68,13 +69,14 @@ class Watcher:
         self._position = history.after(version)
 
     def begin(self, records: list[Record], *, mark_end: bool) -> None:
-        """Tells of these objects first; with `mark_end`, a bookmark says where the present ends."""
+        """Sends these objects first; with `mark_end`, followed by a bookmark that ends the initial events."""
         self._initial.extend(self._piece(EventType.ADDED, record.data, record.key) for record in records)
         if mark_end:
             self._initial.append(self.bookmark(initial_end=True))
 
     def take(self, most: int = BATCH) -> list[EncodedEvent]:
-        """What can be told now, without waiting. Raises Gone when history has moved past this watcher."""
+        """Events that are available without waiting. Raises Gone when the history has moved past this
+        position."""
         pieces: list[EncodedEvent] = []
         while self._initial and len(pieces) < most:
             pieces.append(self._initial.popleft())
@@ -95,7 +97,7 @@ class Watcher:
         return pieces
 
     def bookmark(self, *, initial_end: bool = False) -> EncodedEvent:
-        """Says up to which version this watcher has heard everything."""
+        """A bookmark: every change up to its version has been sent."""
         if not self._has_news():
             self._version = max(self._version, self._store.committed_version)
         metadata: dict[str, object] = {"resourceVersion": str(self._version), "creationTimestamp": None}
@@ -107,7 +109,7 @@ class Watcher:
     async def batches(
         self, clock: Clock, *, timeout: float = 0, bookmarks: bool = False
     ) -> AsyncGenerator[list[EncodedEvent], None]:
-        """What there is to tell, as it comes, until `timeout` seconds have passed (0: for ever)."""
+        """Batches of events as they become available, until `timeout` seconds have passed (0: no limit)."""
         started = clock.now().monotonic
         ends = started + timeout if timeout else float("inf")
         marks = started + BOOKMARK_EVERY if bookmarks else float("inf")
@@ -129,14 +131,14 @@ class Watcher:
             self.close()
 
     def close(self) -> None:
-        """Stops following."""
+        """Unsubscribes from the collection."""
         self._collection.followers.pop(self._wake, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     async def _wait(self, clock: Clock, until: float) -> None:
-        """Until there may be something new, or the moment has come."""
+        """Waits for a possible change or for the due time."""
         if self._has_news():
             return
         if self._timer is None and until != float("inf"):
@@ -149,7 +151,7 @@ class Watcher:
             self._waker = None
 
     def _has_news(self) -> bool:
-        """Whether there is a settled change that has not been looked at."""
+        """Whether there is a committed change that has not been read."""
         history = self._collection.history
         return self._position < history.start or (
             self._position < history.end
@@ -166,7 +168,7 @@ class Watcher:
             self._wake()
 
     def _judge(self, change: Change) -> EncodedEvent | None:
-        """What a change means to this watcher: an object that stops being selected is gone for it."""
+        """The event of a change for this watch: an object that is no longer selected is reported as deleted."""
         selection = self._selection
         if not selection.tests:
             if selection.namespace and change.key.namespace != selection.namespace:
