@@ -13,9 +13,9 @@ import orjson
 
 from bench.case import Case
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store
 from volcano.clock import SystemClock

@@ -10,9 +10,9 @@ from typing import Any
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.garbage import Collector
 from volcano.apiserver.interfaces import AdmissionFunction
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.apiserver.terminations import NamespaceTerminator

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.admission.reviews import Objects, job, task
-from volcano.admission.conditions import not_our_controllers, something_is_open
+from volcano.admission.conditions import lacks_defaults, not_our_controllers
 from volcano.admission.registration import configurations
 from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import BY_PATH, apply_mutator
@@ -37,7 +37,7 @@ def with_defaults(manifest: Manifest) -> Manifest | None:
     return apply_mutator(BY_PATH["/jobs/mutate"], request)
 
 
-def set_job_defaults() -> Manifest:
+def complete_job() -> Manifest:
     container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     found = with_defaults(job(task("a", template={"spec": {"containers": [container]}})))
     assert found is not None
@@ -55,20 +55,20 @@ def paths_in(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def test_a_job_in_which_nothing_is_left_open_is_not_asked_about() -> None:
-    assert not is_asked(something_is_open(), set_job_defaults())
+    assert not is_asked(lacks_defaults(), complete_job())
 
 
 def test_changes_are_always_asked_about() -> None:
-    assert is_asked(something_is_open(), set_job_defaults(), operation="UPDATE")
+    assert is_asked(lacks_defaults(), complete_job(), operation="UPDATE")
 
 
-@pytest.mark.parametrize("path", paths_in(set_job_defaults()["spec"]), ids=str)
+@pytest.mark.parametrize("path", paths_in(complete_job()["spec"]), ids=str)
 @pytest.mark.parametrize("odd", [..., *ODDITIES], ids=repr)
 def test_whatever_is_missing_or_odd_we_are_asked_if_there_is_something_to_fill_in(
     path: tuple[Any, ...], odd: Any
 ) -> None:
     """And the condition has an answer: one that failed would refuse the job, and say nothing of its fault."""
-    manifest = set_job_defaults()
+    manifest = complete_job()
     *way, last = ("spec", *path)
     place: Any = manifest
     for name in way:
@@ -78,9 +78,9 @@ def test_whatever_is_missing_or_odd_we_are_asked_if_there_is_something_to_fill_i
     else:
         place[last] = copy.deepcopy(odd)
     if with_defaults(copy.deepcopy(manifest)) != manifest:
-        assert is_asked(something_is_open(), manifest)
+        assert is_asked(lacks_defaults(), manifest)
     else:
-        is_asked(something_is_open(), manifest)
+        is_asked(lacks_defaults(), manifest)
 
 
 resources = st.dictionaries(
@@ -135,11 +135,11 @@ specs = st.fixed_dictionaries(
 def test_of_no_job_that_has_something_to_fill_in_we_are_not_asked(spec: Manifest) -> None:
     manifest = {"metadata": {"name": "j"}, "spec": spec}
     if with_defaults(copy.deepcopy(manifest)) != manifest:
-        assert is_asked(something_is_open(), manifest)
+        assert is_asked(lacks_defaults(), manifest)
 
 
 def group_of_a_job() -> Manifest:
-    manifest = {"apiVersion": JOB.api_version, "kind": "Job", **set_job_defaults()}
+    manifest = {"apiVersion": JOB.api_version, "kind": "Job", **complete_job()}
     manifest["metadata"] |= {"namespace": "default", "uid": "u"}
     blueprint = draw(manifest, "volcano", KeyPool())
     assert blueprint.job is not None

@@ -8,9 +8,9 @@ from volcano.apiserver.admission.pods import PodAdmission, admit_limits
 from volcano.apiserver.admission.quota import admit_quota
 from volcano.apiserver.admission.services import ServiceAdmission
 from volcano.apiserver.interfaces import AdmissionFunction, AdmissionPlugin
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import admit_crd
 from volcano.apiserver.schema.crds import served as serve_crd
 from volcano.apiserver.storage.store import Store

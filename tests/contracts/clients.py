@@ -12,9 +12,9 @@ from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.admission.chain import RESOURCE_PLUGINS
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ServerOptions, controlled_registry
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import Store

@@ -23,7 +23,7 @@ def default_job(request: AdmissionRequest) -> Manifest:
     defaults of tasks with the list that held them. So updates get the same defaults.
     """
     job, before = set_job_defaults(request), (request.old or {}).get("spec") or {}
-    if before and _follows_tasks(job, before):
+    if before and _is_default_minimum(job, before):
         job["spec"]["minAvailable"] = _minimum(job["spec"])
     return job
 
@@ -76,17 +76,17 @@ def _minimum(spec: Mapping[str, Any]) -> int:
     return sum((task or {}).get("minAvailable") or 0 for task in spec.get("tasks") or ())
 
 
-def _follows_tasks(job: Manifest, before: Mapping[str, Any]) -> bool:
+def _is_default_minimum(job: Manifest, before: Mapping[str, Any]) -> bool:
     """Whether the `minAvailable` of a changed job is still the default, not given by its author.
 
     A merge keeps it, as it is in no list: a job scaled down in its file would require more pods than it
     has.
     """
     unchanged = job["spec"].get("minAvailable") == before.get("minAvailable") == _minimum(before)
-    return unchanged and not _gave_minimum(job)
+    return unchanged and not _author_set_minimum(job)
 
 
-def _gave_minimum(job: Manifest) -> bool:
+def _author_set_minimum(job: Manifest) -> bool:
     """Whether the author set `minAvailable`, according to the last applied configuration or the managed
     fields; true when neither tells."""
     applied = annotations_in(job).get(LAST_APPLIED)

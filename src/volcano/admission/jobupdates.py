@@ -15,7 +15,7 @@ from volcano.kube.quantity import parse
 AMOUNTS = ("limits", "requests")
 # Fields that mean nothing when empty. Elsewhere `{}` is a value: an `emptyDir`, a selector that matches
 # everything.
-SILENT_WHEN_EMPTY = frozenset(
+MEANINGLESS_WHEN_EMPTY = frozenset(
     (*AMOUNTS, "resources", "metadata", "labels", "annotations", "nodeSelector", "plugins")
 )
 
@@ -63,16 +63,16 @@ def _fixed(spec: Mapping[str, Any]) -> Manifest:
 
 def _changed(before: Manifest, after: Manifest) -> list[str]:
     """The fields whose meaning differs."""
-    was, is_now = _meaning(before), _meaning(after)
-    return [name for name in dict.fromkeys([*was, *is_now]) if was.get(name) != is_now.get(name)]
+    was, now = _meaning(before), _meaning(after)
+    return [name for name in dict.fromkeys([*was, *now]) if was.get(name) != now.get(name)]
 
 
 def _meaning(value: Any, name: str = "") -> Any:
     """A value without empty fields and with quantities as numbers, as typed clients write it back."""
     if isinstance(value, Mapping):
         inner = "amount" if name in AMOUNTS else ""
-        told = {key: _meaning(each, inner or key) for key, each in value.items()}
-        return {key: each for key, each in told.items() if not _says_nothing(key, each)}
+        meanings = {key: _meaning(each, inner or key) for key, each in value.items()}
+        return {key: each for key, each in meanings.items() if not _is_meaningless(key, each)}
     if isinstance(value, list):
         return [_meaning(each) for each in value]
     if name == "amount":
@@ -83,5 +83,5 @@ def _meaning(value: Any, name: str = "") -> Any:
     return value
 
 
-def _says_nothing(name: str, value: Any) -> bool:
-    return value is None or value == [] or (value == {} and name in SILENT_WHEN_EMPTY)
+def _is_meaningless(name: str, value: Any) -> bool:
+    return value is None or value == [] or (value == {} and name in MEANINGLESS_WHEN_EMPTY)

@@ -60,7 +60,7 @@ def default_pod(request: AdmissionRequest) -> Manifest:
     pod = request.new
     gated = request.options.gate_queue_admission and QUEUE_GATE in annotations_in(pod)
     groups = request.options.resource_groups()
-    group = next((g for g in groups if _belongs(pod, request.key.namespace, g)), None)
+    group = next((g for g in groups if _matches(pod, request.key.namespace, g)), None)
     if not gated and group is None:
         return pod
     pod = copy.deepcopy(pod)
@@ -79,8 +79,8 @@ def default_pod(request: AdmissionRequest) -> Manifest:
     return pod
 
 
-def _belongs(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
-    match, notes = group.get("object") or {}, annotations_in(pod)
+def _matches(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
+    match, annotations = group.get("object") or {}, annotations_in(pod)
     key, values = match.get("key", ""), match.get("value") or ()
     if key == "namespace":
         return namespace in values
@@ -88,10 +88,12 @@ def _belongs(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
         return False
     for line in values:
         name, _, value = str(line).partition(":")
-        if notes.get(name.strip()) == value.strip():
+        if annotations.get(name.strip()) == value.strip():
             return True
     return (
-        key == "" and bool(group.get("resourceGroup")) and notes.get(RESOURCE_GROUP) == group["resourceGroup"]
+        key == ""
+        and bool(group.get("resourceGroup"))
+        and annotations.get(RESOURCE_GROUP) == group["resourceGroup"]
     )
 
 
@@ -101,13 +103,13 @@ def check_pod(request: AdmissionRequest) -> Iterable[Violation]:
     assert request.new is not None
     if (request.new.get("spec") or {}).get("schedulerName") not in request.options.scheduler_names:
         return
-    notes = annotations_in(request.new)
-    present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in notes]
+    annotations = annotations_in(request.new)
+    present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in annotations]
     if len(present) > 1:
         text = f"not allow configure multiple annotations {' and '.join(present)} at the same time; keep one"
         yield Violation("metadata.annotations", text)
     for name in present:
-        text = str(notes[name])
+        text = str(annotations[name])
         here = f"metadata.annotations[{name}]"
         if text.endswith("%"):
             if not re.fullmatch("[1-9][0-9]?", text[:-1]):

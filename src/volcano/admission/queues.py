@@ -36,9 +36,9 @@ def default_queue(request: AdmissionRequest) -> Manifest:
 def check_queue(request: AdmissionRequest) -> Iterable[Violation]:
     """Validates a new or changed queue; later stages only when the earlier ones pass."""
     for stage in (_check_values, _check_parent, _check_root, _check_hierarchy):
-        validate = list(stage(request))
-        yield from validate
-        if validate:
+        violations = list(stage(request))
+        yield from violations
+        if violations:
             return
 
 
@@ -99,8 +99,8 @@ def _check_values(request: AdmissionRequest) -> Iterable[Violation]:
 
 
 def _check_hierarchy_annotations(request: AdmissionRequest) -> Iterable[Violation]:
-    notes = annotations_in(_new(request))
-    path, weights = notes.get(HIERARCHY) or "", notes.get(WEIGHTS) or ""
+    annotations = annotations_in(_new(request))
+    path, weights = annotations.get(HIERARCHY) or "", annotations.get(WEIGHTS) or ""
     if not path and not weights:
         return
     here = f"metadata.annotations[{WEIGHTS}]"

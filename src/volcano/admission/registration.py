@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Collection
 
-from volcano.admission.conditions import not_our_controllers, our_scheduler, something_is_open
+from volcano.admission.conditions import lacks_defaults, not_our_controllers, our_scheduler
 from volcano.admission.rules import SERVICES, AdmissionService
 from volcano.kube.kinds import MUTATING_WEBHOOK, POD, VALIDATING_WEBHOOK, Kind
 from volcano.kube.manifest import Key, Manifest
@@ -55,7 +55,7 @@ def _conditions(
     if service.kind == POD:
         return [our_scheduler(scheduler_names)]
     if service.path == "/jobs/mutate":
-        return [something_is_open()]
+        return [lacks_defaults()]
     if service.path == "/podgroups/validate" and controllers:
         return [not_our_controllers(controllers)]
     return []

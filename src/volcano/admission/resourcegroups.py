@@ -38,9 +38,9 @@ def _group(place: int, group: Any) -> Manifest:
     here = f"resourceGroups[{place}]"
     if not isinstance(group, dict):
         raise ValueError(f"{here}: a mapping was expected, not {group!r}")
-    for name, shape in FIELD_TYPES.items():
-        if group.get(name) is not None and not isinstance(group[name], shape):
-            raise ValueError(f"{here}.{name}: a {shape.__name__} was expected, not {group[name]!r}")
+    for name, type_ in FIELD_TYPES.items():
+        if group.get(name) is not None and not isinstance(group[name], type_):
+            raise ValueError(f"{here}.{name}: a {type_.__name__} was expected, not {group[name]!r}")
     affinity = group.get("affinity")
     if isinstance(affinity, str) and affinity:
         try:
@@ -72,9 +72,11 @@ class GroupsFile:
                 return
             self._seen = mark
             self._groups = read_groups(self._path.read_text())
-            log.info("resource groups read again", file=self._path, groups=len(self._groups))
+            log.info("resource groups reloaded", file=self._path, groups=len(self._groups))
         except (OSError, ValueError) as error:
-            log.warning("resource groups stay as they were", file=self._path, reason=error)
+            log.warning(
+                "resource groups not reloaded, keeping the last valid ones", file=self._path, error=error
+            )
 
     def _mark(self) -> tuple[int, int, int]:
         """Changes when the file is written or replaced, as a mounted ConfigMap is."""

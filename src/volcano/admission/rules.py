@@ -135,9 +135,7 @@ def apply_validator(service: AdmissionService, request: AdmissionRequest) -> lis
     try:
         return list(service.validators[request.operation](request))
     except STRUCTURE_ERRORS as error:
-        text = (
-            f"{request.kind.kind} {request.key} has not the shape of its kind and cannot be judged: {error}"
-        )
+        text = f"{request.kind.kind} {request.key} is malformed and cannot be validated: {error}"
         return [Violation("", text)]
 
 

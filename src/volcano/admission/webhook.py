@@ -103,14 +103,14 @@ class Webhook:
         if not found:
             return {"allowed": True}
         reason = "; ".join(map(str, found))
-        log.info("refused", kind=service.kind.kind, object=key, reason=reason)
+        log.info("request denied", kind=service.kind.kind, object=key, reason=reason)
         return _denied(reason, 422)
 
 
 def _mismatch(service: AdmissionService, asked: Mapping[str, Any]) -> str:
-    for part, shape in FIELD_TYPES.items():
-        if asked.get(part) is not None and not isinstance(asked[part], shape):
-            return f"request.{part} is no {shape.__name__}: {asked[part]!r}"
+    for part, type_ in FIELD_TYPES.items():
+        if asked.get(part) is not None and not isinstance(asked[part], type_):
+            return f"request.{part} is no {type_.__name__}: {asked[part]!r}"
     resource = asked.get("resource") or {}
     kind: Kind = service.kind
     wanted = {"group": kind.group, "version": kind.version, "resource": kind.plural}

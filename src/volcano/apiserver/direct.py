@@ -15,7 +15,7 @@ from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.watch_batches import members
 
 # Events per batch before other tasks run: a watcher with a long backlog must not block the event loop.
-IN_A_ROW = 32
+MAX_BATCH = 32
 
 
 class DirectClient:
@@ -85,12 +85,12 @@ class DirectClient:
         """As `watch`, in batches of events committed together."""
         batches = self._registry.batches(kind, query)
         async with aclosing(batches):
-            async for pieces in batches:
-                for start in range(0, len(pieces), IN_A_ROW):
+            async for events in batches:
+                for start in range(0, len(events), MAX_BATCH):
                     if start:
                         await asyncio.sleep(0)
-                    row = pieces[start : start + IN_A_ROW]
-                    yield [Event(type_, kind, decode(data), key) for type_, data, key in row]
+                    batch = events[start : start + MAX_BATCH]
+                    yield [Event(type_, kind, decode(data), key) for type_, data, key in batch]
 
     def _request(self, verb: str, kind: Kind, key: Key, subresource: str, options: Options) -> Attributes:
         return Attributes(verb, kind, key, self._user, subresource, options)

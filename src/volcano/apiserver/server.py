@@ -22,7 +22,8 @@ from volcano.apiserver.endpoints.openapi import OpenApi
 from volcano.apiserver.endpoints.parameters import flag
 from volcano.apiserver.endpoints.responses import refusal, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
-from volcano.apiserver.endpoints.routes import Route, route
+from volcano.apiserver.endpoints.routes import Route
+from volcano.apiserver.endpoints.routes import route as parse_route
 from volcano.apiserver.interfaces import AdmissionPlugin, User
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
@@ -40,7 +41,7 @@ from volcano.net.messages import Answer, Request, Response, Stream
 
 log = Log("apiserver")
 
-READING = ("get", "list", "watch", "head", "options")
+READ_VERBS = ("get", "list", "watch", "head", "options")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +132,13 @@ class ApiServer:
     async def __call__(self, request: Request) -> Answer:
         """Answers one request; every failure becomes a Status."""
         received = self.registry.clock.now()
-        asked = _route(request)
-        mutating = asked.verb not in READING
-        who = _Who()
-        self._busy(1, mutating=mutating)
+        route = _route_of(request)
+        mutating = route.verb not in READ_VERBS
+        user = _RequestUser()
+        self._count_inflight(1, mutating=mutating)
         try:
             with collecting() as warnings:
-                answer = await self._answer(request, asked, who)
+                answer = await self._answer(request, route, user)
             if isinstance(answer, Response):
                 with_warnings(answer, warnings)
         except ApiError as error:
@@ -148,52 +149,56 @@ class ApiServer:
             )
             answer = refusal(InternalError("Internal error occurred: the request could not be handled"))
         finally:
-            self._busy(-1, mutating=mutating)
-        return self._booked(request, asked, who, answer, received)
+            self._count_inflight(-1, mutating=mutating)
+        return self._record(request, route, user, answer, received)
 
-    def _busy(self, change: int, *, mutating: bool) -> None:
+    def _count_inflight(self, change: int, *, mutating: bool) -> None:
         if mutating:
             self.metrics.mutating += change
         else:
             self.metrics.reading += change
 
-    async def _answer(self, request: Request, asked: Route, who: "_Who") -> Answer:
-        who.real = self._authenticator.authenticate(request)
-        who.acting = impersonated(request, who.real, self._authorizer)
-        if not self._authorizer.unrestricted(who.acting):
-            self._authorizer.check(who.acting, asked.action)
-            if asked.subresource in CONNECTS:
+    async def _answer(self, request: Request, route: Route, user: "_RequestUser") -> Answer:
+        user.authenticated = self._authenticator.authenticate(request)
+        user.effective = impersonated(request, user.authenticated, self._authorizer)
+        if not self._authorizer.unrestricted(user.effective):
+            self._authorizer.check(user.effective, route.action)
+            if route.subresource in CONNECTS:
                 # A websocket begins with GET: the right to read must not allow running commands.
-                self._authorizer.check(who.acting, replace(asked, verb="create").action)
-        if asked.resource:
-            return await self._resources.answer(request, asked, who.acting)
+                self._authorizer.check(user.effective, replace(route, verb="create").action)
+        if route.resource:
+            return await self._resources.answer(request, route, user.effective)
         return self._paths.answer(request)
 
-    def _booked(
-        self, request: Request, asked: Route, who: "_Who", answer: Answer, received: Instant
+    def _record(
+        self, request: Request, route: Route, user: "_RequestUser", answer: Answer, received: Instant
     ) -> Answer:
         """Records metrics and the audit event of an answer."""
         now = self.registry.clock.now()
-        known = not asked.resource or self._resources.knows(asked)
-        labels = self.metrics.labels(asked, known=known)
+        known = not route.resource or self._resources.knows(route)
+        labels = self.metrics.labels(route, known=known)
         code = 101 if not isinstance(answer, Response | Stream) else answer.status
         seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
         self.metrics.answered(labels, code, seconds, dry_run="dryRun" in request.query)
         if self._audit is not None:
             streaming = not isinstance(answer, Response)
-            self._audit.record(request, asked, who.acting, who.real, code, received, now, streaming=streaming)
+            self._audit.record(
+                request, route, user.effective, user.authenticated, code, received, now, streaming=streaming
+            )
         if isinstance(answer, Stream):
-            answer.chunks = self._counted(answer.chunks, labels)
+            answer.chunks = self._count_stream(answer.chunks, labels)
         return answer
 
-    async def _counted(self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]) -> AsyncIterator[bytes]:
+    async def _count_stream(
+        self, chunks: AsyncIterator[bytes], labels: tuple[str, ...]
+    ) -> AsyncIterator[bytes]:
         """The same stream, counted as long-running while it is open."""
         self.metrics.long_running(labels, 1)
         try:
             async for chunk in chunks:
                 yield chunk
         except ApiError as error:
-            log.warning("stream broke off", error=error.message)
+            log.warning("stream aborted", error=error.message)
         finally:
             self.metrics.long_running(labels, -1)
             close = getattr(chunks, "aclose", None)
@@ -202,20 +207,20 @@ class ApiServer:
 
 
 @dataclass(slots=True)
-class _Who:
+class _RequestUser:
     """The authenticated user of a request and the user it acts as, as far as known."""
 
-    real: User | None = None
-    acting: User | None = None
+    authenticated: User | None = None
+    effective: User | None = None
 
 
-def _route(request: Request) -> Route:
+def _route_of(request: Request) -> Route:
     if not request.query:
-        return route(request.method, request.path)
+        return parse_route(request.method, request.path)
     selected = ""
     if fields := request.parameter("fieldSelector"):
         try:
             selected = parse_fields(fields).exact("metadata.name") or ""
         except ValueError:
             selected = ""  # the registry reports the error
-    return route(request.method, request.path, watch=flag(request, "watch"), selected=selected)
+    return parse_route(request.method, request.path, watch=flag(request, "watch"), selected=selected)

@@ -11,10 +11,10 @@ from typing import BinaryIO
 from volcano.apiserver.authn.access_control import AccessOptions
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.endpoints.logs import LogSource
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.object_meta import uids
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.server import ApiServer, ControlledRegistry, ServerOptions, controlled_registry
 from volcano.apiserver.storage.journal import DurableStore
 from volcano.apiserver.storage.store import OnWrite, Store

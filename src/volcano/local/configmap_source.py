@@ -22,9 +22,9 @@ class ConfigMapSource(ConfigSource):
 
     async def follow(self, clock: Clock) -> None:
         watch = Watch(CONFIG_MAP, namespace=SYSTEM_NAMESPACE, fields=f"metadata.name={CONFIG_NAME}")
-        await Reflector(self._client, watch, each_event(self._see), clock).run()
+        await Reflector(self._client, watch, each_event(self._on_event), clock).run()
 
-    def _see(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         data = event.object.get("data") or {}
         if event.type is not EventType.DELETED and CONFIG_KEY in data:
             self.offer(data[CONFIG_KEY])

@@ -98,7 +98,7 @@ class LocalNodes:
 
     async def run(self, api_server: Server, on_ready: Callable[[], None]) -> None:
         """Runs the kubelet until cancelled or until it fails; it may be run again. Pods reach `api_server`."""
-        await self._let_go(keep=True)
+        await self._detach(keep=True)
         runtime = self._runtime(api_server)
         self._streams = PodStreams(runtime, self._clock, self._running)
         self._agent = agent = NodeAgent(
@@ -120,7 +120,7 @@ class LocalNodes:
     async def close(self, *, keep: bool) -> None:
         """Detaches from the pods, or stops them and removes everything; pods that are not adoptable always
         stop."""
-        await self._let_go(keep=keep and self._adoptable)
+        await self._detach(keep=keep and self._adoptable)
 
     def _runtime(self, api_server: Server) -> Runtime:
         mode = self.choice.mode
@@ -148,7 +148,7 @@ class LocalNodes:
         if api is not None:
             self._services.push_async_callback(await api_server.listen_on(api))
 
-    async def _let_go(self, *, keep: bool) -> None:
+    async def _detach(self, *, keep: bool) -> None:
         await self._services.aclose()
         agent, self._agent = self._agent, None
         if agent is not None:

@@ -15,8 +15,8 @@ from volcano.kube.names import SYSTEM_NAMESPACE
 
 COMPONENT: ContextVar[str] = ContextVar("volcano_component", default="volcano")
 KEPT_LINES = 10_000
-WHOLE_STORY = 2  # lines of a simulated container: started and exited
-LOOK_AGAIN = 0.25  # seconds
+SIMULATED_LINES = 2  # lines of a simulated container: started and exited
+POLL_INTERVAL = 0.25  # seconds
 
 
 @contextmanager
@@ -48,13 +48,13 @@ class ComponentLogs(logging.Handler):
         super().__init__()
         self.setFormatter(logging.Formatter("%(asctime)s %(levelname).1s %(name)s %(message)s"))
         self._rings: dict[str, _Ring] = {}
-        self._followers: set[Callable[[], None]] = set()
+        self._watchers: set[Callable[[], None]] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         ring = self._rings.setdefault(COMPONENT.get(), _Ring())
         ring.lines.append(Line(record.created, self.format(record)))
         ring.written += 1
-        for wake in list(self._followers):
+        for wake in list(self._watchers):
             wake()
 
     def lines(self, name: str) -> list[Line]:
@@ -69,20 +69,20 @@ class ComponentLogs(logging.Handler):
         def notify() -> None:
             loop.call_soon_threadsafe(wake.set)
 
-        self._followers.add(notify)
+        self._watchers.add(notify)
         try:
             seen = since_line
             while True:
                 wake.clear()
                 ring = self._rings.setdefault(name, _Ring())
-                fresh = min(ring.written - seen, len(ring.lines))
-                if fresh > 0:
-                    batch = list(ring.lines)[-fresh:]
+                unread = min(ring.written - seen, len(ring.lines))
+                if unread > 0:
+                    batch = list(ring.lines)[-unread:]
                     seen = ring.written
                     yield batch
                 await wake.wait()
         finally:
-            self._followers.discard(notify)
+            self._watchers.discard(notify)
 
     def written(self, name: str) -> int:
         """The number of lines that a component has written."""
@@ -135,19 +135,19 @@ class LocalLogSource:
 
     async def _simulated_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
         """The log of a simulated pod: when its containers started and exited."""
-        lines = _story(pod, options.container)
+        lines = _simulated_lines(pod, options.container)
         yield _render(lines, options)
         present: Manifest | None = pod
-        while options.follow and present is not None and len(lines) < WHOLE_STORY:
-            await self._clock.sleep(LOOK_AGAIN)
+        while options.follow and present is not None and len(lines) < SIMULATED_LINES:
+            await self._clock.sleep(POLL_INTERVAL)
             present = self._find(key_of(pod))
             if present is None or uid_of(present) != uid_of(pod):
                 return
-            told, lines = len(lines), _story(present, options.container)
-            yield _render(lines[told:], options)
+            sent, lines = len(lines), _simulated_lines(present, options.container)
+            yield _render(lines[sent:], options)
 
 
-def _story(pod: Manifest, container: str) -> list[Line]:
+def _simulated_lines(pod: Manifest, container: str) -> list[Line]:
     """One line for the start of a container, one for its end."""
     lines = []
     for status in (pod.get("status") or {}).get("containerStatuses") or ():

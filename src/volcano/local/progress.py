@@ -159,7 +159,7 @@ class ProgressWatcher:
         phase = _phase(kind, manifest)
         endless = phase == "Running" and never_ends(kind, manifest)
         begun = parse_timestamp(manifest["metadata"]["creationTimestamp"])
-        remark = "runs on: it never ends by itself" if endless else self._remark(kind, manifest, pods, phase)
+        remark = "runs on: it never ends by itself" if endless else self._reason(kind, manifest, pods, phase)
         return ProgressRow(
             kind.kind,
             key.namespace,
@@ -186,7 +186,7 @@ class ProgressWatcher:
         owners = self._index.owned(JOB, manifest) if kind == JOB_FLOW else [manifest]
         return [pod for owner in owners for pod in self._index.owned(POD, owner)]
 
-    def _remark(self, kind: Kind, manifest: Manifest, pods: Sequence[Manifest], phase: str) -> str:
+    def _reason(self, kind: Kind, manifest: Manifest, pods: Sequence[Manifest], phase: str) -> str:
         if phase in SUCCESSFUL:
             return ""
         if phase in UNSUCCESSFUL:
@@ -283,10 +283,10 @@ def table_of(rows: Iterable[ProgressRow]) -> Table:
 
 def _print_changes(console: Console, rows: Sequence[ProgressRow], seen: dict[Key, str]) -> None:
     for row in rows:
-        key, said = Key(row.namespace, row.name), f"{row.phase} {row.remark}".strip()
-        if seen.get(key) != said:
-            seen[key] = said
-            line = f"{row.kind.lower()} {key}: {said}"
+        key, text = Key(row.namespace, row.name), f"{row.phase} {row.remark}".strip()
+        if seen.get(key) != text:
+            seen[key] = text
+            line = f"{row.kind.lower()} {key}: {text}"
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

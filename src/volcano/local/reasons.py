@@ -68,5 +68,5 @@ def _statuses(pod: Manifest) -> Iterator[dict[str, Any]]:
 
 
 def _line(subject: str, reason: str | None, message: str | None) -> str:
-    told = ": ".join(text for text in (subject, reason if reason != "Error" else "", message) if text)
-    return " ".join(told.split())[:LONGEST]
+    line = ": ".join(text for text in (subject, reason if reason != "Error" else "", message) if text)
+    return " ".join(line.split())[:LONGEST]

@@ -21,7 +21,7 @@ PREFIX = "volcano-once-"
 def temporary_directory() -> Iterator[Path]:
     """A directory for the duration of the block. First removes those that killed processes have left."""
     for abandoned in _own_directories():
-        _clear_if_abandoned(abandoned)
+        _remove_if_abandoned(abandoned)
     directory, lock = _locked()
     try:
         yield directory
@@ -66,14 +66,14 @@ def _try_to_lock(directory: Path) -> int | None:
     return descriptor
 
 
-def _clear_if_abandoned(directory: Path) -> None:
+def _remove_if_abandoned(directory: Path) -> None:
     lock = _try_to_lock(directory)
     if lock is None:
         return
     try:
         asyncio.run(remove_leftovers(directory))
     except Exception as error:
-        log.warning("what an earlier run has left is not cleared", directory=directory, reason=str(error))
+        log.warning("leftovers of an earlier run not removed", directory=directory, error=error)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
         os.close(lock)

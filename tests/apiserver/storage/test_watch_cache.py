@@ -73,7 +73,7 @@ async def test_bookmarks_come_about_once_a_minute_and_say_where_one_is() -> None
         str(made.store.version),
     )
     await batches.aclose()
-    assert not made.store.collection("configmaps").followers
+    assert not made.store.collection("configmaps").watchers
 
 
 async def test_a_watch_ends_on_time_with_a_last_bookmark() -> None:
@@ -85,7 +85,7 @@ async def test_a_watch_ends_on_time_with_a_last_bookmark() -> None:
     await drained()
     clock.advance(30.5)
     assert [piece.type for piece in await collecting] == [EventType.BOOKMARK]
-    assert not made.store.collection("configmaps").followers
+    assert not made.store.collection("configmaps").watchers
 
 
 async def _all(batches: object) -> list[EncodedEvent]:
@@ -122,7 +122,7 @@ async def test_a_watch_that_cannot_begin_is_refused_at_once(query: Query, error:
         await client.patch(CONFIG_MAP, Key("default", "settings"), {"data": {"x": str(number)}})
     with pytest.raises(error):
         made.open_watcher(CONFIG_MAP, query)
-    assert not made.store.collection("configmaps").followers
+    assert not made.store.collection("configmaps").watchers
 
 
 def test_a_kind_that_is_not_served_cannot_be_watched() -> None:

@@ -12,9 +12,9 @@ import pytest
 from tests.controllers.job.world import CountedKeys, job, policy, task
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.builtin_kinds import built_in_kinds
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
+from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.clients.connect import connect

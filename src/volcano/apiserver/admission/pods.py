@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_complaints
+from volcano.apiserver.admission.limit_ranges import apply_defaults, limit_violations
 from volcano.apiserver.errors import forbidden
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.prepare import qos_class
@@ -22,19 +22,19 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _TOKEN_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_SECONDS = 3607
 _MIRROR = "kubernetes.io/config.mirror"
-_PATIENCE = 300
+_TOLERATION_SECONDS = 300
 _UNREACHABLE = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TO_RUN = {"NoExecute", ""}
 
 
-class _Made(NamedTuple):
+class _CompletedSpec(NamedTuple):
     """A completed spec, and every input that it depends on."""
 
     spec: Manifest
     qos: str
     seen: tuple[object, ...]
 
-    def holds(self, seen: tuple[object, ...]) -> bool:
+    def is_current(self, seen: tuple[object, ...]) -> bool:
         """Whether the inputs are unchanged: the namespace by name, the objects by identity."""
         same_place = len(self.seen) == len(seen) and self.seen[0] == seen[0]
         return same_place and all(map(is_, self.seen[1:], seen[1:]))
@@ -44,7 +44,7 @@ class PodAdmission:
     """Admission plugin that completes new pods before webhooks. A spec that pods share is completed once."""
 
     def __init__(self) -> None:
-        self._made: IdentityCache[_Made] = IdentityCache()
+        self._completed: IdentityCache[_CompletedSpec] = IdentityCache()
 
     def handles(self, kind: Kind) -> bool:
         return kind in (kinds.POD, kinds.PRIORITY_CLASS)
@@ -61,19 +61,19 @@ class PodAdmission:
             if ranges or _MIRROR in (new["metadata"].get("annotations") or ()):
                 _complete(attributes, new, lookup, ranges)
             else:
-                self._complete_as_before(attributes, new, lookup)
+                self._complete_cached(attributes, new, lookup)
         return new
 
-    def _complete_as_before(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
+    def _complete_cached(self, attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
         spec, namespace = pod["spec"], attributes.key.namespace
         account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, _account_name(spec)))
         seen = (namespace, account, *lookup.all(kinds.PRIORITY_CLASS))
-        made = self._made.get(spec)
-        if made is not None and made.holds(seen):
-            pod["spec"], pod["status"]["qosClass"] = made.spec, made.qos
+        completed = self._completed.get(spec)
+        if completed is not None and completed.is_current(seen):
+            pod["spec"], pod["status"]["qosClass"] = completed.spec, completed.qos
         else:
             _complete(attributes, pod, lookup, ())
-            self._made.put(spec, _Made(pod["spec"], pod["status"]["qosClass"], seen))
+            self._completed.put(spec, _CompletedSpec(pod["spec"], pod["status"]["qosClass"], seen))
 
 
 def _complete(attributes: Attributes, pod: Manifest, lookup: Lookup, ranges: Sequence[Manifest]) -> None:
@@ -98,7 +98,7 @@ def _account(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     spec["serviceAccountName"] = spec["serviceAccount"] = name
     account = lookup.find(kinds.SERVICE_ACCOUNT, Key(namespace, name))
     if account is None:
-        raise _refused(
+        raise _denied(
             attributes,
             f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found',
         )
@@ -158,7 +158,7 @@ def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     if name:
         found = lookup.find(kinds.PRIORITY_CLASS, Key("", name))
         if found is None:
-            raise _refused(attributes, f"no PriorityClass with name {name} was found")
+            raise _denied(attributes, f"no PriorityClass with name {name} was found")
     else:
         defaults = [each for each in lookup.all(kinds.PRIORITY_CLASS) if each.get("globalDefault")]
         found = min(defaults, key=lambda each: int(each.get("value") or 0), default=None)
@@ -167,7 +167,7 @@ def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     value = int((found or {}).get("value") or 0)
     given = spec.get("priority")
     if given is not None and given != value:
-        raise _refused(
+        raise _denied(
             attributes,
             f"the integer value of priority ({given}) must not be provided in pod spec; "
             f"priority admission controller computed {value} from the given PriorityClass name",
@@ -176,7 +176,7 @@ def _priority(attributes: Attributes, pod: Manifest, lookup: Lookup) -> None:
     policy = (found or {}).get("preemptionPolicy") or "PreemptLowerPriority"
     chosen = spec.get("preemptionPolicy")
     if chosen is not None and chosen != policy:
-        raise _refused(
+        raise _denied(
             attributes,
             f"the string value of PreemptionPolicy ({chosen}) must not be provided in pod spec; "
             f"priority admission controller computed {policy} from the given PriorityClass name",
@@ -190,7 +190,7 @@ def _only_default(attributes: Attributes, new: Manifest, lookup: Lookup) -> None
     for other in lookup.all(kinds.PRIORITY_CLASS):
         name = other["metadata"]["name"]
         if other.get("globalDefault") and name != new["metadata"].get("name"):
-            raise _refused(
+            raise _denied(
                 attributes, f"PriorityClass {name} is already marked as default. Only one default can exist"
             )
 
@@ -199,7 +199,7 @@ def _tolerate(spec: Manifest) -> None:
     """Adds tolerations of five minutes for not-ready and unreachable nodes, unless the pod has its own."""
     present = spec.get("tolerations") or []
     added = [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _PATIENCE}
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
         for key in _UNREACHABLE
         if not any(
             each.get("key") in (key, None, "") and (each.get("effect") or "") in _TO_RUN for each in present
@@ -220,12 +220,12 @@ async def admit_limits(
     if old is not None and attributes.kind == kinds.POD and not attributes.subresource:
         return new
     for limits in lookup.all(kinds.LIMIT_RANGE, attributes.key.namespace):
-        complaints = list(limit_complaints(attributes.kind, new, limits))
-        if complaints:
-            text = complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]"
-            raise _refused(attributes, text)
+        violations = list(limit_violations(attributes.kind, new, limits))
+        if violations:
+            text = violations[0] if len(violations) == 1 else f"[{', '.join(violations)}]"
+            raise _denied(attributes, text)
     return new
 
 
-def _refused(attributes: Attributes, why: str) -> Forbidden:
+def _denied(attributes: Attributes, why: str) -> Forbidden:
     return forbidden(attributes.kind, attributes.key.name, why)

@@ -22,7 +22,7 @@ _PLAIN = {
     kinds.CONFIG_MAP, kinds.SECRET, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM, kinds.REPLICATION_CONTROLLER,
     kinds.RESOURCE_QUOTA, kinds.POD,
 }  # fmt: skip
-_MUST_ASK = ("cpu", "memory")
+_REQUESTS_REQUIRED = ("cpu", "memory")
 # Kinds whose updates can increase usage.
 _GROWING = (kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM)
 COUNTED: tuple[Kind, ...] = (
@@ -136,7 +136,7 @@ def _is_about(name: str, kind: Kind) -> bool:
     if kind == kinds.PERSISTENT_VOLUME_CLAIM:
         return storage
     compute = name.startswith(("requests.", "limits.", "hugepages-")) or name in (
-        *_MUST_ASK,
+        *_REQUESTS_REQUIRED,
         "ephemeral-storage",
     )
     return kind == kinds.POD and compute and not storage
@@ -158,17 +158,17 @@ async def admit_quota(
         if not any(_is_about(name, kind) for name in hard) or not in_scope(quota, kind, new):
             continue
         if kind == kinds.POD and old is None:
-            _must_ask(attributes, quota, new)
+            _check_requests_set(attributes, quota, new)
         asked = {name: value for name, value in usage(kind, new).items() if name in hard}
         before = usage(kind, old) if old is not None else {}
         more = {name: value - before.get(name, Decimal(0)) for name, value in asked.items()}
         if any(value > 0 for value in more.values()):
             present = [(kind, item) for item in lookup.all(kind, namespace)]
-            _judge(attributes, quota, more, used_by(quota, present))
+            _check_quota(attributes, quota, more, used_by(quota, present))
     return new
 
 
-def _judge(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts) -> None:
+def _check_quota(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts) -> None:
     hard = quota["spec"]["hard"]
     over = sorted(
         name for name, value in more.items() if value > 0 and used[name] + value > quantity.parse(hard[name])
@@ -182,14 +182,14 @@ def _judge(attributes: Attributes, quota: Manifest, more: Amounts, used: Amounts
         raise forbidden(attributes.kind, attributes.key.name, why)
 
 
-def _must_ask(attributes: Attributes, quota: Manifest, pod: Manifest) -> None:
+def _check_requests_set(attributes: Attributes, quota: Manifest, pod: Manifest) -> None:
     """Where cpu or memory is limited, every container must have requests or limits for it."""
     missing: dict[str, list[str]] = {}
     spec = pod["spec"]
     for resource in sorted(quota["spec"]["hard"]):
         part = "limits" if resource.startswith("limits.") else "requests"
         name = resource.removeprefix("limits.").removeprefix("requests.")
-        if name not in _MUST_ASK:
+        if name not in _REQUESTS_REQUIRED:
             continue
         for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
             if name not in ((container.get("resources") or {}).get(part) or {}):

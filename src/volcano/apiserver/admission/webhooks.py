@@ -80,7 +80,7 @@ class Webhooks:
     async def _mutate_once(
         self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> tuple[Manifest | None, bool]:
-        response = await self._ask(hook, request, new, old, lookup)
+        response = await self._call(hook, request, new, old, lookup)
         if response is None:
             return new, False
         if not response.get("patch"):
@@ -90,7 +90,7 @@ class Webhooks:
         try:
             changed = _patched(response, new)
         except CallFailed as error:
-            self._failed(hook, error)
+            self._on_call_failure(hook, error)
             return new, True
         return changed, True
 
@@ -102,14 +102,14 @@ class Webhooks:
         if not hooks:
             return new
         answers = await asyncio.gather(
-            *(self._ask(hook, request, new, old, lookup) for hook in hooks), return_exceptions=True
+            *(self._call(hook, request, new, old, lookup) for hook in hooks), return_exceptions=True
         )
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
         return new
 
-    async def _ask(
+    async def _call(
         self, hook: Hook, request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Mapping[str, Any] | None:
         """The response of a webhook, or None when it does not match or its failure is ignored. Raises
@@ -121,14 +121,14 @@ class Webhooks:
             if not conditions_hold(hook, review, new, old):
                 return None
         except ConditionFailed as error:
-            self._skipped(hook, request, str(error))
+            self._on_condition_failure(hook, request, str(error))
             return None
         if request.options.dry_run and not hook.allows_dry_run:
             raise BadRequest(f'admission webhook "{hook.name}" does not support dry run')
         try:
             response = await self._caller.call(hook, review, lookup)
         except CallFailed as error:
-            self._failed(hook, error)
+            self._on_call_failure(hook, error)
             return None
         for text in response.get("warnings") or ():
             warn(str(text))
@@ -136,7 +136,7 @@ class Webhooks:
             raise Denied(hook, response.get("status") or {})
         return response
 
-    def _skipped(self, hook: Hook, request: Attributes, reason: str) -> None:
+    def _on_condition_failure(self, hook: Hook, request: Attributes, reason: str) -> None:
         if not hook.ignores_failures:
             raise Forbidden(
                 f'{request.kind.resource} "{request.key.name}" is forbidden: {reason}',
@@ -145,10 +145,10 @@ class Webhooks:
                 kind=request.kind.plural,
             )
 
-    def _failed(self, hook: Hook, error: CallFailed) -> None:
+    def _on_call_failure(self, hook: Hook, error: CallFailed) -> None:
         if not hook.ignores_failures:
             raise _internal(f'failed calling webhook "{hook.name}": {error}') from error
-        log.warning("webhook failed, going on without it", webhook=hook.name, error=error)
+        log.warning("webhook call failed, ignored", webhook=hook.name, error=error)
 
 
 def _internal(message: str) -> InternalError:

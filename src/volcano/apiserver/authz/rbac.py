@@ -15,7 +15,7 @@ from volcano.kube.selectors import from_object
 GROUP = "rbac.authorization.k8s.io"
 MASTERS = "system:masters"
 ACCOUNT_PREFIX = "system:serviceaccount:"
-MOST_REMEMBERED = 20_000
+MAX_CACHED_USERS = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Authorizer:
     def check(self, user: User, action: Action) -> None:
         """Raises `Forbidden`, with the message of kube-apiserver, when the user may not do this."""
         if self.reason(user, action) is None:
-            raise refusal(user, action)
+            raise forbidden_action(user, action)
 
     def rules(self, user: User, namespace: str) -> Iterator[Rule]:
         """All rules of the user in a namespace (or, with none, in the cluster)."""
@@ -140,7 +140,7 @@ class Authorizer:
         key = (user.name, user.groups, namespace)
         known = self._grants.get(key)
         if known is None:
-            if len(self._grants) >= MOST_REMEMBERED:
+            if len(self._grants) >= MAX_CACHED_USERS:
                 self._grants.clear()
             known = self._grants[key] = tuple(self._find_grants(user, namespace))
         return known
@@ -151,7 +151,7 @@ class Authorizer:
             where = bindings.get(subject, {})
             for scope in ("", namespace) if namespace else ("",):
                 for binding in where.get(scope, ()):
-                    yield Grant(self.role_rules(binding, scope), _because(binding, scope, subject))
+                    yield Grant(self.role_rules(binding, scope), _reason_text(binding, scope, subject))
 
     def role_rules(self, binding: Manifest, namespace: str) -> tuple[Rule, ...]:
         """The rules of the role that a binding refers to; none when the role does not exist."""
@@ -204,7 +204,7 @@ def _subject_keys(user: User) -> Iterator[tuple[str, str]]:
     yield from (("Group", group) for group in user.groups)
 
 
-def _because(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str:
+def _reason_text(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str:
     """The reason in a SubjectAccessReview."""
     metadata, reference = binding["metadata"], binding.get("roleRef") or {}
     where = (
@@ -219,7 +219,7 @@ def _because(binding: Manifest, namespace: str, subject: tuple[str, str]) -> str
     return f'RBAC: allowed by {where} of {reference.get("kind")} "{reference.get("name")}" to {kind} "{name}"'
 
 
-def refusal(user: User, action: Action) -> Forbidden:
+def forbidden_action(user: User, action: Action) -> Forbidden:
     """The 403 for an action, with the message of kube-apiserver."""
     if action.path:
         return Forbidden(f'forbidden: User "{user.name}" cannot {action.verb} path "{action.path}"')

@@ -77,19 +77,19 @@ def plan_deletion(storage: Kind, manifest: Manifest, options: Options, now: Inst
     finalizers = _finalizers(storage, before, options)
     if storage.resource == kinds.CRD.resource and not metadata.get("deletionTimestamp"):
         finalizers = [*(name for name in finalizers if name != CRD_CLEANUP), CRD_CLEANUP]
-    refinalized = finalizers != before
-    if refinalized:
+    finalizers_changed = finalizers != before
+    if finalizers_changed:
         metadata["finalizers"] = finalizers
-    remarked = _mark_pod(manifest, options, now) if storage.resource == "pods" else False
+    marked = _mark_pod(manifest, options, now) if storage.resource == "pods" else False
     if storage.resource == "namespaces":
-        remarked = _mark_namespace(manifest, now)
+        marked = _mark_namespace(manifest, now)
         if (manifest.get("spec") or {}).get("finalizers"):
-            return DeletionPlan(remove=False, changed=remarked or refinalized)
+            return DeletionPlan(remove=False, changed=marked or finalizers_changed)
     if finalizers:
-        remarked = _mark(metadata, now) or remarked
-        return DeletionPlan(remove=False, changed=remarked or refinalized)
+        marked = _mark(metadata, now) or marked
+        return DeletionPlan(remove=False, changed=marked or finalizers_changed)
     if metadata.get("deletionGracePeriodSeconds"):
-        return DeletionPlan(remove=False, changed=remarked or refinalized)
+        return DeletionPlan(remove=False, changed=marked or finalizers_changed)
     return DeletionPlan(remove=True)
 
 

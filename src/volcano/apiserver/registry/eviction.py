@@ -27,8 +27,10 @@ from volcano.kube.manifest import Manifest, labels_of
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry
 
-REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
-SEVERAL = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+DENIED_MESSAGE = "Cannot evict pod as it would violate the pod's disruption budget."
+SEVERAL_BUDGETS = (
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+)
 # Pods that do not run are not protected by budgets.
 UNPROTECTED = ("Succeeded", "Failed", "Pending")
 
@@ -72,12 +74,12 @@ def check_budgets(registry: "Registry", pod: Manifest) -> None:
     if not covering:
         return
     if len(covering) > 1:
-        raise InternalError(SEVERAL)
+        raise InternalError(SEVERAL_BUDGETS)
     budget = covering[0]
     pods = covered_pods(registry.store, budget)
     standing = assess(budget, pods, replicas_of_owner(registry.lookup, registry.kinds))
     if not _allows(budget, standing, pod):
-        raise _refusal(budget, standing)
+        raise _too_many_requests(budget, standing)
 
 
 def _allows(budget: Manifest, standing: Standing, pod: Manifest) -> bool:
@@ -89,10 +91,10 @@ def _allows(budget: Manifest, standing: Standing, pod: Manifest) -> bool:
     return standing.allowed > 0
 
 
-def _refusal(budget: Manifest, standing: Standing) -> TooManyRequests:
+def _too_many_requests(budget: Manifest, standing: Standing) -> TooManyRequests:
     name = budget["metadata"]["name"]
     detail = f"The disruption budget {name} needs {standing.desired} healthy pods and has {standing.healthy} currently"
-    return TooManyRequests(REFUSAL, causes=[Cause("DisruptionBudget", detail)])
+    return TooManyRequests(DENIED_MESSAGE, causes=[Cause("DisruptionBudget", detail)])
 
 
 def _options(request: Attributes, eviction: Manifest) -> Options:

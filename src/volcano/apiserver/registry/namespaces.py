@@ -6,7 +6,7 @@ from volcano.kube.kinds import NAMESPACE, Kind
 from volcano.kube.manifest import Key
 
 _NAMESPACES = NAMESPACE.resource
-IMMORTAL = ("default", "kube-system", "kube-public")
+PROTECTED = ("default", "kube-system", "kube-public")
 
 
 def check_creation(store: Store, kind: Kind, key: Key) -> None:
@@ -22,5 +22,5 @@ def check_creation(store: Store, kind: Kind, key: Key) -> None:
 
 def check_deletion(kind: Kind, key: Key) -> None:
     """Raises Forbidden for the namespaces that may not be deleted."""
-    if kind.resource == NAMESPACE.resource and key.name in IMMORTAL:
+    if kind.resource == NAMESPACE.resource and key.name in PROTECTED:
         raise forbidden(NAMESPACE, key.name, "this namespace may not be deleted")

@@ -52,7 +52,7 @@ def metadata_of(manifest: Any) -> Manifest:
     return metadata
 
 
-def claim_type(kind: Kind, manifest: Manifest) -> None:
+def set_type(kind: Kind, manifest: Manifest) -> None:
     """Sets missing apiVersion and kind. Raises BadRequest when they are those of another kind."""
     given_version, given_kind = manifest.get("apiVersion"), manifest.get("kind")
     if given_version not in (None, "", kind.api_version):
@@ -67,7 +67,7 @@ def claim_type(kind: Kind, manifest: Manifest) -> None:
     manifest["apiVersion"], manifest["kind"] = kind.api_version, kind.kind
 
 
-def claim_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
+def set_namespace(kind: Kind, metadata: Manifest, namespace: str) -> None:
     """Sets the namespace of the request. Raises BadRequest when the object names another."""
     given = metadata.get("namespace", "")
     if not kind.namespaced:
@@ -108,19 +108,19 @@ def choose_name(kind: Kind, metadata: Manifest, random: Random) -> None:
     metadata["name"] = base[:_LONGEST_BASE] + "".join(random.choices(_ALPHABET, k=_SUFFIX))
 
 
-def stamp(metadata: Manifest, new_uid: NewUid, now: Instant) -> None:
+def set_identity(metadata: Manifest, new_uid: NewUid, now: Instant) -> None:
     """Sets uid and creation timestamp of a new object."""
     metadata["uid"] = new_uid()
     metadata["creationTimestamp"] = now.timestamp()
 
 
-def carry_over(kind: Kind, key: Key, new: Manifest, old: Manifest) -> None:
+def keep_immutable_fields(kind: Kind, key: Key, new: Manifest, old: Manifest) -> None:
     """Restores the immutable metadata of an object. Raises when it is not the same object."""
     metadata, before = metadata_of(new), old["metadata"]
     name = metadata.setdefault("name", key.name)
     if name != key.name:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({key.name})")
-    claim_namespace(kind, metadata, key.namespace)
+    set_namespace(kind, metadata, key.namespace)
     uid = metadata.get("uid")
     if uid and uid != before["uid"]:
         raise conflict(
@@ -140,7 +140,7 @@ def carry_over(kind: Kind, key: Key, new: Manifest, old: Manifest) -> None:
         metadata["managedFields"] = before["managedFields"]
 
 
-def new_finalizers(kind: Kind, new: Manifest, old: Manifest) -> list[Cause]:
+def finalizer_causes(kind: Kind, new: Manifest, old: Manifest) -> list[Cause]:
     """The field error for finalizers added to an object that is being deleted."""
     if not old["metadata"].get("deletionTimestamp"):
         return []

@@ -38,7 +38,7 @@ class ObjectPipeline:
         if not reused_spec:
             strategy.prune(manifest)
         # First, as in kube-apiserver: the labels of a batch Job, for example, contain its uid.
-        object_meta.stamp(manifest["metadata"], self._new_uid, now)
+        object_meta.set_identity(manifest["metadata"], self._new_uid, now)
         if not reused_spec:
             strategy.default(manifest)
         strategy.prepare_for_create(manifest, now)
@@ -54,7 +54,7 @@ class ObjectPipeline:
     async def update(self, request: Attributes, served: Served, new: Manifest, old: Manifest) -> Manifest:
         """The changed object to store. Raises Invalid or Conflict."""
         strategy, now = served.strategy, self._clock.now()
-        object_meta.carry_over(served.kind, request.key, new, old)
+        object_meta.keep_immutable_fields(served.kind, request.key, new, old)
         _check_version(served, request, new, old)
         subresources.restrict(request.subresource, new, old)
         strategy.prune(new, old)
@@ -62,7 +62,7 @@ class ObjectPipeline:
         strategy.prepare_for_update(new, old, request.subresource, now)
         if self._admit is not None:
             new = await self._admitted(self._admit, request, strategy, new, old)
-        causes = object_meta.new_finalizers(served.kind, new, old)
+        causes = object_meta.finalizer_causes(served.kind, new, old)
         causes += strategy.validate(new, old, request.subresource)
         if causes:
             raise invalid(served.kind, request.key.name, causes)

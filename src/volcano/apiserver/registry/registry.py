@@ -69,8 +69,8 @@ class Registry(ReadRegistry):
         if request.subresource:
             return await subresources.post(self, request, served, manifest)
         metadata = object_meta.metadata_of(manifest)
-        object_meta.claim_type(served.kind, manifest)
-        object_meta.claim_namespace(served.kind, metadata, request.key.namespace)
+        object_meta.set_type(served.kind, manifest)
+        object_meta.set_namespace(served.kind, metadata, request.key.namespace)
         object_meta.strip_system_fields(metadata)
         reused_spec = served.strategy.try_reuse_spec(manifest)
         warnings = () if reused_spec else check_fields(served.strategy, request, manifest)
@@ -92,7 +92,7 @@ class Registry(ReadRegistry):
         metadata = object_meta.metadata_of(manifest)
         if request.subresource == "scale":
             return await self._scale(request, served, lambda scale: manifest)
-        object_meta.claim_type(served.kind, manifest)
+        object_meta.set_type(served.kind, manifest)
         warnings = check_fields(served.strategy, request, manifest)
         missing = self.store.get(served.storage.resource, request.key) is None
         if missing and not request.subresource and served.storage.resource in CREATED_BY_UPDATE:

@@ -2,6 +2,7 @@
 
 from functools import cache
 
+from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry import defaulting, prepare
 from volcano.apiserver.schema.decoding import drop_nulls
 from volcano.apiserver.schema.quick_check import well_formed
@@ -15,9 +16,11 @@ from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
 from volcano.clock import Instant
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest, Cause
-from volcano.kube.kinds import POD, Kind
+from volcano.kube.kinds import BUILT_IN, EVENT, EVENTS_EVENT, POD, Kind
 from volcano.kube.manifest import Manifest
 
+# Kinds that are stored as another kind.
+STORED_AS = {EVENTS_EVENT: EVENT}
 # Kinds whose defaults are all in their spec. Most writes of pods change the status only.
 _DEFAULTED_IN_SPEC = frozenset({POD})
 
@@ -143,6 +146,11 @@ class BuiltInStrategy:
             self._valid_specs.put(key, None)
             self._valid.put(spec, True)  # read-only from here on
         return causes
+
+
+def built_in_kinds() -> list[Served]:
+    """Every built-in kind as it is served."""
+    return [Served(kind, STORED_AS.get(kind, kind), strategy_for(kind)) for kind in BUILT_IN]
 
 
 @cache

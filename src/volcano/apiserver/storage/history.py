@@ -89,19 +89,19 @@ class History:
                 return
             yield change
 
-    def trim(self, settled: int) -> list[Change]:
+    def trim(self, committed: int) -> list[Change]:
         """Removes changes beyond the limit that are not newer than `committed`; returns them."""
         excess = len(self._changes) - self._limit
         if excess < min(TRIM, self._limit):
             return []
-        while excess and self._changes[excess - 1].version > settled:
+        while excess and self._changes[excess - 1].version > committed:
             excess -= 1
-        gone = self._changes[:excess]
-        if gone:
+        removed = self._changes[:excess]
+        if removed:
             del self._changes[:excess]
             self.start += excess
-            self.horizon = gone[-1].version
-        return gone
+            self.horizon = removed[-1].version
+        return removed
 
 
 def _version(change: Change) -> int:

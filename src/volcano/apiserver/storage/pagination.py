@@ -105,17 +105,17 @@ def _cut(kind: Kind, selection: Selection, records: list[Record], version: int, 
 def _ordered(collection: Collection, version: int, selection: Selection, start: Key | None) -> list[Record]:
     """The objects of the selection's namespace as of `version`, in order; only candidates where an index
     applies."""
-    undone = collection.undone(version) if collection.history.newest_version() > version else {}
+    changed = collection.changed_since(version) if collection.history.newest_version() > version else {}
     keys: Iterable[Key] | None = _indexed(collection, selection)
     if keys is None:
         keys = collection.range(selection.namespace, start)
-    if not undone:
+    if not changed:
         records = collection.records
         return [records[key] for key in keys]
-    candidates = {key for key in (*keys, *undone) if start is None or key >= start}
+    candidates = {key for key in (*keys, *changed) if start is None or key >= start}
     if selection.namespace:
         candidates = {key for key in candidates if key.namespace == selection.namespace}
-    found = (undone.get(key, collection.records.get(key)) for key in sorted(candidates))
+    found = (changed.get(key, collection.records.get(key)) for key in sorted(candidates))
     return [record for record in found if record is not None]
 
 

@@ -68,7 +68,7 @@ class Collection:
         self.records: dict[Key, Record] = {}
         self.keys: list[Key] = []
         self.history = History(history)
-        self.followers: dict[Callable[[], None], None] = {}
+        self.watchers: dict[Callable[[], None], None] = {}
         self.read_fields = reader_of(name)
         fields = selectable(name)
         self.indexes: dict[str, tuple[int, dict[str, dict[Key, None]]]] = {
@@ -116,7 +116,7 @@ class Collection:
             if new is not None and after is not None:
                 index.setdefault(after, {})[new.key] = None
 
-    def undone(self, version: int) -> dict[Key, Record | None]:
+    def changed_since(self, version: int) -> dict[Key, Record | None]:
         """The objects that changed since `version`, as of that version."""
         return {change.key: change.old for change in self.history.newest_first(version)}
 
@@ -125,7 +125,7 @@ class Collection:
         record = self.records.get(key)
         if self.history.newest_version() <= version:
             return record
-        return self.undone(version).get(key, record)
+        return self.changed_since(version).get(key, record)
 
     def range(self, namespace: str = "", start: Key | None = None) -> list[Key]:
         """The keys of a namespace (or of all), from `start` on, in order."""
@@ -167,7 +167,7 @@ class Store:
         self._pending: deque[tuple[Collection, Change]] = deque()
         self._waiters: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.observers: list[Observer] = []
-        self._fresh = DecodedCache()
+        self._decoded = DecodedCache()
         self.places: dict[str, Place] = {}  # by uid
         self.dependents: dict[str, dict[Place, None]] = {}  # by the uid of an owner
         self.version = 0
@@ -205,7 +205,7 @@ class Store:
         version = self._last + 1
         data = encode(manifest, version)
         record = collection.describe(manifest, version, data, previous)
-        self._fresh.keep(record, manifest)
+        self._decoded.keep(record, manifest)
         if self._on_write is not None:
             self._on_write(data, manifest)
         self._write(collection, Change(version, key, previous, record, data))
@@ -224,7 +224,7 @@ class Store:
 
     def manifest(self, record: Record) -> Manifest:
         """The object of a record. It is shared and read-only."""
-        return self._fresh.manifest(record)
+        return self._decoded.manifest(record)
 
     async def durable(self, version: int) -> None:
         """Returns once `version` is durable; at once without a journal. Raises Unavailable when the write
@@ -255,12 +255,12 @@ class Store:
             if not waiter.done():
                 waiter.set_result(None)
         for collection in touched:
-            self._tell(collection)
+            self._wake_watchers(collection)
 
     def on_failed(self, reason: str) -> None:
         """Called by the journal: uncommitted changes are lost. Rolls them back in memory and fails their
         writers."""
-        log.error("writes could not be stored", count=len(self._pending), reason=reason)
+        log.error("commit failed, writes rolled back", count=len(self._pending), reason=reason)
         self.error = reason
         while self._pending:
             collection, change = self._pending.pop()
@@ -287,7 +287,7 @@ class Store:
         self._notify(collection, change)
         self._trim(collection)
         if self._journal is None:
-            self._tell(collection)
+            self._wake_watchers(collection)
 
     def _apply(self, collection: Collection, change: Change) -> None:
         old, new = change.old, change.new
@@ -314,13 +314,13 @@ class Store:
         for observer in self.observers:
             observer(collection.name, change)
 
-    def _tell(self, collection: Collection) -> None:
-        for wake in list(collection.followers):
+    def _wake_watchers(self, collection: Collection) -> None:
+        for wake in list(collection.watchers):
             wake()
 
     def _trim(self, collection: Collection) -> None:
-        gone = collection.history.trim(self.committed_version)
-        if gone and self._journal is not None:
-            superseded = [change.old.version for change in gone if change.old is not None]
-            superseded += [change.version for change in gone if change.new is None]
+        trimmed = collection.history.trim(self.committed_version)
+        if trimmed and self._journal is not None:
+            superseded = [change.old.version for change in trimmed if change.old is not None]
+            superseded += [change.version for change in trimmed if change.new is None]
             self._journal.forget(collection.name, collection.history.horizon, superseded)

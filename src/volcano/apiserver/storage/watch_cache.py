@@ -1,6 +1,5 @@
 """Watches of one kind: initial objects if requested, then every change that matches a selection."""
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from volcano.kube.client import EventType
 from volcano.kube.errors import Gone
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key
+from volcano.kube.workqueue import Waker
 
 BOOKMARK_EVERY = 60.0
 # Events per batch, so that one watcher with a long backlog does not block the others.
@@ -54,9 +54,8 @@ class Watcher:
         self._initial: deque[EncodedEvent] = deque()
         self._version = store.committed_version
         self._position = collection.history.after(self._version)
-        self._waker: asyncio.Future[None] | None = None
-        self._timer: asyncio.Task[None] | None = None
-        collection.followers[self._wake] = None
+        self._waker: Waker | None = None  # while batches are read
+        collection.watchers[self._wake] = None
 
     def resume(self, version: int) -> None:
         """Starts after `version`. Raises Gone when that version is not in the history."""
@@ -70,35 +69,35 @@ class Watcher:
 
     def begin(self, records: list[Record], *, mark_end: bool) -> None:
         """Sends these objects first; with `mark_end`, followed by a bookmark that ends the initial events."""
-        self._initial.extend(self._piece(EventType.ADDED, record.data, record.key) for record in records)
+        self._initial.extend(self._event(EventType.ADDED, record.data, record.key) for record in records)
         if mark_end:
             self._initial.append(self.bookmark(initial_end=True))
 
-    def take(self, most: int = BATCH) -> list[EncodedEvent]:
+    def take(self, limit: int = BATCH) -> list[EncodedEvent]:
         """Events that are available without waiting. Raises Gone when the history has moved past this
         position."""
-        pieces: list[EncodedEvent] = []
-        while self._initial and len(pieces) < most:
-            pieces.append(self._initial.popleft())
-        history, settled = self._collection.history, self._store.committed_version
+        events: list[EncodedEvent] = []
+        while self._initial and len(events) < limit:
+            events.append(self._initial.popleft())
+        history, committed = self._collection.history, self._store.committed_version
         position, end = self._position, self._collection.history.end
         if position < history.start:
             raise Gone(f"too old resource version: {self._version} ({history.horizon})")
-        while position < end and len(pieces) < most:
+        while position < end and len(events) < limit:
             change = history.at(position)
-            if change.version > settled:
+            if change.version > committed:
                 break
             position += 1
             self._version = change.version
-            piece = self._judge(change)
-            if piece is not None:
-                pieces.append(piece)
+            event = self._event_for(change)
+            if event is not None:
+                events.append(event)
         self._position = position
-        return pieces
+        return events
 
     def bookmark(self, *, initial_end: bool = False) -> EncodedEvent:
         """A bookmark: every change up to its version has been sent."""
-        if not self._has_news():
+        if not self._has_changes():
             self._version = max(self._version, self._store.committed_version)
         metadata: dict[str, object] = {"resourceVersion": str(self._version), "creationTimestamp": None}
         if initial_end:
@@ -113,44 +112,32 @@ class Watcher:
         started = clock.now().monotonic
         ends = started + timeout if timeout else float("inf")
         marks = started + BOOKMARK_EVERY if bookmarks else float("inf")
+        waker = self._waker = Waker(clock)
         try:
             while True:
-                pieces = self.take()
+                waker.clear()
+                events = self.take()
                 now = clock.now().monotonic
                 if now >= ends:
-                    yield [*pieces, self.bookmark()] if bookmarks else pieces
+                    yield [*events, self.bookmark()] if bookmarks else events
                     return
-                if now >= marks and len(pieces) < BATCH:
-                    pieces.append(self.bookmark())
+                if now >= marks and len(events) < BATCH:
+                    events.append(self.bookmark())
                     marks = now + BOOKMARK_EVERY
-                if pieces:
-                    yield pieces
-                if len(pieces) < BATCH:
-                    await self._wait(clock, min(ends, marks))
+                if events:
+                    yield events
+                if len(events) < BATCH:
+                    await waker.wait(min(ends, marks))
         finally:
             self.close()
 
     def close(self) -> None:
         """Unsubscribes from the collection."""
-        self._collection.followers.pop(self._wake, None)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._collection.watchers.pop(self._wake, None)
+        if self._waker is not None:
+            self._waker.close()
 
-    async def _wait(self, clock: Clock, until: float) -> None:
-        """Waits for a possible change or for the due time."""
-        if self._has_news():
-            return
-        if self._timer is None and until != float("inf"):
-            self._timer = asyncio.ensure_future(clock.sleep(until - clock.now().monotonic))
-            self._timer.add_done_callback(self._timed_out)
-        self._waker = asyncio.get_running_loop().create_future()
-        try:
-            await self._waker
-        finally:
-            self._waker = None
-
-    def _has_news(self) -> bool:
+    def _has_changes(self) -> bool:
         """Whether there is a committed change that has not been read."""
         history = self._collection.history
         return self._position < history.start or (
@@ -159,31 +146,26 @@ class Watcher:
         )
 
     def _wake(self) -> None:
-        if self._waker is not None and not self._waker.done():
-            self._waker.set_result(None)
+        if self._waker is not None:
+            self._waker.wake()
 
-    def _timed_out(self, timer: asyncio.Task[None]) -> None:
-        if self._timer is timer:
-            self._timer = None
-            self._wake()
-
-    def _judge(self, change: Change) -> EncodedEvent | None:
+    def _event_for(self, change: Change) -> EncodedEvent | None:
         """The event of a change for this watch: an object that is no longer selected is reported as deleted."""
         selection = self._selection
         if not selection.tests:
             if selection.namespace and change.key.namespace != selection.namespace:
                 return None
-            return self._piece(change.type, change.data, change.key)
+            return self._event(change.type, change.data, change.key)
         was = change.old is not None and selection.matches(change.old)
         if change.new is not None and selection.matches(change.new):
-            return self._piece(EventType.MODIFIED if was else EventType.ADDED, change.data, change.key)
+            return self._event(EventType.MODIFIED if was else EventType.ADDED, change.data, change.key)
         if not was:
             return None
         if change.new is None or change.old is None:
-            return self._piece(EventType.DELETED, change.data, change.key)
+            return self._event(EventType.DELETED, change.data, change.key)
         last = orjson.loads(change.old.data)
         last["metadata"]["resourceVersion"] = str(change.version)
-        return self._piece(EventType.DELETED, orjson.dumps(last), change.key)
+        return self._event(EventType.DELETED, orjson.dumps(last), change.key)
 
-    def _piece(self, type_: EventType, data: bytes, key: Key) -> EncodedEvent:
+    def _event(self, type_: EventType, data: bytes, key: Key) -> EncodedEvent:
         return EncodedEvent(type_, data if self._convert is None else self._convert(data), key)
