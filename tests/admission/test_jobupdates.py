@@ -11,14 +11,14 @@ import pytest
 
 from tests.admission.reviews import found, job, review
 from volcano.admission.jobupdates import check_job_update
-from volcano.admission.review import Settings
-from volcano.admission.rules import complete
+from volcano.admission.review import AdmissionOptions
+from volcano.admission.rules import mutate
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest
 
 
 def changed(path: list[Any], value: Any) -> Manifest:
-    manifest = complete(review(JOB, job()))
+    manifest = mutate(review(JOB, job()))
     assert manifest is not None
     manifest = copy.deepcopy(manifest)
     place = manifest["spec"]
@@ -45,7 +45,7 @@ def changed(path: list[Any], value: Any) -> Manifest:
     ],
 )
 def test_what_may_change_of_a_job(path: list[Any], value: Any, refused: str) -> None:
-    old = complete(review(JOB, job()))
+    old = mutate(review(JOB, job()))
     complaints_found = found(review(JOB, changed(path, value), old))
     assert (refused in complaints_found) if refused else complaints_found == {}
 
@@ -65,8 +65,10 @@ def noted(manifest: Manifest, applied: Manifest) -> Manifest:
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": note}}
 
 
-def stored(manifest: Manifest, old: Manifest | None = None, settings: Settings | None = None) -> Manifest:
-    made = complete(review(JOB, manifest, old, settings=settings))
+def stored(
+    manifest: Manifest, old: Manifest | None = None, options: AdmissionOptions | None = None
+) -> Manifest:
+    made = mutate(review(JOB, manifest, old, options=options))
     assert made is not None
     return made
 
@@ -130,9 +132,9 @@ def test_the_managers_of_fields_tell_who_gave_the_minimum(fields: Manifest, mini
 
 def test_a_job_keeps_its_scheduler_when_the_usual_one_is_another_by_now() -> None:
     old = stored(written())
-    settings = Settings(scheduler_names=("new-scheduler", "volcano"))
-    assert found(review(JOB, written(4), old, settings=settings)) == {}
-    assert stored(written(4), old, settings)["spec"]["schedulerName"] == "volcano"
+    options = AdmissionOptions(scheduler_names=("new-scheduler", "volcano"))
+    assert found(review(JOB, written(4), old, options=options)) == {}
+    assert stored(written(4), old, options)["spec"]["schedulerName"] == "volcano"
 
 
 @pytest.mark.parametrize(

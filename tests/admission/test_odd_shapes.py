@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.admission.reviews import Objects, job, queue, task
-from volcano.admission.review import Request, Settings
-from volcano.admission.rules import SERVICES, Service, complaints, complete
+from volcano.admission.review import AdmissionOptions, AdmissionRequest
+from volcano.admission.rules import SERVICES, AdmissionService, mutate, validate
 from volcano.admission.webhook import Webhook
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB, JOB_FLOW, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest
@@ -65,7 +65,7 @@ MANIFESTS: dict[Kind, Manifest] = {
 }
 OBJECTS = {QUEUE: [queue("root"), queue("default"), queue("dept", **SHARES)]}
 GROUPS = ({"object": {"key": "annotation", "value": ["a: b"]}, "labels": {"x": "y"}},)
-SETTINGS = Settings(resource_groups=lambda: GROUPS, gate_queue_admission=True)
+SETTINGS = AdmissionOptions(resource_groups=lambda: GROUPS, gate_queue_admission=True)
 ODD = st.one_of(
     st.sampled_from(["", "x", "²", "-1", 0, -1, 10**12, 1.5, True, [], {}, [None], {"a": None}, ["a"], [[]]]),
     st.text(max_size=4),
@@ -112,35 +112,35 @@ def mutated(draw: st.DrawFn, kind: Kind, values: st.SearchStrategy[Any]) -> Mani
 kinds = st.sampled_from([*MANIFESTS])
 
 
-def request(kind: Kind, new: Manifest, operation: str) -> Request:
+def request(kind: Kind, new: Manifest, operation: str) -> AdmissionRequest:
     old = MANIFESTS[kind] if operation == "UPDATE" else None
-    return Request(operation, kind, Key("d", "n"), new, old, Objects(OBJECTS), SETTINGS)
+    return AdmissionRequest(operation, kind, Key("d", "n"), new, old, Objects(OBJECTS), SETTINGS)
 
 
 @pytest.mark.parametrize("kind", MANIFESTS, ids=lambda kind: kind.kind)
 def test_every_part_may_be_absent_or_null(kind: Kind) -> None:
-    judged = 0
+    apply_validator = 0
     for place in PLACES[kind]:
         for value in (..., None):
             manifest = changed(MANIFESTS[kind], place, value)
             for service in SERVICES:
                 if service.kind == kind:
-                    judged += _judge(service, manifest)
-    assert judged >= len(PLACES[kind])
+                    apply_validator += _evaluate(service, manifest)
+    assert apply_validator >= len(PLACES[kind])
 
 
-def _judge(service: Service, manifest: Manifest) -> int:
+def _evaluate(service: AdmissionService, manifest: Manifest) -> int:
     """Asks the rules themselves: nothing of theirs may fail. Counts what was asked."""
     asked = 0
     for operation in service.operations:
         if operation == "DELETE":
             continue
         about = request(service.kind, manifest, operation)
-        if service.defaults:
-            assert isinstance(service.defaults(about), dict)
+        if service.mutator:
+            assert isinstance(service.mutator(about), dict)
         else:
-            assert service.complaints is not None
-            assert all(complaint.message for complaint in service.complaints[operation](about))
+            assert service.validators is not None
+            assert all(complaint.message for complaint in service.validators[operation](about))
         asked += 1
     return asked
 
@@ -151,15 +151,15 @@ def test_wrong_types_anywhere_end_in_an_answer(data: st.DataObject, kind: Kind, 
     new = data.draw(mutated(kind, ODD))
     before = copy.deepcopy(new)
     about = request(kind, new, operation)
-    assert isinstance(complete(about), dict)
-    assert all(complaint.message for complaint in complaints(about))
+    assert isinstance(mutate(about), dict)
+    assert all(complaint.message for complaint in validate(about))
     assert new == before, "rules must leave what they judge as it is"
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.data(), st.sampled_from(SERVICES), ODD | st.none())
 async def test_the_webhook_answers_whatever_it_is_sent(
-    data: st.DataObject, service: Service, odd: Any
+    data: st.DataObject, service: AdmissionService, odd: Any
 ) -> None:
     webhook = Webhook(Objects(OBJECTS), SETTINGS)
     asked: Any = {

@@ -8,8 +8,8 @@ import pytest
 
 from tests.admission.reviews import found, job, queue, review, task
 from volcano.admission.plugins import NUMBERS, SWITCHES
-from volcano.admission.review import Settings
-from volcano.admission.rules import complete
+from volcano.admission.review import AdmissionOptions
+from volcano.admission.rules import mutate
 from volcano.controllers.job.plugins.mpi import Mpi
 from volcano.controllers.job.plugins.plugin import Plugin
 from volcano.controllers.job.plugins.pytorch import Pytorch
@@ -22,7 +22,7 @@ from volcano.kube.manifest import Manifest
 
 
 def stored(kind: Kind, manifest: Manifest, objects: Mapping[Kind, list[Manifest]] | None = None) -> Manifest:
-    made = complete(review(kind, manifest, objects=objects))
+    made = mutate(review(kind, manifest, objects=objects))
     assert made is not None
     return made
 
@@ -116,8 +116,8 @@ REFUSED_JOBS = [
 
 @pytest.mark.parametrize(("manifest", "text"), REFUSED_JOBS)
 def test_j_jobs_that_are_refused(manifest: Manifest, text: str) -> None:
-    complaints = found(review(JOB, manifest, objects=CHILDREN))
-    assert any(text in message for message in complaints.values()), complaints
+    validate = found(review(JOB, manifest, objects=CHILDREN))
+    assert any(text in message for message in validate.values()), validate
 
 
 def privileged() -> Manifest:
@@ -176,8 +176,8 @@ def test_j14_sizes_may_change_and_nothing_else(change: Manifest, field: str) -> 
     ],
 )
 def test_j16_shares_of_a_queue(spec: Manifest, text: str) -> None:
-    complaints = found(review(QUEUE, queue("q", **spec)))
-    assert any(text in message for message in complaints.values()) if text else complaints == {}
+    validate = found(review(QUEUE, queue("q", **spec)))
+    assert any(text in message for message in validate.values()) if text else validate == {}
 
 
 @pytest.mark.parametrize("weights", ["1/2", "1/2/-1", "1/2/x", "1/2/nan"])
@@ -274,12 +274,12 @@ def test_a_pod_that_asks_for_the_gate_gets_it_once_where_the_gate_is_on() -> Non
         "spec": {"schedulerName": "volcano"},
     }
     gate = [{"name": "scheduling.volcano.sh/queue-allocation-gate"}]
-    gated = complete(review(POD, pod, settings=Settings(gate_queue_admission=True)))
+    gated = mutate(review(POD, pod, options=AdmissionOptions(gate_queue_admission=True)))
     assert gated is not None
     assert gated["spec"]["schedulingGates"] == gate
-    again = complete(review(POD, gated, settings=Settings(gate_queue_admission=True)))
+    again = mutate(review(POD, gated, options=AdmissionOptions(gate_queue_admission=True)))
     assert again == gated
-    assert complete(review(POD, pod)) == pod
+    assert mutate(review(POD, pod)) == pod
 
 
 @pytest.mark.parametrize(
@@ -294,8 +294,8 @@ def test_a_pod_that_asks_for_the_gate_gets_it_once_where_the_gate_is_on() -> Non
     ],
 )
 def test_arguments_of_plugins_that_could_never_be_read_are_refused(plugins: Manifest, text: str) -> None:
-    complaints = found(review(JOB, job(plugins=plugins)))
-    assert any(text in message for message in complaints.values()) if text else complaints == {}
+    validate = found(review(JOB, job(plugins=plugins)))
+    assert any(text in message for message in validate.values()) if text else validate == {}
 
 
 def test_admission_knows_the_flags_that_the_plugins_read() -> None:

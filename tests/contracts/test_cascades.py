@@ -11,7 +11,7 @@ from tests.contracts.clients import api_server, real
 from tests.contracts.namespace_client import NamespaceClient
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.storage.journal import Durable
+from volcano.apiserver.storage.journal import DurableStore
 from volcano.clock import SystemClock
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
@@ -37,7 +37,7 @@ def real_controllers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[clust
 
 
 async def ours(directory: Path) -> AsyncIterator[DirectClient]:
-    durable = Durable(directory / "data")
+    durable = DurableStore(directory / "data")
     registry, server = api_server(durable.store)
     await server.start()
     client, clock = DirectClient(registry), SystemClock()

@@ -48,7 +48,7 @@ def test_a_crd_is_accepted_by_our_own_server(crd: Manifest) -> None:
     assert strategy.unknown_fields(crd) == []
     strategy.prune(crd)
     strategy.default(crd)
-    strategy.before_create(crd, Instant(0, 0))
+    strategy.prepare_for_create(crd, Instant(0, 0))
     assert strategy.validate(crd, None, "") == []
 
 

@@ -24,7 +24,7 @@ from volcano.kube.client import Client
 from volcano.kube.duration import parse as parse_duration
 from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.manifest import Key
-from volcano.local.tidying import Tidying
+from volcano.local.gc_policy import GcPolicy
 from volcano.net.messages import Answer, Handler, Request, Response
 from volcano.net.server import Server
 from volcano.net.tls import Credential, server_context
@@ -250,9 +250,9 @@ async def _until_signal(main: Coroutine[Any, Any, None]) -> None:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    tidying = Tidying()
-    tidying.begin()
-    tidier = asyncio.create_task(tidying.run())
+    gc_policy = GcPolicy()
+    gc_policy.apply()
+    tidier = asyncio.create_task(gc_policy.run())
     try:
         await task
     except asyncio.CancelledError:
@@ -260,4 +260,4 @@ async def _until_signal(main: Coroutine[Any, Any, None]) -> None:
             raise
     finally:
         tidier.cancel()
-        tidying.end()
+        gc_policy.restore()

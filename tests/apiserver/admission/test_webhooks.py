@@ -10,8 +10,8 @@ import pytest
 
 from tests.apiserver.registries import config_map
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.admission.webhooks import chain
-from volcano.apiserver.interfaces import SYSTEM, Attributes, Lookup, concerning
+from volcano.apiserver.admission.chain import chain
+from volcano.apiserver.interfaces import SYSTEM, AdmissionPlugin, Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.storage.store import Store
@@ -326,8 +326,9 @@ async def test_webhook_configurations_themselves_are_never_judged(server: TestSe
     assert (await server.post(MAPS, config_map("a"))).code == 201
 
 
-async def test_admission_steps_see_what_those_before_them_made() -> None:
-    def step(text: str) -> Any:
+async def test_a_plugin_receives_the_result_of_the_one_before() -> None:
+    def plugin(text: str) -> AdmissionPlugin:
+        @admission_plugin()
         async def admit(
             request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
         ) -> Manifest | None:
@@ -344,13 +345,13 @@ async def test_admission_steps_see_what_those_before_them_made() -> None:
             return []
 
     request = Attributes("create", kinds.POD, Key("a", "b"), SYSTEM)
-    assert await chain(step("a"), step("b"))(request, {"said": ""}, None, Nothing()) == {"said": "ab"}
+    assert await chain(plugin("a"), plugin("b"))(request, {"said": ""}, None, Nothing()) == {"said": "ab"}
 
 
-async def test_a_step_is_asked_only_about_kinds_that_concern_it() -> None:
+async def test_a_plugin_is_called_only_for_kinds_that_it_handles() -> None:
     asked: list[str] = []
 
-    @concerning(kinds.POD)
+    @admission_plugin(kinds.POD)
     async def of_pods(
         request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
     ) -> Manifest | None:

@@ -18,7 +18,7 @@ def requests_and_limits(spec: Manifest) -> tuple[Amounts, Amounts]:
 
 def _total(spec: Manifest, part: str) -> Amounts:
     total = _sum(_parts(spec.get("containers"), part))
-    running: Amounts = {}  # of init containers that stay
+    running: Amounts = {}  # of sidecars
     largest: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = amounts((container.get("resources") or {}).get(part))

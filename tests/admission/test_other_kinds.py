@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.admission.reviews import found, queue, review
-from volcano.admission.review import Settings
-from volcano.admission.rules import complete
+from volcano.admission.review import AdmissionOptions
+from volcano.admission.rules import mutate
 from volcano.kube.kinds import CRON_JOB, HYPER_NODE, JOB_FLOW, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Manifest
 
@@ -17,10 +17,10 @@ def group(**spec: Any) -> Manifest:
 
 def test_a_pod_group_goes_to_its_namespaces_queue() -> None:
     namespace = {"metadata": {"name": "ns", "annotations": {"scheduling.volcano.sh/queue-name": "team"}}}
-    made = complete(review(POD_GROUP, group(queue="default"), objects={NAMESPACE: [namespace]}))
+    made = mutate(review(POD_GROUP, group(queue="default"), objects={NAMESPACE: [namespace]}))
     assert made is not None
     assert made["spec"]["queue"] == "team"
-    kept = complete(review(POD_GROUP, group(queue="mine"), objects={NAMESPACE: [namespace]}))
+    kept = mutate(review(POD_GROUP, group(queue="mine"), objects={NAMESPACE: [namespace]}))
     assert kept is not None
     assert kept["spec"]["queue"] == "mine"
 
@@ -62,15 +62,13 @@ def test_a_resource_group_steers_its_pods() -> None:
         "labels": {"pool": "gpu"},
         "tolerations": [{"key": "gpu", "operator": "Exists"}],
     }
-    settings = Settings(resource_groups=lambda: (rule,))
+    options = AdmissionOptions(resource_groups=lambda: (rule,))
     pod = {"metadata": {"name": "p", "namespace": "ml"}, "spec": {"nodeSelector": {"pool": "cpu", "a": "b"}}}
-    made = complete(review(POD, pod, settings=settings))
+    made = mutate(review(POD, pod, options=options))
     assert made is not None
     assert made["spec"]["nodeSelector"] == {"pool": "gpu", "a": "b"}
     assert made["spec"]["schedulerName"] == "volcano"
-    assert complete(
-        review(POD, {**pod, "metadata": {"name": "p", "namespace": "web"}}, settings=settings)
-    ) == {
+    assert mutate(review(POD, {**pod, "metadata": {"name": "p", "namespace": "web"}}, options=options)) == {
         **pod,
         "metadata": {"name": "p", "namespace": "web"},
     }

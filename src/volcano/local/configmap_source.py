@@ -14,7 +14,8 @@ from volcano.scheduler.plugins.extender.http import HttpPort
 
 
 class ConfigMapSource(ConfigSource):
-    """Follows the ConfigMap `volcano-scheduler-configmap` in volcano-system; the last good text stays in force."""
+    """Watches the ConfigMap `volcano-scheduler-configmap` in volcano-system; keeps the last valid
+    configuration."""
 
     def __init__(self, client: Client, text: str | None) -> None:
         file = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_NAME}"

@@ -1,24 +1,17 @@
-"""The parts a local cluster is made of: which controllers run under which component, and who admits what."""
+"""Components of a local cluster: its controllers and scheduler, and the objects they need."""
 
-import copy
 import json
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
-from volcano.admission.review import Settings as AdmissionSettings
-from volcano.apiserver.admission.chain import after_webhooks, before_webhooks, system_priority_classes
-from volcano.apiserver.interfaces import Admit
-from volcano.apiserver.registry.pod_defaulting import default_template
+from volcano.apiserver.bootstrap import system_priority_classes
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.schema.validation.pods import template
 from volcano.clock import Clock
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
 from volcano.controllers.job.controller import JobController
-from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
@@ -39,11 +32,10 @@ from volcano.kube import crds as our_crds
 from volcano.kube import names
 from volcano.kube.client import Client, Options, PatchType
 from volcano.kube.controller import Controller
-from volcano.kube.errors import Cause
 from volcano.kube.kinds import CONFIG_MAP, CRD, PRIORITY_CLASS, QUEUE, SERVICE_ACCOUNT, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.local.admission import completing, judging
-from volcano.local.configmap import ConfigMapSource
+from volcano.local.configmap_source import ConfigMapSource
+from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
 from volcano.metrics import CompositeRegistry
@@ -53,24 +45,21 @@ from volcano.scheduler.loop import Scheduler
 from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.report.metrics import SchedulerMetrics
 
-if TYPE_CHECKING:
-    from volcano.local.cluster import Settings
-
 MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
 CONTROLLERS = "volcano-controllers"
-AGENT = "node-agent"
-KUBERNETES = "kubernetes"  # what a real cluster's own control plane does
+KUBELET = "kubelet"
+KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 
 
 def controllers(
-    settings: "Settings",
+    options: ClusterOptions,
     nodes: Sequence[SimulatedNode],
     random: Random,
     authority: str,
     metrics: CompositeRegistry,
 ) -> Mapping[str, list[MakeController]]:
-    """How to make every controller, by the component whose log it writes to."""
+    """Constructors of all controllers, by the component whose log they write to."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority),
@@ -86,8 +75,8 @@ def controllers(
             BatchJobController,
             EndpointsController,
             NodeLifecycleController,
-            lambda: VolumeController(host_directory=str(settings.directory / VOLUMES)),
-            lambda: SimulatedNodes(nodes, default_duration=settings.sim_duration),
+            lambda: VolumeController(host_directory=str(options.directory / VOLUMES)),
+            lambda: SimulatedNodes(nodes, default_duration=options.sim_duration),
         ],
         CONTROLLERS: [
             lambda: JobController(registry=metrics.reset(JobController.name)),
@@ -106,7 +95,7 @@ def controllers(
 def scheduler(
     client: Client, clock: Clock, conf: str | None, metrics: CompositeRegistry, on_ready: Callable[[], None]
 ) -> Scheduler:
-    """Our scheduler. There is no other here: it also places the pods that ask for Kubernetes' default one."""
+    """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
     own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
     options = SchedulerOptions(serve_default=True)
@@ -114,45 +103,31 @@ def scheduler(
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:
-    """The priority classes every cluster has."""
+    """The system priority classes."""
     return [(PRIORITY_CLASS, manifest) for manifest in system_priority_classes()]
 
 
 def crds() -> list[tuple[Kind, Manifest]]:
-    """Our own kinds, as CRDs to install."""
+    """The CRDs of Volcano's kinds."""
     return [(CRD, manifest) for manifest in our_crds.load()]
 
 
 async def refresh_crd(client: Client, manifest: Manifest) -> None:
-    """Brings a CRD of an older version of this program up to date."""
+    """Updates a CRD that an older version of the program has installed."""
     options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
     await client.patch(CRD, key_of(manifest), {"spec": manifest["spec"]}, options=options)
 
 
-async def put_in_force(client: Client, scheduler_conf: str | None) -> None:
-    """The configuration that a start asks for replaces the one that an earlier start has left."""
+async def apply_scheduler_conf(client: Client, scheduler_conf: str | None) -> None:
+    """Replaces the configuration of an earlier start by the one of this start, if it has one."""
     if scheduler_conf is not None:
         key = Key(names.SYSTEM_NAMESPACE, CONFIG_NAME)
         options = Options(patch_type=PatchType.MERGE, field_manager="volcano")
         await client.patch(CONFIG_MAP, key, {"data": {CONFIG_KEY: scheduler_conf}}, options=options)
 
 
-def admission() -> tuple[list[Admit], list[Admit]]:
-    """What fills in and judges before webhooks are asked, and what counts the final object."""
-    settings = AdmissionSettings(check_template=check_template, job_plugins=frozenset(known_plugins()))
-    return [*before_webhooks(), completing(settings)], [judging(settings), *after_webhooks()]
-
-
-def check_template(value: Manifest) -> Iterable[Cause]:
-    """Kubernetes' own validation of a pod template, with the defaults a server would give it."""
-    holder = {"template": copy.deepcopy(value)}
-    default_template(holder)
-    for cause in template(holder["template"], "template"):
-        yield cause._replace(field=cause.field.removeprefix("template."))
-
-
 def has_account(registry: Registry, namespace: str) -> Callable[[], bool]:
-    """Whether a namespace has the account its pods run as: before, pods are refused there."""
+    """Whether a namespace has its default ServiceAccount; until then, pods are rejected there."""
     return lambda: registry.store.get(SERVICE_ACCOUNT.resource, Key(namespace, "default")) is not None
 
 
@@ -161,7 +136,7 @@ def has_queue(registry: Registry, name: str) -> Callable[[], bool]:
 
 
 def last_port(directory: Path) -> int:
-    """The port a cluster in this directory had the last time, so that kubeconfigs stay true; 0 when none."""
+    """The port of the last start in this directory, so that kubeconfigs stay valid; 0 when unknown."""
     try:
         url: str = json.loads((directory / STATE_FILE).read_text())["url"]
         return int(url.rpartition(":")[2])

@@ -11,8 +11,8 @@ from rich.console import Console
 from tests.local.test_cluster import cluster, gang
 from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, JOB_TEMPLATE, POD, Kind
 from volcano.kube.manifest import Manifest
-from volcano.local.follow import Follower, Row, never_ends, table_of
-from volcano.local.remarks import failure_of, why_failed, why_waiting
+from volcano.local.progress import ProgressRow, ProgressWatcher, never_ends, table_of
+from volcano.local.reasons import exit_code, failure_reason, waiting_reason
 
 
 def pod_with(name: str = "web", phase: str = "Failed", **status: Any) -> Manifest:
@@ -64,14 +64,14 @@ TOO_OFTEN = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded
     ],
 )
 def test_a_failure_is_told_in_one_line(pods: list[Manifest], owner: Manifest, expected: str) -> None:
-    assert why_failed(owner, pods) == expected
+    assert failure_reason(owner, pods) == expected
 
 
 def test_the_exit_code_is_that_of_the_first_failure() -> None:
     late = pod_with(containerStatuses=[ended(1, "2026-01-01T00:00:09Z"), ended(0)])
     early = pod_with(containerStatuses=[{"name": "c", "lastState": ended(7)["state"]}])
-    assert failure_of([late, early]) == 7
-    assert failure_of([pod_with(containerStatuses=[ended(0)])]) == 0
+    assert exit_code([late, early]) == 7
+    assert exit_code([pod_with(containerStatuses=[ended(0)])]) == 0
 
 
 @pytest.mark.parametrize(
@@ -88,11 +88,13 @@ def test_the_exit_code_is_that_of_the_first_failure() -> None:
     ],
 )
 def test_what_is_waited_for_is_told_in_one_line(pod: Manifest, expected: str) -> None:
-    assert why_waiting([pod], ()) == expected
+    assert waiting_reason([pod], ()) == expected
 
 
 def test_words_in_brackets_are_shown_as_they_are() -> None:
-    row = Row("Job", "default", "a", "Failed", {}, "", 0, 1.0, over=True, good=False, remark="[/red] [x]")
+    row = ProgressRow(
+        "Job", "default", "a", "Failed", {}, "", 0, 1.0, over=True, good=False, remark="[/red] [x]"
+    )
     out = io.StringIO()
     Console(file=out, width=200).print(table_of([row]))
     assert "[/red] [x]" in out.getvalue()
@@ -104,11 +106,11 @@ def test_pods_that_restart_never_end() -> None:
     assert not never_ends(BATCH_JOB, {"spec": {}})
 
 
-async def followed(tmp_path: Path, *objects: tuple[Kind, Manifest]) -> tuple[list[Row], str]:
+async def followed(tmp_path: Path, *objects: tuple[Kind, Manifest]) -> tuple[list[ProgressRow], str]:
     out = io.StringIO()
     async with cluster(tmp_path) as running:
         made = [(kind, await running.client.create(kind, manifest)) for kind, manifest in objects]
-        follower = Follower(running.client, running.clock, made)
+        follower = ProgressWatcher(running.client, running.clock, made)
         console = Console(file=out, width=200)
         rows = await asyncio.wait_for(follower.follow(timeout=20.0, console=console, quiet=False), 30.0)
     return rows, out.getvalue()

@@ -1,14 +1,14 @@
-"""The nodes of this host in a cluster: a runtime, the agent on it, and what pods find in their network.
+"""Nodes of this host in a cluster: a runtime, its kubelet, and the services in the pods' network.
 
-In runtimes with a network of their own, pods reach the API server and a name server at the addresses they have in any
-cluster; both answer from this very process, on sockets that were made in the pods' network.
+In runtimes with a network of their own, pods reach the API server and a name server at the usual cluster
+addresses; both are served by this process, on sockets created in the pods' network.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from volcano.apiserver.endpoints.logs import no_process
@@ -16,6 +16,7 @@ from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.manifest import Manifest
+from volcano.local.options import LocalNodeOptions
 from volcano.local.state import PODS, VOLUMES
 from volcano.local.system import API_ADDRESS, DNS_ADDRESS
 from volcano.log import Log
@@ -29,30 +30,21 @@ from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.streams.streams import PodStreams
 from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
-from volcano.nodes.runtimes.probe import AUTO, RuntimeChoice, choose
+from volcano.nodes.runtimes.probe import RuntimeChoice, choose
 from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
 
-log = Log("host")
+log = Log("local")
 
 API_PORT, DNS_PORT = 443, 53
 
 
-@dataclass(frozen=True, slots=True)
-class HostSettings:
-    """What a user may choose about the nodes of this host. No nodes: nothing really runs."""
-
-    nodes: int = 0
-    runtime: str = AUTO
-    fake_gpus: int = 0
-    keep_logs: bool = False  # of pods that are gone, for as long as the cluster runs
-
-
-class Host:
-    """The agent at work. `run` it as a part of the cluster; `close` it when the cluster stops."""
+class LocalNodes:
+    """The kubelet of this host's nodes. `run` it as a component of the cluster; `close` it when the cluster
+    stops."""
 
     def __init__(
         self,
-        settings: HostSettings,
+        options: LocalNodeOptions,
         directory: Path,
         client: Client,
         clock: Clock,
@@ -60,9 +52,9 @@ class Host:
         *,
         adoptable: bool,
     ) -> None:
-        """`adoptable` pods outlive this process, however it ends, for the next one to take over."""
-        self.settings = settings
-        self.choice: RuntimeChoice = choose(settings.runtime)
+        """`adoptable` pods keep running when this process ends, for the next one to adopt."""
+        self.options = options
+        self.choice: RuntimeChoice = choose(options.runtime)
         self.names = ClusterDns(api=(API_ADDRESS, API_PORT))
         self._client = client
         self._clock = clock
@@ -71,32 +63,27 @@ class Host:
         self._directory = directory
         self._agent_settings = KubeletOptions(
             directory,
-            nodes=settings.nodes,
-            fake_gpus=settings.fake_gpus,
+            nodes=options.nodes,
+            fake_gpus=options.fake_gpus,
             dns=DNS_ADDRESS,
-            keep_logs=settings.keep_logs,
+            keep_logs=options.keep_logs,
         )
         self._agent: Kubelet | None = None
-        self._server: Server | None = None
         self._streams: PodStreams | None = None
         self._services = AsyncExitStack()
         self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
 
     @property
     def pods(self) -> Path:
-        """Where pods have their directories."""
+        """The directory of the pods' directories."""
         return self._directory / PODS
-
-    def serve(self, server: Server) -> None:
-        """The API server that pods reach; to be said before `run`."""
-        self._server = server
 
     def is_real(self, pod: Manifest) -> bool:
         """Whether a pod is on a node of this host."""
         return pod["spec"].get("nodeName") in self._agent_settings.node_names
 
     def locate(self, pod: Manifest) -> PodLocation | None:
-        """Where the containers of a pod are, for logs and streams."""
+        """The containers of a pod, for logs and streams."""
         return self._agent.locate_pod(pod) if self._agent is not None else None
 
     def _running(self, pod: Manifest) -> frozenset[str]:
@@ -104,24 +91,24 @@ class Host:
         return located.running if located is not None else frozenset()
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        """Answers exec, attach and port-forward; on a simulated pod there is nothing to connect to."""
+        """Serves exec, attach and port-forward; raises for simulated pods."""
         if self._streams is None or not self.is_real(pod):
             raise no_process(subresource, pod)
         return await self._streams.connect(subresource, pod, request)
 
-    async def run(self, on_ready: Callable[[], None]) -> None:
-        """Runs the agent until cancelled, or until it falls over: then it may be run again."""
-        await self._let_go(keep=True)
-        runtime = self._runtime()
+    async def run(self, api_server: Server, on_ready: Callable[[], None]) -> None:
+        """Runs the kubelet until cancelled or until it fails; it may be run again. Pods reach `api_server`."""
+        await self._detach(keep=True)
+        runtime = self._runtime(api_server)
         self._streams = PodStreams(runtime, self._clock, self._running)
         self._agent = agent = Kubelet(
-            replace(self._agent_settings, api=self._api(runtime)),
+            replace(self._agent_settings, api=_api_address(runtime, api_server)),
             runtime,
             self._client,
             self._clock,
             informers=self._informers,
             on_ready=on_ready,
-            on_open=lambda: self._open_services(runtime),
+            on_open=lambda: self._open_services(runtime, api_server),
             on_address=self.names.set_pod_address,
         )
         volumes = self._directory / VOLUMES
@@ -130,18 +117,12 @@ class Host:
             group.create_task(agent.run())
             group.create_task(reclaimer.run())
 
-    def _api(self, runtime: Runtime) -> tuple[str, int]:
-        """Where pods find the API server: at the cluster's address, or where this host has it."""
-        if runtime.features.own_network or self._server is None:
-            return API_ADDRESS, API_PORT
-        host, _, port = self._server.url.removeprefix("https://").rpartition(":")
-        return host, int(port)
-
     async def close(self, *, keep: bool) -> None:
-        """Lets go of the pods, or ends them and leaves nothing behind; throw-away pods always end."""
-        await self._let_go(keep=keep and self._adoptable)
+        """Detaches from the pods, or stops them and removes everything; pods that are not adoptable always
+        stop."""
+        await self._detach(keep=keep and self._adoptable)
 
-    def _runtime(self) -> Runtime:
+    def _runtime(self, api_server: Server) -> Runtime:
         mode = self.choice.mode
         if mode is None:
             from volcano.nodes.runtimes.engine.engine import EngineRuntime
@@ -149,11 +130,13 @@ class Host:
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
         runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
         loop = asyncio.get_running_loop()
-        runtime.on_restart(lambda: self._reopening.append(loop.create_task(self._open_services(runtime))))
+        runtime.on_restart(
+            lambda: self._reopening.append(loop.create_task(self._open_services(runtime, api_server)))
+        )
         return runtime
 
-    async def _open_services(self, runtime: Runtime) -> None:
-        """What pods find in their network; where they share the host's, they find the host's."""
+    async def _open_services(self, runtime: Runtime, api_server: Server) -> None:
+        """Serves DNS and the API server in the pods' network; a shared host network needs neither."""
         await self._services.aclose()
         udp = await runtime.listen(DNS_ADDRESS, DNS_PORT, datagram=True)
         tcp = await runtime.listen(DNS_ADDRESS, DNS_PORT)
@@ -162,18 +145,26 @@ class Host:
             await dns.start()
             self._services.push_async_callback(dns.stop)
         api = await runtime.listen(API_ADDRESS, API_PORT)
-        if api is not None and self._server is not None:
-            self._services.push_async_callback(await self._server.listen_on(api))
+        if api is not None:
+            self._services.push_async_callback(await api_server.listen_on(api))
 
-    async def _let_go(self, *, keep: bool) -> None:
+    async def _detach(self, *, keep: bool) -> None:
         await self._services.aclose()
         agent, self._agent = self._agent, None
         if agent is not None:
             await agent.close(keep=keep)
 
 
-async def clear(directory: Path) -> list[str]:
-    """Ends and removes whatever pods of a cluster that is no more have left; says in words what there was."""
+def _api_address(runtime: Runtime, api_server: Server) -> tuple[str, int]:
+    """Where pods find the API server: at the cluster's address, or at the address on this host."""
+    if runtime.features.own_network:
+        return API_ADDRESS, API_PORT
+    host, _, port = api_server.url.removeprefix("https://").rpartition(":")
+    return host, int(port)
+
+
+async def remove_leftovers(directory: Path) -> list[str]:
+    """Stops and removes all pods that a stopped cluster has left in a directory; returns what was removed."""
     from volcano.nodes.runtimes.engine.engine import cleanup as cleanup_engine
 
     removed = [*await cleanup(directory), *await cleanup_engine(directory)]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.interfaces import Attributes, Lookup
+from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.kube.manifest import Manifest
 
 CRD: Manifest = {
@@ -40,6 +40,7 @@ CRD: Manifest = {
 KITES = "/apis/toys.example/v1/namespaces/default/kites"
 
 
+@admission_plugin()
 async def paint(
     request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
@@ -50,7 +51,8 @@ async def paint(
     return new
 
 
-async def judge(
+@admission_plugin()
+async def check_length(
     request: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
     """Admission that relies on what the schema requires."""
@@ -61,8 +63,7 @@ async def judge(
 
 @pytest.fixture
 async def server() -> TestServer:
-    server = TestServer()
-    server.registry.admit_with(server.api.admission([paint], [judge]))
+    server = TestServer(mutating=paint, validating=check_length)
     await server.start()
     await server.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD)
     return server

@@ -5,17 +5,17 @@ import gc
 
 import pytest
 
-from volcano.local import tidying
-from volcano.local.tidying import THRESHOLDS, Tidying
+from volcano.local import gc_policy
+from volcano.local.gc_policy import THRESHOLDS, GcPolicy
 
 
 def test_the_policy_ends_with_the_cluster() -> None:
     before = gc.get_threshold()
-    policy = Tidying()
-    policy.begin()
+    policy = GcPolicy()
+    policy.apply()
     assert gc.get_threshold() == THRESHOLDS
     assert gc.get_freeze_count() > 0
-    policy.end()
+    policy.restore()
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
 
@@ -26,9 +26,9 @@ def test_the_policy_ends_with_the_cluster() -> None:
 async def test_garbage_goes_when_the_process_is_idle(
     monkeypatch: pytest.MonkeyPatch, complete_every: float
 ) -> None:
-    monkeypatch.setattr(tidying, "COMPLETE_EVERY", complete_every)
-    monkeypatch.setattr(tidying, "LOOK_EVERY", 0.01)
-    monkeypatch.setattr(tidying, "IDLE", 1e9)
+    monkeypatch.setattr(gc_policy, "FULL_COLLECTION_INTERVAL", complete_every)
+    monkeypatch.setattr(gc_policy, "CHECK_INTERVAL", 0.01)
+    monkeypatch.setattr(gc_policy, "IDLE_CPU_SHARE", 1e9)
     gone: list[str] = []
 
     class Cycle:
@@ -38,8 +38,8 @@ async def test_garbage_goes_when_the_process_is_idle(
         def __del__(self) -> None:
             gone.append("cycle")
 
-    policy = Tidying()
-    policy.begin()
+    policy = GcPolicy()
+    policy.apply()
     running = asyncio.create_task(policy.run())
     try:
         Cycle()
@@ -48,4 +48,4 @@ async def test_garbage_goes_when_the_process_is_idle(
                 await asyncio.sleep(0.01)
     finally:
         running.cancel()
-        policy.end()
+        policy.restore()

@@ -1,4 +1,4 @@
-"""Directories of clusters that are thrown away: each is locked while it is used, and what nobody locks is cleared."""
+"""Temporary directories of clusters: locked while in use; unlocked ones of killed processes are removed."""
 
 import asyncio
 import fcntl
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from volcano.local.host import clear
+from volcano.local.local_nodes import remove_leftovers
 from volcano.log import Log
 
 log = Log("local")
@@ -18,10 +18,10 @@ PREFIX = "volcano-once-"
 
 
 @contextmanager
-def throw_away_directory() -> Iterator[Path]:
-    """A directory for as long as the block lasts. Those whose users were killed go first, with all that is there."""
+def temporary_directory() -> Iterator[Path]:
+    """A directory for the duration of the block. First removes those that killed processes have left."""
     for abandoned in _own_directories():
-        _clear_if_abandoned(abandoned)
+        _remove_if_abandoned(abandoned)
     directory, lock = _locked()
     try:
         yield directory
@@ -42,7 +42,7 @@ def _is_own(path: Path) -> bool:
 
 
 def _locked() -> tuple[Path, int]:
-    """A new directory and the lock on it; one that somebody clears away before it is locked is made again."""
+    """A new, locked directory; one that another process removes before it is locked is created again."""
     while True:
         directory = Path(tempfile.mkdtemp(prefix=PREFIX))
         lock = _try_to_lock(directory)
@@ -53,7 +53,7 @@ def _locked() -> tuple[Path, int]:
 
 
 def _try_to_lock(directory: Path) -> int | None:
-    """Locks the directory itself: that leaves nothing in it, and ends with us however we end."""
+    """Locks the directory itself, without a file in it; the lock ends with the process."""
     try:
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -66,14 +66,14 @@ def _try_to_lock(directory: Path) -> int | None:
     return descriptor
 
 
-def _clear_if_abandoned(directory: Path) -> None:
+def _remove_if_abandoned(directory: Path) -> None:
     lock = _try_to_lock(directory)
     if lock is None:
         return
     try:
-        asyncio.run(clear(directory))
+        asyncio.run(remove_leftovers(directory))
     except Exception as error:
-        log.warning("what an earlier run has left is not cleared", directory=directory, reason=str(error))
+        log.warning("leftovers of an earlier run not removed", directory=directory, error=error)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
         os.close(lock)

@@ -13,8 +13,8 @@ from tests.local.program import PLAIN, Cluster, phase, pod_of, skip_unless_possi
 from volcano.kube import names
 from volcano.kube.kinds import NODE, POD
 from volcano.kube.manifest import Key, Manifest
-from volcano.local.cluster import LocalCluster, Settings
-from volcano.local.host import HostSettings
+from volcano.local.cluster import LocalCluster
+from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.pools import parse_pools
 
 PATIENCE = 20.0
@@ -25,11 +25,11 @@ SIMULATED = ["cpu=1000,memory=4Ti,name=sim"]
 async def cluster_in(
     directory: Path, *, nodes: int = 1, pools: list[str] | None = None, fake_gpus: int = 0
 ) -> AsyncIterator[LocalCluster]:
-    settings = Settings(
+    settings = ClusterOptions(
         directory,
         durable=False,
         pools=parse_pools([2], pools) if pools else [],
-        local=HostSettings(nodes=nodes, runtime="plain", fake_gpus=fake_gpus),
+        local=LocalNodeOptions(nodes=nodes, runtime="plain", fake_gpus=fake_gpus),
     )
     async with LocalCluster(settings) as cluster:
         yield cluster
@@ -77,7 +77,7 @@ async def test_without_real_nodes_simulated_ones_are_as_they_were(tmp_path: Path
     async with cluster_in(tmp_path / "c", nodes=0, pools=SIMULATED) as cluster:
         node = await cluster.client.get(NODE, Key("", "sim-0"))
         assert not node["spec"].get("taints")
-        assert cluster.host is None
+        assert cluster.local_nodes is None
 
 
 async def test_a_host_may_be_several_nodes_that_share_what_it_has(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from tests.local.program import (
     used,
 )
 from volcano.kube.manifest import Manifest
-from volcano.local.throwaway import PREFIX
+from volcano.local.temporary_directory import PREFIX
 from volcano.nodes.shim import processes
 
 pytestmark = pytest.mark.slow

@@ -1,10 +1,9 @@
-"""Following jobs to their end: what `volcano run` shows while it waits and what it says at last."""
+"""Watches jobs until they end, for `volcano run`: live progress and the final result."""
 
 import asyncio
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +19,10 @@ from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import BATCH_JOB, JOB, JOB_FLOW, POD, POD_GROUP, Kind
 from volcano.kube.manifest import Key, Manifest, condition_of, key_of, owners_of, uid_of
 from volcano.kube.reflector import Reflector, each_event
-from volcano.local.remarks import failure_of, why_failed, why_waiting
+from volcano.kube.workqueue import Waker
+from volcano.local.reasons import exit_code, failure_reason, waiting_reason
 
-FOLLOWED: tuple[Kind, ...] = (JOB, BATCH_JOB, JOB_FLOW, POD)
+TRACKED: tuple[Kind, ...] = (JOB, BATCH_JOB, JOB_FLOW, POD)
 SUCCESSFUL = ("Completed", "Succeeded", "Succeed")
 UNSUCCESSFUL = ("Failed", "Aborted", "Terminated")
 ENDED = (*SUCCESSFUL, *UNSUCCESSFUL)
@@ -30,8 +30,8 @@ REFRESH = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """How one followed object stands."""
+class ProgressRow:
+    """The progress of one tracked object."""
 
     kind: str
     namespace: str
@@ -44,7 +44,7 @@ class Row:
     over: bool
     good: bool
     remark: str = ""
-    exit_code: int = 0  # of the container that failed, where one did
+    exit_code: int = 0  # of the first failed container
 
     def as_json(self) -> Manifest:
         return {
@@ -62,45 +62,45 @@ class Row:
         }
 
 
-class Follower:
-    """Watches some objects and their pods until each is over, or will never be."""
+class ProgressWatcher:
+    """Watches objects and their pods until each has ended, or never will."""
 
     def __init__(
         self,
         client: Client,
         clock: Clock,
         targets: Sequence[tuple[Kind, Manifest]],
-        see: Callable[[Manifest], None] = lambda pod: None,
+        on_pod: Callable[[Manifest], None] = lambda pod: None,
     ) -> None:
-        """`see` is shown every pod of a target whenever it changes."""
+        """`on_pod` is called with every pod of a target whenever it changes."""
         self._client = client
-        self._see = see
+        self._on_pod = on_pod
         self._clock = clock
-        self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in FOLLOWED]
+        self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in TRACKED]
         self._index = Indexer()
         self._index.add_controller_index(JOB)
         self._index.add_controller_index(POD)
         self._index.add_controller_index(POD_GROUP)
-        self._changed = asyncio.Event()
-        self._gone: dict[tuple[Kind, Key], Manifest] = {}  # as they were when they were deleted
+        self._waker = Waker(clock)
+        self._deleted: dict[tuple[Kind, Key], Manifest] = {}  # as they were when they were deleted
 
-    async def follow(self, *, timeout: float, console: Console, quiet: bool) -> list[Row]:
-        """Shows a live table on a terminal, a line for each change elsewhere; returns how everything ended."""
-        mirrors = [
+    async def follow(self, *, timeout: float, console: Console, quiet: bool) -> list[ProgressRow]:
+        """Shows a live table on a terminal, otherwise a line per change; returns the final rows."""
+        reflectors = [
             Reflector(self._client, Watch(kind), each_event(self._handle), self._clock)
-            for kind in (*FOLLOWED, POD_GROUP)
+            for kind in (*TRACKED, POD_GROUP)
         ]
-        tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors]
+        tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors]
         try:
-            for mirror in mirrors:
-                await mirror.synced.wait()
+            for reflector in reflectors:
+                await reflector.synced.wait()
             return await self._watch(timeout, console, quiet=quiet)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _watch(self, timeout: float, console: Console, *, quiet: bool) -> list[Row]:
+    async def _watch(self, timeout: float, console: Console, *, quiet: bool) -> list[ProgressRow]:
         deadline = self._clock.now().monotonic + timeout
         seen: dict[Key, str] = {}
         live = (
@@ -112,34 +112,34 @@ class Follower:
             live.start()
         try:
             while True:
+                self._waker.clear()
                 rows = self.rows()
                 if live is not None:
                     live.update(table_of(rows))
                 elif not quiet:
-                    _say_changes(console, rows, seen)
+                    _print_changes(console, rows, seen)
                 if all(row.over for row in rows) or self._clock.now().monotonic >= deadline:
                     return rows
-                self._changed.clear()
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), REFRESH)
+                await self._waker.wait(self._clock.now().monotonic + REFRESH)
         finally:
+            self._waker.close()
             if live is not None:
                 live.stop()
 
     def _handle(self, event: Event) -> None:
         if event.type is EventType.DELETED and (event.kind, key_of(event.object)) in self._targets:
-            self._gone[event.kind, key_of(event.object)] = event.object
+            self._deleted[event.kind, key_of(event.object)] = event.object
         if event.type is not EventType.BOOKMARK and self._index.apply(event):
-            self._changed.set()
+            self._waker.wake()
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ProgressRow]:
         return [self._row(kind, key) for kind, key in self._targets]
 
-    def _row(self, kind: Kind, key: Key) -> Row:
-        manifest = self._index.get(kind, key) or self._gone_at_its_end(kind, key)
+    def _row(self, kind: Kind, key: Key) -> ProgressRow:
+        manifest = self._index.get(kind, key) or self._deleted_at_its_end(kind, key)
         if manifest is None:
             remark = "deleted before it was done"
-            return Row(
+            return ProgressRow(
                 kind.kind,
                 key.namespace,
                 key.name,
@@ -154,13 +154,13 @@ class Follower:
             )
         pods = self._pods(kind, manifest)
         for pod in pods:
-            self._see(pod)
+            self._on_pod(pod)
         counts = Counter((pod.get("status") or {}).get("phase", "Pending") for pod in pods)
         phase = _phase(kind, manifest)
         endless = phase == "Running" and never_ends(kind, manifest)
         begun = parse_timestamp(manifest["metadata"]["creationTimestamp"])
-        remark = "runs on: it never ends by itself" if endless else self._remark(kind, manifest, pods, phase)
-        return Row(
+        remark = "runs on: it never ends by itself" if endless else self._reason(kind, manifest, pods, phase)
+        return ProgressRow(
             kind.kind,
             key.namespace,
             key.name,
@@ -172,12 +172,12 @@ class Follower:
             over=phase in SUCCESSFUL or phase in UNSUCCESSFUL or endless,
             good=phase in SUCCESSFUL or endless,
             remark=remark,
-            exit_code=0 if phase in SUCCESSFUL or endless else failure_of(pods),
+            exit_code=0 if phase in SUCCESSFUL or endless else exit_code(pods),
         )
 
-    def _gone_at_its_end(self, kind: Kind, key: Key) -> Manifest | None:
-        """A time to live of zero deletes a job the moment it is done."""
-        last = self._gone.get((kind, key))
+    def _deleted_at_its_end(self, kind: Kind, key: Key) -> Manifest | None:
+        """With a TTL of zero, a job is deleted as soon as it ends."""
+        last = self._deleted.get((kind, key))
         return last if last is not None and _phase(kind, last) in ENDED else None
 
     def _pods(self, kind: Kind, manifest: Manifest) -> list[Manifest]:
@@ -186,17 +186,17 @@ class Follower:
         owners = self._index.owned(JOB, manifest) if kind == JOB_FLOW else [manifest]
         return [pod for owner in owners for pod in self._index.owned(POD, owner)]
 
-    def _remark(self, kind: Kind, manifest: Manifest, pods: Sequence[Manifest], phase: str) -> str:
+    def _reason(self, kind: Kind, manifest: Manifest, pods: Sequence[Manifest], phase: str) -> str:
         if phase in SUCCESSFUL:
             return ""
         if phase in UNSUCCESSFUL:
-            return why_failed(manifest, pods)
+            return failure_reason(manifest, pods)
         waiting = phase in ("Pending", "Restarting") and kind != POD
-        return why_waiting(pods, self._index.owned(POD_GROUP, manifest) if waiting else ())
+        return waiting_reason(pods, self._index.owned(POD_GROUP, manifest) if waiting else ())
 
 
 def never_ends(kind: Kind, manifest: Manifest) -> bool:
-    """Whether something has pods that restart for ever, and nothing that would end it without them."""
+    """Whether pods restart forever and nothing else ends the object."""
     spec = manifest.get("spec") or {}
     if kind != JOB:
         return kind == POD and bool(spec.get("restartPolicy", "Always") == "Always")
@@ -239,7 +239,7 @@ def _phase(kind: Kind, manifest: Manifest) -> str:
 
 
 def _ended(kind: Kind, manifest: Manifest, phase: str) -> float | None:
-    """When something came to its end; None while it has not, or where its status does not say."""
+    """The end time; None while it has not ended, or when its status does not tell."""
     if phase not in ENDED:
         return None
     status = manifest.get("status") or {}
@@ -254,8 +254,8 @@ def _ended(kind: Kind, manifest: Manifest, phase: str) -> float | None:
     return max((parse_timestamp(moment) for moment in moments if moment), default=None)
 
 
-def table_of(rows: Iterable[Row]) -> Table:
-    """The rows as a table for people."""
+def table_of(rows: Iterable[ProgressRow]) -> Table:
+    """The rows as a table for terminals."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("KIND", "NAMESPACE", "NAME", "STATUS", "PODS", "NODES", "QUEUE", "TIME", "REMARK"):
         table.add_column(name, overflow="fold" if name == "REMARK" else "ellipsis", no_wrap=name != "REMARK")
@@ -281,22 +281,22 @@ def table_of(rows: Iterable[Row]) -> Table:
     return table
 
 
-def _say_changes(console: Console, rows: Sequence[Row], seen: dict[Key, str]) -> None:
+def _print_changes(console: Console, rows: Sequence[ProgressRow], seen: dict[Key, str]) -> None:
     for row in rows:
-        key, said = Key(row.namespace, row.name), f"{row.phase} {row.remark}".strip()
-        if seen.get(key) != said:
-            seen[key] = said
-            line = f"{row.kind.lower()} {key}: {said}"
+        key, text = Key(row.namespace, row.name), f"{row.phase} {row.remark}".strip()
+        if seen.get(key) != text:
+            seen[key] = text
+            line = f"{row.kind.lower()} {key}: {text}"
             console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def followed(
+def tracked(
     applied: Iterable[Manifest], kinds: Mapping[tuple[str, str], Kind]
 ) -> list[tuple[Kind, Manifest]]:
-    """Of the objects applied, those that come to an end: jobs, and pods that nobody manages."""
+    """The applied objects that come to an end: jobs, and pods without an owner."""
     found = []
     for manifest in applied:
         kind = kinds.get((manifest["apiVersion"], manifest["kind"]))
-        if kind in FOLLOWED and uid_of(manifest) and not list(owners_of(manifest)):
+        if kind in TRACKED and uid_of(manifest) and not list(owners_of(manifest)):
             found.append((kind, manifest))
     return found

@@ -1,4 +1,4 @@
-"""What the pods of a run say, line by line as they say it, each with the pod's name before it."""
+"""Prints the logs of the pods of a run, each line prefixed with the pod's name."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 from volcano.nodes.kubelet.logs.logs import is_over
 
-PATIENCE = 3.0  # seconds for the last lines
+CLOSE_TIMEOUT = 3.0  # seconds to wait for the last lines
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 ENDED = ("Succeeded", "Failed")
 
 
-class Tail:
-    """Follows the log files of every pod it is shown, start after start of each container.
+class LogTail:
+    """Follows the log files of all added pods, across restarts of each container.
 
-    `pods` is where pods have their directories, which must outlive them: a pod may be gone before its last words are
-    read. `find` gives a pod as it is now.
+    `pods` is the directory of the pods' directories, which must not be removed with the pods: a pod may be
+    deleted before its last lines are read. `find` returns the present state of a pod.
     """
 
     def __init__(
@@ -35,19 +35,19 @@ class Tail:
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._colours: dict[str, str] = {}
 
-    def see(self, pod: Manifest) -> None:
-        """Begins to follow a pod, unless that is done already."""
+    def add_pod(self, pod: Manifest) -> None:
+        """Follows the logs of a pod, unless it is followed already."""
         spec = pod["spec"]
         for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
             key = (uid_of(pod), container["name"])
             if key not in self._tasks:
                 self._tasks[key] = asyncio.create_task(self._follow(pod, container["name"]))
 
-    async def end(self) -> None:
-        """Waits for the last lines, but not for ever."""
+    async def close(self) -> None:
+        """Waits for the last lines, with a timeout."""
         tasks = list(self._tasks.values())
         if tasks:
-            await asyncio.wait(tasks, timeout=PATIENCE)
+            await asyncio.wait(tasks, timeout=CLOSE_TIMEOUT)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -64,7 +64,7 @@ class Tail:
             attempt += 1
 
     async def _follow_start(self, pod: Manifest, container: str, directory: Path, attempt: int) -> None:
-        """One start of a container, from its first word to its last."""
+        """Follows the log of one start of a container."""
 
         def over() -> bool:
             present = self._present(pod)
@@ -79,15 +79,15 @@ class Tail:
         async for chunk in follow(log, over=over, clock=self._clock):
             *lines, unfinished = (unfinished + chunk).split(b"\n")
             for line in lines:
-                self._say(label, line)
+                self._print(label, line)
         if unfinished:
-            self._say(label, unfinished)
+            self._print(label, unfinished)
 
     def _present(self, pod: Manifest) -> Manifest | None:
         found = self._find(key_of(pod))
         return found if found is not None and uid_of(found) == uid_of(pod) else None
 
-    def _say(self, label: str, line: bytes) -> None:
+    def _print(self, label: str, line: bytes) -> None:
         colour = self._colours.setdefault(label, COLOURS[len(self._colours) % len(COLOURS)])
         text = Text(f"{label} | ", style=colour)
         text.append(line.decode("utf-8", "replace"), style="default")

@@ -1,22 +1,22 @@
-"""Why an object of a run stands where it stands, in one line: what it waits for, or what it failed of."""
+"""One-line reasons for the state of a run: why it waits, or why it failed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from volcano.kube.manifest import Manifest, condition_of
 
-# What a container may wait for without anything being wrong.
+# Reasons of waiting containers that are not failures.
 ORDINARY_WAITS = ("ContainerCreating", "PodInitializing")
 LONGEST = 300
 
 
-def failure_of(pods: Iterable[Manifest]) -> int:
+def exit_code(pods: Iterable[Manifest]) -> int:
     """The exit code of the container that failed first; 0 when none has."""
     return int(min(_failures(pods), key=_when, default=("", {"exitCode": 0}))[1]["exitCode"])
 
 
-def why_failed(owner: Manifest, pods: Sequence[Manifest]) -> str:
-    """What the first container that failed says of its end, or the pod, or the owner's own condition."""
+def failure_reason(owner: Manifest, pods: Sequence[Manifest]) -> str:
+    """The reason of the first failed container, of a failed pod, or of the owner's own condition."""
     failures = list(_failures(pods))
     if failures:
         name, end = min(failures, key=_when)
@@ -29,8 +29,8 @@ def why_failed(owner: Manifest, pods: Sequence[Manifest]) -> str:
     return _line("", failed.get("reason"), failed.get("message"))
 
 
-def why_waiting(pods: Iterable[Manifest], groups: Iterable[Manifest]) -> str:
-    """What keeps some pods from running: a group without room, a pod without a node, a container that cannot start."""
+def waiting_reason(pods: Iterable[Manifest], groups: Iterable[Manifest]) -> str:
+    """Why pods do not run: an unschedulable PodGroup, an unscheduled pod, or a container that cannot start."""
     for group in groups:
         blocked = condition_of(group, "Unschedulable")
         if blocked is not None and blocked.get("status") == "True":
@@ -48,7 +48,7 @@ def why_waiting(pods: Iterable[Manifest], groups: Iterable[Manifest]) -> str:
 
 
 def _failures(pods: Iterable[Manifest]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every end of a container with another exit code than 0, with the name of its pod."""
+    """Every container termination with a non-zero exit code, with the name of its pod."""
     for pod in pods:
         for status in _statuses(pod):
             for state in ("state", "lastState"):
@@ -68,5 +68,5 @@ def _statuses(pod: Manifest) -> Iterator[dict[str, Any]]:
 
 
 def _line(subject: str, reason: str | None, message: str | None) -> str:
-    told = ": ".join(text for text in (subject, reason if reason != "Error" else "", message) if text)
-    return " ".join(told.split())[:LONGEST]
+    line = ": ".join(text for text in (subject, reason if reason != "Error" else "", message) if text)
+    return " ".join(line.split())[:LONGEST]

@@ -1,4 +1,4 @@
-"""PodGroups, pods, JobFlows, HyperNodes and CronJobs: the rules that fit on a page."""
+"""Defaults and validation of PodGroups, pods, JobFlows, HyperNodes and CronJobs."""
 
 import copy
 import re
@@ -7,7 +7,7 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.admission.jobs import QUALIFIED, check_topology, find_cycle
-from volcano.admission.review import Complaint, Request, notes_of
+from volcano.admission.review import AdmissionRequest, Violation, annotations_in
 from volcano.kube import cron
 from volcano.kube.kinds import NAMESPACE, QUEUE
 from volcano.kube.manifest import Key, Manifest
@@ -23,19 +23,19 @@ RESOURCE_GROUP = "volcano.sh/resource-group"
 ZONE_PART = re.compile(r"^[A-Za-z0-9._+][A-Za-z0-9._+-]{0,13}$")
 
 
-def default_pod_group(request: Request) -> Manifest:
-    """A PodGroup without a queue of its own goes to its namespace's, where the namespace names one."""
+def default_pod_group(request: AdmissionRequest) -> Manifest:
+    """Sets the queue of a PodGroup without one from its namespace's annotation."""
     assert request.new is not None
     group = copy.deepcopy(request.new)
     spec = group["spec"] = group.get("spec") or {}
     if (spec.get("queue") or DEFAULT_QUEUE) == DEFAULT_QUEUE:
         namespace = request.lookup.find(NAMESPACE, Key("", request.key.namespace))
-        spec["queue"] = notes_of(namespace).get(POD_QUEUE_NAME) or DEFAULT_QUEUE
+        spec["queue"] = annotations_in(namespace).get(POD_QUEUE_NAME) or DEFAULT_QUEUE
     return group
 
 
-def check_pod_group(request: Request) -> Iterable[Complaint]:
-    """The queue is there and open, and tiers are given one way."""
+def check_pod_group(request: AdmissionRequest) -> Iterable[Violation]:
+    """The queue exists and is open, and tiers are given by number or by name."""
     assert request.new is not None
     spec = request.new.get("spec") or {}
     name = spec.get("queue")
@@ -43,9 +43,9 @@ def check_pod_group(request: Request) -> Iterable[Complaint]:
         queue = request.lookup.find(QUEUE, Key("", name))
         state = ((queue or {}).get("status") or {}).get("state", "")
         if queue is None:
-            yield Complaint("spec.queue", f"unable to find queue {name!r}; create it first")
+            yield Violation("spec.queue", f"unable to find queue {name!r}; create it first")
         elif state in ("Closed", "Closing", "Unknown"):
-            yield Complaint(
+            yield Violation(
                 "spec.queue", f"can only submit PodGroup to queue with state `Open`; {name!r} is {state}"
             )
     yield from check_topology(spec.get("networkTopology"), "spec.networkTopology")
@@ -54,13 +54,13 @@ def check_pod_group(request: Request) -> Iterable[Complaint]:
         yield from check_topology((policy or {}).get("networkTopology"), path)
 
 
-def default_pod(request: Request) -> Manifest:
-    """Gates a pod that asks for it, and applies the first resource group that the pod belongs to."""
+def default_pod(request: AdmissionRequest) -> Manifest:
+    """Gates a pod on request, and applies the first resource group that matches the pod."""
     assert request.new is not None
     pod = request.new
-    gated = request.settings.gate_queue_admission and QUEUE_GATE in notes_of(pod)
-    groups = request.settings.resource_groups()
-    group = next((g for g in groups if _belongs(pod, request.key.namespace, g)), None)
+    gated = request.options.gate_queue_admission and QUEUE_GATE in annotations_in(pod)
+    groups = request.options.resource_groups()
+    group = next((g for g in groups if _matches(pod, request.key.namespace, g)), None)
     if not gated and group is None:
         return pod
     pod = copy.deepcopy(pod)
@@ -79,8 +79,8 @@ def default_pod(request: Request) -> Manifest:
     return pod
 
 
-def _belongs(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
-    match, notes = group.get("object") or {}, notes_of(pod)
+def _matches(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
+    match, annotations = group.get("object") or {}, annotations_in(pod)
     key, values = match.get("key", ""), match.get("value") or ()
     if key == "namespace":
         return namespace in values
@@ -88,35 +88,38 @@ def _belongs(pod: Manifest, namespace: str, group: Mapping[str, Any]) -> bool:
         return False
     for line in values:
         name, _, value = str(line).partition(":")
-        if notes.get(name.strip()) == value.strip():
+        if annotations.get(name.strip()) == value.strip():
             return True
     return (
-        key == "" and bool(group.get("resourceGroup")) and notes.get(RESOURCE_GROUP) == group["resourceGroup"]
+        key == ""
+        and bool(group.get("resourceGroup"))
+        and annotations.get(RESOURCE_GROUP) == group["resourceGroup"]
     )
 
 
-def check_pod(request: Request) -> Iterable[Complaint]:
-    """The disruption budget in a pod's annotations is a positive number or a percentage, and only one of the two."""
+def check_pod(request: AdmissionRequest) -> Iterable[Violation]:
+    """The disruption budget in a pod's annotations is a positive number or a percentage, and only one of the
+    two."""
     assert request.new is not None
-    if (request.new.get("spec") or {}).get("schedulerName") not in request.settings.scheduler_names:
+    if (request.new.get("spec") or {}).get("schedulerName") not in request.options.scheduler_names:
         return
-    notes = notes_of(request.new)
-    present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in notes]
+    annotations = annotations_in(request.new)
+    present = [name for name in (JDB_MIN_AVAILABLE, JDB_MAX_UNAVAILABLE) if name in annotations]
     if len(present) > 1:
         text = f"not allow configure multiple annotations {' and '.join(present)} at the same time; keep one"
-        yield Complaint("metadata.annotations", text)
+        yield Violation("metadata.annotations", text)
     for name in present:
-        text = str(notes[name])
+        text = str(annotations[name])
         here = f"metadata.annotations[{name}]"
         if text.endswith("%"):
             if not re.fullmatch("[1-9][0-9]?", text[:-1]):
-                yield Complaint(here, f"{text!r} must be a valid percentage which between 1% ~ 99%")
+                yield Violation(here, f"{text!r} must be a valid percentage which between 1% ~ 99%")
         elif not re.fullmatch("0*[1-9][0-9]*", text):
-            yield Complaint(here, f"{text!r} must be a positive integer or a percentage such as 25%")
+            yield Violation(here, f"{text!r} must be a positive integer or a percentage such as 25%")
 
 
-def check_job_flow(request: Request) -> Iterable[Complaint]:
-    """Flows depend on flows that exist, and on nobody that depends on them."""
+def check_job_flow(request: AdmissionRequest) -> Iterable[Violation]:
+    """Flows depend on existing flows, without cycles."""
     assert request.new is not None
     flows = [flow or {} for flow in (request.new.get("spec") or {}).get("flows") or ()]
     graph = {
@@ -127,18 +130,18 @@ def check_job_flow(request: Request) -> Iterable[Complaint]:
         for target in graph[str(flow.get("name") or "")]:
             if target not in graph:
                 text = f"jobflow Flow is not DAG: vertex is not defined: {target}; the flows are {', '.join(graph)}"
-                yield Complaint(f"spec.flows[{index}].dependsOn.targets", text)
+                yield Violation(f"spec.flows[{index}].dependsOn.targets", text)
     loop = find_cycle(graph)
     if loop:
-        yield Complaint("spec.flows", f"jobflow Flow is not DAG: {' -> '.join(loop)}")
+        yield Violation("spec.flows", f"jobflow Flow is not DAG: {' -> '.join(loop)}")
 
 
-def check_hyper_node(request: Request) -> Iterable[Complaint]:
-    """There is a member, and patterns are regular expressions."""
+def check_hyper_node(request: AdmissionRequest) -> Iterable[Violation]:
+    """There is at least one member, and patterns are regular expressions."""
     assert request.new is not None
     members = (request.new.get("spec") or {}).get("members") or ()
     if not members:
-        yield Complaint("spec.members", "member must have at least one member")
+        yield Violation("spec.members", "member must have at least one member")
     for index, member in enumerate(members):
         pattern = (((member or {}).get("selector") or {}).get("regexMatch") or {}).get("pattern")
         if pattern is None:
@@ -147,23 +150,23 @@ def check_hyper_node(request: Request) -> Iterable[Complaint]:
             re.compile(pattern)
         except re.error as error:
             text = f"member regexMatch pattern is invalid: {pattern!r}: {error}"
-            yield Complaint(f"spec.members[{index}].selector.regexMatch.pattern", text)
+            yield Violation(f"spec.members[{index}].selector.regexMatch.pattern", text)
 
 
-def check_cron_job(request: Request) -> Iterable[Complaint]:
-    """The schedule parses, the time zone exists, and children's names will fit."""
+def check_cron_job(request: AdmissionRequest) -> Iterable[Violation]:
+    """The schedule parses, the time zone exists, and the names of its jobs are short enough."""
     assert request.new is not None
     spec, name = request.new.get("spec") or {}, request.key.name
     schedule = spec.get("schedule") or ""
     if not schedule:
-        yield Complaint("spec.schedule", "schedule must not be empty; such as '*/5 * * * *'")
+        yield Violation("spec.schedule", "schedule must not be empty; such as '*/5 * * * *'")
     elif "TZ" in schedule:
-        yield Complaint("spec.schedule", "must not contain TZ or CRON_TZ; use spec.timeZone instead")
+        yield Violation("spec.schedule", "must not contain TZ or CRON_TZ; use spec.timeZone instead")
     else:
         try:
             cron.parse(schedule)
         except ValueError as error:
-            yield Complaint("spec.schedule", f"invalid schedule: {error}")
+            yield Violation("spec.schedule", f"invalid schedule: {error}")
     zone = spec.get("timeZone")
     if zone is not None:
         yield from _check_zone(zone)
@@ -171,19 +174,19 @@ def check_cron_job(request: Request) -> Iterable[Complaint]:
         text = (
             f"{name!r} must be at most 52 lower-case letters, digits or '-': its jobs' names are longer by 11"
         )
-        yield Complaint("metadata.name", text)
+        yield Violation("metadata.name", text)
 
 
-def _check_zone(zone: str) -> Iterable[Complaint]:
+def _check_zone(zone: str) -> Iterable[Violation]:
     parts = zone.split("/")
     if (
         not zone
         or any(not ZONE_PART.match(part) or part in (".", "..") for part in parts)
         or zone.lower() == "local"
     ):
-        yield Complaint("spec.timeZone", f"unknown timeZone {zone!r}; such as Europe/Berlin")
+        yield Violation("spec.timeZone", f"unknown timeZone {zone!r}; such as Europe/Berlin")
         return
     try:
         ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        yield Complaint("spec.timeZone", f"invalid timeZone {zone!r}: no such zone is known here")
+        yield Violation("spec.timeZone", f"invalid timeZone {zone!r}: no such zone is known here")
