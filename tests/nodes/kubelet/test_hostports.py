@@ -20,7 +20,7 @@ from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode
 
 TIMEOUT = 20.0
-GREETER = """
+TCP_SERVER = """
 import signal, socket, sys
 signal.signal(signal.SIGTERM, lambda *_: sys.exit())
 with socket.create_server(("", int(sys.argv[1]))) as server:
@@ -191,7 +191,7 @@ async def test_a_real_pod_is_reached_at_its_port_of_this_host(mode: Mode) -> Non
     if mode is not Mode.PLAIN and (obstacle := in_child(lambda: unavailable_reason(mode))):
         pytest.skip(f"{mode}: {obstacle}")
     number, target = unused(), unused()
-    command = [sys.executable, "-c", GREETER, str(target)]
+    command = [sys.executable, "-c", TCP_SERVER, str(target)]
     async with host(mode) as it:
         own = {"command": command, "ports": exposing(number, target)["ports"]}
         await it.create("p", "", container=own, terminationGracePeriodSeconds=1)
