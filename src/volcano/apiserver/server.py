@@ -143,7 +143,7 @@ class ApiServer:
                 with_warnings(answer, warnings)
         except ApiError as error:
             answer = refusal(error)
-        except Exception as error:
+        except Exception as error:  # a bug in one request must not end the server
             log.error(
                 "request failed", error=error, method=request.method, target=request.target or request.path
             )

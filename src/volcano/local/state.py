@@ -15,7 +15,7 @@ LOG_FILE = "volcano.log"
 STORE = "store"
 PODS = "pods"
 VOLUMES = "volumes"
-OURS = (STATE_FILE, LOG_FILE, STORE, PODS, VOLUMES, "keeper", "isolation")
+OURS = (STATE_FILE, LOG_FILE, STORE, PODS, VOLUMES, "shim", "isolation")
 POLL = 0.05
 
 
