@@ -1,4 +1,4 @@
-"""Pods that cannot start, end badly or want too much: each reports why as a kubelet would, and others are not affected."""
+"""Pods that cannot start, fail or ask for too much: each reports why as a kubelet would, and others are unaffected."""
 
 import os
 import subprocess
