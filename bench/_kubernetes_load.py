@@ -1,7 +1,8 @@
-"""The load of `bench kubernetes`, a process of its own: jobs written by a bare client, or submitted to who serves them.
+"""Load process of `bench kubernetes`: jobs written by a bare client, or submitted to our controllers.
 
-`python -m bench._kubernetes_load KUBECONFIG ROLE SHAPE`: prints `ready`, starts when it is sent a line, and prints one
-JSON object once a watch has shown every pod bound. `bare` writes all that is necessary itself; `submit` only the jobs.
+`python -m bench._kubernetes_load KUBECONFIG ROLE SHAPE`: prints `ready`, starts when it receives a line,
+and prints one JSON object once a watch has shown every pod bound. `bare` writes everything itself;
+`submit` only the jobs.
 """
 
 import asyncio
@@ -23,15 +24,15 @@ import orjson
 from bench._kubernetes_shape import NAMESPACE, Shape, job_manifest, queue_manifests
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clients.requests import path_of
 from volcano.clock import SystemClock
-from volcano.controllers.job.observe import draw
+from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.pods import pod_maker
-from volcano.controllers.job.status import Status, moved, render
-from volcano.controllers.job.terms import Phase
+from volcano.controllers.job.status import Status, render, transition
+from volcano.controllers.job.types import Phase
 from volcano.kube import kinds
 from volcano.kube.client import EventType, PatchType, Query
 from volcano.kube.errors import AlreadyExists
@@ -58,7 +59,7 @@ _DECODER = msgspec.json.Decoder(_Named)
 
 
 class Observer:
-    """Watches pods being bound; knows when each was."""
+    """Watches pods and records when each is bound."""
 
     def __init__(self, client: HttpClient, wanted: int) -> None:
         self._client = client
@@ -66,7 +67,7 @@ class Observer:
         self.bound: dict[str, float] = {}
 
     async def run(self, watching: asyncio.Event) -> None:
-        """Watches until all are bound; a server under load ends watches that it finds too slow."""
+        """Watches until all pods are bound; a server under load may end slow watches."""
         version = (await self._client.list(POD, Query(namespace=NAMESPACE, limit=1))).resource_version
         watching.set()
         while len(self.bound) < self._wanted:
@@ -86,7 +87,7 @@ class Observer:
 
 
 class Load:
-    """Writes jobs, each numbered; notes when each was begun."""
+    """Writes numbered jobs; records when each was started."""
 
     def __init__(self, client: HttpClient, shape: Shape) -> None:
         self._client = client
@@ -96,7 +97,7 @@ class Load:
         self.begun: dict[int, float] = {}
 
     async def submit(self) -> None:
-        """The jobs and nothing else."""
+        """Creates the jobs only."""
         bodies = [orjson.dumps(job_manifest(self._shape, number)) for number in range(self._shape.jobs)]
 
         async def create(number: int) -> None:
@@ -106,7 +107,7 @@ class Load:
         await _abreast(range(self._shape.jobs), create)
 
     async def bare(self) -> None:
-        """All that has to be written for a job's pods to be bound, and one status of the job and its PodGroup."""
+        """Writes everything a job's pods need to be bound, and one status of the job and its PodGroup."""
         await _abreast(range(self._shape.jobs), self._open)
         await _abreast(range(2 * self._shape.pods), lambda step: self._step(*_in_turn(self._shape, step)))
 
@@ -115,11 +116,11 @@ class Load:
         created = orjson.loads(
             await self._post(path_of(JOB, NAMESPACE), orjson.dumps(job_manifest(self._shape, number)))
         )
-        blueprint = draw(created, "volcano", KeyPool())
+        blueprint = compile_job(created, "volcano", KeyPool())
         job = blueprint.job
         assert job is not None, blueprint.problem
         now = SystemClock().now()
-        status = moved(Status(min_available=job.min_available), Phase.PENDING, job, now)
+        status = transition(Status(min_available=job.min_available), Phase.PENDING, job, now)
         group = make_group(job, status, blueprint.min_resources({}))
         await self._post(path_of(POD_GROUP, NAMESPACE), orjson.dumps(group))
         said = {"status": {"phase": "Running", "running": job.replicas}}
@@ -128,7 +129,7 @@ class Load:
         self._makers[number] = pod_maker(job, job.tasks[0], status, blueprint.plugins)
 
     async def _step(self, number: int, index: int, bound: bool) -> None:
-        """Makes a pod, or binds one that was made."""
+        """Creates a pod, or binds a created one."""
         if bound:
             await self._bind(number, index)
         else:
@@ -150,7 +151,7 @@ class Load:
 
 
 def _in_turn(shape: Shape, step: int) -> tuple[int, int, bool]:
-    """Gang by gang, as a scheduler of gangs has to: all pods of one are made, then they are bound."""
+    """Gang by gang, as a gang scheduler has to: create all pods of one, then bind them."""
     turn, index = divmod(step, 2 * shape.members)
     return turn, index % shape.members, index >= shape.members
 
@@ -174,7 +175,7 @@ async def _prepare(client: HttpClient, shape: Shape) -> None:
 
 
 async def main(kubeconfig: str, role: str, shape: Shape) -> None:
-    settings = load_settings(os.environ, kubeconfig=kubeconfig)
+    settings = load_client_config(os.environ, kubeconfig=kubeconfig)
     client = connect(settings, SystemClock(), chance=random.random, connections=CONNECTIONS)
     await _prepare(client, shape)
     observer, load, watching = Observer(client, shape.pods), Load(client, shape), asyncio.Event()
@@ -209,7 +210,7 @@ async def main(kubeconfig: str, role: str, shape: Shape) -> None:
 
 
 def _job_of(pod: str) -> int:
-    """The number of the job that a pod such as `job-7-work-0` belongs to."""
+    """Number of the job that a pod such as `job-7-work-0` belongs to."""
     return int(pod.split("-")[1])
 
 

@@ -1,4 +1,4 @@
-"""A real control plane, simulated nodes and our programs as processes of their own, and what each of them uses."""
+"""A real control plane, simulated nodes and our programs as separate processes, and the resources each uses."""
 
 import http.client
 import os
@@ -24,14 +24,14 @@ from volcano.kube import crds
 from volcano.kube.kinds import QUEUE
 from volcano.kube.manifest import Manifest, condition_of
 
-# The admission services that the chart switches on.
+# Admission services that the chart enables.
 ADMISSION = (
     "/jobs/mutate,/jobs/validate,/podgroups/validate,/queues/mutate,/queues/validate,"
     "/hypernodes/validate,/cronjobs/validate"
 )
 READY_WITHIN = 120.0
 SETTLED_WITHIN = 30.0
-IDLE = 0.25  # of a processor, with heartbeats of a thousand nodes
+IDLE = 0.25  # of a CPU, with heartbeats of a thousand nodes
 SYSTEM = "volcano-system"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -44,7 +44,7 @@ OF_ACCOUNTS = re.compile(r"^kind: (ServiceAccount|(Cluster)?Role(Binding)?)$", r
 
 @dataclass(slots=True)
 class Stage:
-    """A control plane at work with what runs beside it."""
+    """A running control plane and the processes beside it."""
 
     control_plane: cluster.RealCluster
     directory: Path
@@ -57,7 +57,7 @@ class Stage:
             self.programs[name] = subprocess.Popen(command, stdout=log, stderr=log)
 
     def start_nodes(self, count: int) -> None:
-        """Simulated nodes; returns when all are registered and have their leases."""
+        """Starts simulated nodes; returns when all are registered and have leases."""
         kubeconfig = str(self.control_plane.kubeconfig)
         self.start(
             "nodes",
@@ -72,9 +72,9 @@ class Stage:
         self._until(lambda: self._count("/api/v1/nodes") >= count and self._count(LEASES) >= count, "nodes")
 
     def start_ours(self) -> None:
-        """The scheduler, the controllers and the webhooks, with their defaults; returns when all are ready.
+        """Starts scheduler, controllers and webhooks with their defaults; returns when all are ready.
 
-        Scheduler and controllers are who they are after an installation: ServiceAccounts with the chart's rights.
+        Scheduler and controllers use ServiceAccounts with the permissions of the chart.
         """
         self._install_accounts()
         ports = {}
@@ -100,7 +100,7 @@ class Stage:
         self._until(lambda: self._count(f"/apis/{QUEUE.api_version}/queues") >= 2, "controllers")
 
     def _install_accounts(self) -> None:
-        """The ServiceAccounts of an installation, and what each may do."""
+        """Creates the ServiceAccounts of an installation and their permissions."""
         for text in INSTALLER.read_text().split("\n---\n"):
             if OF_ACCOUNTS.search(text):
                 manifest = yaml.safe_load(text)
@@ -110,7 +110,7 @@ class Stage:
                 self._ask("POST", ACCOUNTS if plural == "serviceaccounts" else f"{place}/{plural}", manifest)
 
     def _kubeconfig(self, account: str) -> Path:
-        """As the control plane's, with a token of a ServiceAccount."""
+        """Kubeconfig of the control plane with a ServiceAccount token."""
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         token = self._ask("POST", f"{ACCOUNTS}/{account}/token", request)["status"]["token"]
         path = self.directory / f"{account}.kubeconfig"
@@ -119,7 +119,7 @@ class Stage:
         return path
 
     def load(self, role: str, shape: Shape) -> dict[str, float]:
-        """Runs the load to its end; what it measured, and what every program used meanwhile."""
+        """Runs the load; returns its measurements and the CPU time of every program."""
         command = [sys.executable, "-m", "bench._kubernetes_load", str(self.control_plane.kubeconfig), role]
         command.append(msgspec.json.encode(shape).decode())
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -151,7 +151,7 @@ class Stage:
         return metrics
 
     def settle(self) -> None:
-        """Waits until the API server has digested what was installed: it builds its description anew for a while."""
+        """Waits until the API server is idle: after the installation it rebuilds its OpenAPI documents."""
         deadline = time.monotonic() + SETTLED_WITHIN
         calm = 0
         while calm < 2 and time.monotonic() < deadline:
@@ -164,7 +164,7 @@ class Stage:
         return {name.removeprefix("kube-"): process for name, process in everybody.items()}
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Processor time that each program has used so far."""
+        """CPU time of each program so far."""
         return {name: _cpu_seconds(process.pid) for name, process in self.processes().items()}
 
     @property
@@ -172,7 +172,7 @@ class Stage:
         return self.control_plane.directory / "audit.log"
 
     def writes(self, since: int) -> int:
-        """How many writes the API server was asked for since its audit log had this size; leases do not count."""
+        """Number of write requests since the audit log had this size, without leases."""
         with open(self.audit_log, "rb") as log:
             log.seek(since)
             lines = log.read().splitlines()
@@ -196,7 +196,7 @@ class Stage:
         self.control_plane.stop()
 
     def install(self) -> None:
-        """Our definitions and the namespace that our leases live in."""
+        """Installs our CRDs and the namespace of our leases."""
         for manifest in crds.load():
             self._ask("POST", DEFINITIONS, manifest)
         self._ask("POST", "/api/v1/namespaces", {"metadata": {"name": SYSTEM}})
@@ -238,9 +238,9 @@ class Stage:
 
 @contextmanager
 def stage(*, patient: bool = True) -> Iterator[Stage]:
-    """A control plane of its own, with our definitions installed; it and all it ran with end with the block.
+    """Separate control plane with our CRDs; it and all processes beside it end with the block.
 
-    A patient one lets the API server come to rest before it is loaded.
+    With `patient`, waits until the API server is idle before the load.
     """
     with tempfile.TemporaryDirectory() as directory:
         home = Path(directory)

@@ -1,4 +1,4 @@
-"""What `bench kubernetes` loads an API server with: so many jobs of so many pods, nodes and queues."""
+"""Load of `bench kubernetes`: number of jobs, pods per job, nodes and queues."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ NODE = "cpu=32,memory=128Gi,pods=256"
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One load. All of its pods fit on its nodes at once. With `queues`, jobs go to them in turn."""
+    """One load. All pods fit on the nodes at once. With `queues`, jobs are assigned round-robin."""
 
     name: str
     jobs: int
@@ -26,7 +26,7 @@ class Shape:
         return self.jobs * self.members
 
     def scaled(self, scale: float) -> "Shape":
-        """A smaller load of the same kind: fewer jobs, or where there is but one, fewer pods."""
+        """Smaller load of the same kind: fewer jobs, or fewer pods of a single job."""
         if scale >= 1:
             return self
         jobs = max(round(self.jobs * scale), min(self.jobs, 5))
@@ -41,7 +41,7 @@ class Shape:
 
 
 def job_manifest(shape: Shape, number: int) -> Manifest:
-    """A gang as a user would submit it, and complete: admission has nothing to add."""
+    """Complete gang: admission adds nothing."""
     container = {
         "name": "main",
         "image": "busybox:1",
@@ -74,7 +74,7 @@ def job_manifest(shape: Shape, number: int) -> Manifest:
 
 
 def queue_manifests(shape: Shape) -> list[Manifest]:
-    """The queues that the jobs name, of weights 1, 2, 3 ..."""
+    """Queues that the jobs name, with weights 1, 2, 3 ..."""
     return [
         {
             "apiVersion": QUEUE.api_version,

@@ -1,6 +1,6 @@
-"""The load on an API server, as a process of its own: `python -m bench._load KUBECONFIG VERB COUNT CONNECTIONS NAME`.
+"""Load process for an API server: `python -m bench._load KUBECONFIG VERB COUNT CONNECTIONS NAME`.
 
-Prints one JSON object with what it measured. Verbs: create, bind, delete, list, watch.
+Prints one JSON object with its measurements. Verbs: create, bind, delete, list, watch.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import orjson
 
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import AlreadyExists
@@ -35,13 +35,13 @@ class Metadata(msgspec.Struct):
 
 
 class Named(msgspec.Struct):
-    """As little of an object as a client may want to keep."""
+    """Minimal fields of an object."""
 
     metadata: Metadata
 
 
 def pod(name: str) -> Manifest:
-    """A pod of about the size that job controllers make: some 1.5 KB."""
+    """Pod of the size that job controllers create: about 1.5 KB."""
     labels = {"app": "bench", "volcano.sh/job-name": "bench", "volcano.sh/task-spec": "worker"}
     return {
         "apiVersion": "v1",
@@ -79,7 +79,7 @@ def binding(name: str, number: int) -> Manifest:
 
 
 async def flood(count: int, connections: int, write: Callable[[int], Awaitable[Any]]) -> dict[str, float]:
-    """Does `count` writes over `connections` connections; the rate and how long one takes, in ms."""
+    """Performs `count` writes over `connections` connections; returns the rate and latencies in ms."""
     numbers = iter(range(count))
     times: list[float] = []
 
@@ -102,7 +102,7 @@ async def flood(count: int, connections: int, write: Callable[[int], Awaitable[A
 
 
 async def prepare(client: HttpClient) -> None:
-    """The namespace, and nodes that nobody runs: what is bound to them stays as it is."""
+    """Creates the namespace, and nodes without a kubelet: pods bound to them stay as they are."""
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
     size = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
     await _unless_there(client, NAMESPACE, {"metadata": {"name": NAMESPACE_NAME}})
@@ -154,7 +154,7 @@ async def list_pods(client: HttpClient, count: int, connections: int, name: str)
 
 
 async def watch(client: HttpClient, count: int, connections: int, name: str) -> dict[str, float]:
-    """Watches over `connections` connections until each has seen `count` new pods called after `name`."""
+    """Watches over `connections` connections until each has received `count` new pods named after `name`."""
     decoder = msgspec.json.Decoder(Named)
     since = (await client.list(POD, Query(namespace=NAMESPACE_NAME, limit=1))).resource_version
     started: list[float] = []
@@ -193,7 +193,7 @@ VERBS: dict[str, Callable[[HttpClient, int, int, str], Awaitable[dict[str, float
 
 
 async def main(kubeconfig: str, verb: str, count: int, connections: int, name: str) -> None:
-    settings = load_settings(os.environ, kubeconfig=kubeconfig)
+    settings = load_client_config(os.environ, kubeconfig=kubeconfig)
     client = connect(settings, SystemClock(), chance=random.random, connections=connections)
     if verb == "create":
         await prepare(client)

@@ -1,8 +1,8 @@
-"""The API server under load: creates, bindings, watches, lists, start-up and memory, over HTTPS, durably.
+"""API server under load: creates, bindings, watches, lists, start-up and memory, over HTTPS, durable.
 
-The load comes from a process of its own. `BENCH_REAL=1` puts the same writes on a real kube-apiserver with etcd as
-well, by turns with ours, and reports how many times as many we take; it needs the control plane that `make test-k8s`
-builds. What is reported is the median of the rounds: what disturbs the machine for a while disturbs one of them.
+The load is a separate process. `BENCH_REAL=1` runs the same writes against a real kube-apiserver with
+etcd, alternating with ours, and reports the ratio; it needs the control plane that `make test-k8s` builds.
+Reported values are medians of the rounds, because the machine's speed varies.
 """
 
 import json
@@ -21,10 +21,11 @@ from bench.case import Case
 from tests.k8s.control_plane import build, cluster
 
 BENCH = "apiserver"
-# A real kube-apiserver with etcd manages about 1,200 creates/s and 1,400 bindings/s on two cores; we want twice that.
+# A real kube-apiserver with etcd handles about 1,200 creates/s and 1,400 bindings/s on two cores; the target
+# is twice that.
 TIMES = 2.0
 TARGETS = {"create": 1200 * TIMES, "bind": 1400 * TIMES}
-WRITES = 2000  # a round
+WRITES = 2000  # per round
 ROUNDS = 5
 WATCHERS = 10
 LISTED = 10_000
@@ -34,15 +35,15 @@ START_WITHIN = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server process and the file that leads to it."""
+    """A server process and its kubeconfig."""
 
     name: str
     kubeconfig: Path
     pid: int
-    store_pid: int | None = None  # where the store is a process of its own
+    store_pid: int | None = None  # if the store is a separate process
 
     def cpu_seconds(self) -> float:
-        """Processor time used so far, by the store too."""
+        """CPU time so far, including the store."""
         return sum(_cpu_seconds(pid) for pid in (self.pid, self.store_pid) if pid is not None)
 
     def resident_mib(self) -> float:
@@ -56,7 +57,7 @@ def _cpu_seconds(pid: int) -> float:
 
 
 def cases(scale: float) -> Iterator[Case]:
-    """Every case; `scale` shortens the runs."""
+    """Runs every case; `scale` shortens the runs."""
     yield from _start_up()
     for connections in (8, 32):
         yield from _written(connections, int(WRITES * scale), beside_real=bool(os.environ.get("BENCH_REAL")))
@@ -67,12 +68,12 @@ def cases(scale: float) -> Iterator[Case]:
 
 
 def _start_up() -> Iterator[Case]:
-    """From the command to a kubeconfig and a ready server; afresh, and again with what the first run left."""
+    """From the command to a ready server, with an empty and with an existing data directory."""
     with tempfile.TemporaryDirectory() as directory:
         for case in ("first start", "start again"):
             began = time.perf_counter()
             with _ours("--nodes", "100", directory=Path(directory)) as ours:
-                _load(ours, "list", 1, 1, "x")  # asks through the kubeconfig, load process included
+                _load(ours, "list", 1, 1, "x")  # uses the kubeconfig; includes the load process
                 asked = time.perf_counter() - began
                 yield Case(
                     BENCH,
@@ -83,7 +84,7 @@ def _start_up() -> Iterator[Case]:
 
 
 def _written(connections: int, count: int, *, beside_real: bool) -> Iterator[Case]:
-    """Creates and bindings, by turns on our server and on a real one."""
+    """Creates and bindings, alternating between our server and a real one."""
     rounds: dict[str, list[dict[str, float]]] = {"create": [], "bind": []}
     with ExitStack() as stack:
         ours = stack.enter_context(_ours("--nodes", "0"))
@@ -121,7 +122,7 @@ def _writes(
 
 
 def _fan_out(server: Server, count: int) -> Case:
-    """New pods as seen by several watchers at once, while they are created as fast as they can be."""
+    """New pods as received by several watchers while they are created as fast as possible."""
     _load(server, "create", 10, 1, "warm")
     watching = _spawn(server, "watch", count, WATCHERS, "fan")
     assert watching.stdout is not None
@@ -139,7 +140,7 @@ def _list(server: Server, count: int) -> Case:
 
 
 def _memory(scale: float) -> Case:
-    """What a whole cluster takes: nodes that beat, and pods that run on them."""
+    """Memory of a whole cluster with node heartbeats and running pods."""
     nodes, pods = int(NODES * scale), int(PODS * scale)
     with _ours("--nodes", str(nodes)) as ours:
         empty = ours.resident_mib()
@@ -153,7 +154,7 @@ def _memory(scale: float) -> Case:
 
 @contextmanager
 def _ours(*arguments: str, directory: Path | None = None) -> Iterator[Server]:
-    """`volcano up` with a data directory, so every acknowledged write is on disk."""
+    """`volcano up` with a data directory: every acknowledged write is on disk."""
     with tempfile.TemporaryDirectory() as made:
         home = directory or Path(made)
         kubeconfig = home / "kubeconfig"
@@ -173,7 +174,7 @@ def _ours(*arguments: str, directory: Path | None = None) -> Iterator[Server]:
 
 
 def _wait_up(process: "subprocess.Popen[bytes]", home: Path) -> None:
-    """Until the process says that it is up: that is when every part has seen the cluster."""
+    """Waits until the process reports that it is up, when every component has listed the cluster."""
     deadline = time.monotonic() + START_WITHIN
     while b" is up after " not in (home / "log").read_bytes():
         if process.poll() is not None or time.monotonic() > deadline:

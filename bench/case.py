@@ -1,4 +1,4 @@
-"""One measured case: what was measured, what came out, and what we want of it."""
+"""One measured case: metrics and targets."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One row. A target's name is a metric's, with the bound in its prefix: `min:` or `max:`."""
+    """One row. A target's name is a metric's with the bound as prefix: `min:` or `max:`."""
 
     bench: str
     case: str
@@ -14,7 +14,7 @@ class Case:
     targets: dict[str, float] = field(default_factory=dict)
 
     def missed(self) -> list[str]:
-        """The targets that were not met."""
+        """Targets that were not met."""
         return [
             name
             for name, bound in self.targets.items()
@@ -23,5 +23,5 @@ class Case:
         ]
 
 
-# `scale` is how large the run may be: 1.0 for the full sizes, less for a quick look.
+# `scale` is the size of the run: 1.0 for the full sizes, less for a quick run.
 Cases = Callable[[float], Iterator[Case]]

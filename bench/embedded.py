@@ -1,6 +1,6 @@
-"""The embedded cluster end to end: gangs until all are bound, beside a bare client; and what it weighs at rest.
+"""Embedded cluster end to end: gangs until all are bound, compared with a bare client; and its cost at rest.
 
-Each measurement has a process of its own, so that none pays for what another left behind.
+Each measurement runs in its own process, so that none pays for the garbage of another.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.case import Case
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import Client, EventType, Query
 from volcano.kube.kinds import CONFIG_MAP, JOB, NAMESPACE, NODE, POD
@@ -30,7 +30,7 @@ from volcano.nodes.pools import parse_pools
 GANGS, MEMBERS, NODES = 100, 50, 1000
 PODS_AT_REST = 20_000
 ABREAST = 64
-ROUNDS = 3  # by turns, and the median: the machine's speed swings
+ROUNDS = 3  # alternating rounds and the median, because the machine's speed varies
 WATCHED_FOR = 10.0  # seconds at rest
 ASKED_EVERY = 0.02  # seconds
 
@@ -77,12 +77,12 @@ async def _cluster(nodes: int) -> AsyncIterator[LocalCluster]:
         async with LocalCluster(ClusterOptions(Path(directory) / "data", pools=pools)) as cluster:
             while len((await cluster.client.list(NODE, decode=len)).items) <= nodes:
                 await asyncio.sleep(0.05)
-            await asyncio.sleep(1.0)  # for the excitement about new nodes to die down
+            await asyncio.sleep(1.0)  # until the handling of new nodes has ended
             yield cluster
 
 
 async def _bare(pods: int, nodes: int) -> Metrics:
-    """How fast a client creates and binds the same pods, which nobody cares for but their simulated nodes."""
+    """Rate at which a client creates and binds the same pods, without controllers and scheduler."""
     async with _cluster(nodes) as cluster, _probed(cluster) as latencies:
         like = await _pod_of_a_gang(cluster.client)
         started, used = time.monotonic(), time.process_time()
@@ -91,7 +91,7 @@ async def _bare(pods: int, nodes: int) -> Metrics:
 
 
 async def _ours(gangs: int, members: int, nodes: int) -> Metrics:
-    """From the first submission to the last binding; and how long a read over HTTPS takes meanwhile."""
+    """From the first submission to the last binding, and the latency of reads over HTTPS meanwhile."""
     async with _cluster(nodes) as cluster, _probed(cluster) as latencies:
         all_bound = asyncio.create_task(_until_bound(cluster.client, gangs * members))
         await asyncio.sleep(0)
@@ -102,7 +102,7 @@ async def _ours(gangs: int, members: int, nodes: int) -> Metrics:
 
 
 async def _at_rest(pods: int, nodes: int) -> Metrics:
-    """What the process weighs and does when all these pods run and nothing happens."""
+    """Memory and CPU of the process when all pods run and nothing changes."""
     async with _cluster(nodes) as cluster:
         client = cluster.client
         like = await _pod_of_a_gang(client)
@@ -119,7 +119,7 @@ async def _at_rest(pods: int, nodes: int) -> Metrics:
 
 
 async def _pod_of_a_gang(client: Client) -> Manifest:
-    """A pod as the controllers make them, for nobody's scheduler and owned by something that stays."""
+    """Pod as the controllers create it, without a scheduler and with an owner that stays."""
     await client.create(JOB, _job("like", 1))
     async for event in client.watch(POD, Query(namespace="default")):
         pod = event.object
@@ -131,7 +131,7 @@ async def _pod_of_a_gang(client: Client) -> Manifest:
     references = [{**owned_by, "controller": True, "blockOwnerDeletion": True}]
     spec = {**pod["spec"], "schedulerName": "bare"}
     spec.pop("nodeName", None)
-    await asyncio.sleep(1.0)  # until the job is gone
+    await asyncio.sleep(1.0)  # until the job is deleted
     return {**pod, "metadata": {**kept, "ownerReferences": references}, "spec": spec, "status": {}}
 
 
@@ -155,7 +155,7 @@ async def _in_parallel(count: int, work: Callable[[int], Coroutine[Any, Any, Non
 
 
 async def _until_bound(client: Client, pods: int) -> None:
-    """Waits until a watch has told that so many pods of our namespace have a node."""
+    """Waits until a watch has shown that many pods of the namespace with a node."""
     query = Query(namespace="default", fields="spec.nodeName!=")
     async for event in client.watch(POD, query, decode=len):
         pods -= event.type is EventType.ADDED
@@ -164,7 +164,7 @@ async def _until_bound(client: Client, pods: int) -> None:
 
 
 async def _until_none(client: Client, fields: str, *, at_least: int) -> None:
-    """Waits until there are that many pods in our namespace and none of them is selected."""
+    """Waits until the namespace has that many pods and none of them is selected."""
     while True:
         left = (await client.list(POD, Query(namespace="default", fields=fields), decode=len)).items
         if (
@@ -172,7 +172,7 @@ async def _until_none(client: Client, fields: str, *, at_least: int) -> None:
             and len((await client.list(POD, Query(namespace="default"), decode=len)).items) >= at_least
         ):
             return
-        await asyncio.sleep(0.2)  # looking costs, too
+        await asyncio.sleep(0.2)  # polling costs CPU too
 
 
 def _rates(pods: int, started: float, used: float) -> Metrics:
@@ -184,8 +184,8 @@ def _rates(pods: int, started: float, used: float) -> Metrics:
 
 @asynccontextmanager
 async def _probed(cluster: LocalCluster) -> AsyncIterator[list[float]]:
-    """Asks over HTTPS now and then, seldom enough not to be a load of its own; how long each answer took."""
-    client = connect(load_settings({}, kubeconfig=str(cluster.kubeconfig)), SystemClock(), connections=1)
+    """Sends reads over HTTPS at a low rate; returns the latencies."""
+    client = connect(load_client_config({}, kubeconfig=str(cluster.kubeconfig)), SystemClock(), connections=1)
     latencies: list[float] = []
 
     async def ask() -> None:
@@ -209,7 +209,7 @@ def _p99(latencies: list[float]) -> float:
 
 
 def _resident() -> int:
-    """Bytes of this process in memory."""
+    """Resident memory of this process in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 

@@ -1,6 +1,6 @@
-"""Jobs into pods: what the Job controller creates a second, as a share of what a bare client does.
+"""Pods created per second by the Job controller, relative to a bare client.
 
-Both run with automatic garbage collection off, as our programs do: they collect when they are idle.
+Both run with automatic garbage collection off, as our programs do: they collect when idle.
 """
 
 import asyncio
@@ -23,19 +23,19 @@ from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import DEFAULTS, Event, Options
 from volcano.kube.controller import Plan, Reconciler, Watch
-from volcano.kube.controller_runner import ABREAST, ControllerRunner
+from volcano.kube.controller_runner import MAX_CONCURRENT_WRITES, ControllerRunner
 from volcano.kube.kinds import JOB, NAMESPACE, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.operations import Patch
 from volcano.local import components
 
 SPACE = "bench"
-# Jobs × pods of each, at full size.
+# Jobs × pods per job at full size.
 SHAPES = ((1, 5000), (100, 50), (5000, 1))
 
 
 def cases(scale: float) -> Iterator[Case]:
-    """Each shape in a cluster of its own, and the growth of the cost of a pod with the number of pods."""
+    """Every shape in its own cluster, and how the cost per pod grows with the number of pods."""
     for jobs, pods in SHAPES:
         many = max(int(max(jobs, pods) * scale), 20)
         shape = (many if jobs > pods else max(int(jobs * scale), 1), many if jobs <= pods else 1)
@@ -59,13 +59,13 @@ def _case(jobs: int, pods: int) -> Case:
             "cpu_us_per_pod": measured.cpu / (jobs * pods) * 1e6,
             "bare_cpu_us_per_pod": measured.bare_cpu / (jobs * pods) * 1e6,
         },
-        # A job of one pod is five writes, four of which are not pods.
+        # A job of one pod needs five writes, four of which are not pods.
         {"min:share_of_bare": 0.5} if pods > 1 else {},
     )
 
 
 def _growth(scale: float) -> Case:
-    """The CPU of a pod in one large job against that in one small job, and among many jobs against few."""
+    """CPU per pod in one large job relative to one small job, and in many jobs relative to few."""
     large, small = max(int(5000 * scale), 400), max(int(500 * scale), 40)
     of_pods = _cpu(1, large) / _cpu(1, small)
     of_jobs = _cpu(large, 1) / _cpu(small, 1)
@@ -79,7 +79,7 @@ def _cpu(jobs: int, pods: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds and CPU seconds until every pod was there, through the controller and without it."""
+    """Seconds and CPU seconds until every pod existed, with and without the controller."""
 
     seconds: float
     cpu: float
@@ -88,7 +88,7 @@ class Measured:
 
 
 class Admitter(Reconciler):
-    """Lets every gang in, as a scheduler with room would."""
+    """Admits every gang, as a scheduler with free capacity does."""
 
     name = "admitter"
     watches: Sequence[Watch] = (Watch(POD_GROUP),)
@@ -125,7 +125,7 @@ async def _measure(jobs: int, pods: int) -> Measured:
 
     with _no_collection():
         started, bare_cpu = time.perf_counter(), time.process_time()
-        await asyncio.gather(*(create() for _ in range(ABREAST)))
+        await asyncio.gather(*(create() for _ in range(MAX_CONCURRENT_WRITES)))
         bare_seconds, bare_cpu = time.perf_counter() - started, time.process_time() - bare_cpu
     return Measured(seconds, cpu, bare_seconds, bare_cpu)
 
@@ -156,7 +156,7 @@ async def _at_work(client: DirectClient) -> AsyncIterator[None]:
 
 
 class CountingClient(DirectClient):
-    """Says when so many pods have been made."""
+    """Signals when that many pods have been created."""
 
     made = 0
     wanted = 0
@@ -209,7 +209,7 @@ def _job(name: str, pods: int) -> Manifest:
 
 
 def _bare(pod: Manifest) -> Manifest:
-    """What a client would send to get this pod."""
+    """Pod as a client would send it."""
     metadata = {
         name: pod["metadata"][name]
         for name in ("name", "namespace", "labels", "annotations", "ownerReferences")

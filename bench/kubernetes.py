@@ -1,8 +1,8 @@
-"""Our programs on a real kube-apiserver, as a share of what a bare client gets out of it in the same run.
+"""Our programs on a real kube-apiserver, relative to a bare client in the same run.
 
-The ceiling is a bare client that writes what is necessary (job, PodGroup, one status of each, pods, bindings) while the
-simulated nodes run their pods; then come our scheduler, controllers and webhooks (those that the chart switches on) on
-a fresh server of the same kind. Needs the control plane that `make test-k8s` builds.
+The ceiling is a bare client that writes what is necessary (job, PodGroup, one status of each, pods,
+bindings) while simulated nodes run the pods; then our scheduler, controllers and webhooks (those that the
+chart enables) run on a fresh server of the same kind. Needs the control plane that `make test-k8s` builds.
 """
 
 import os
@@ -23,7 +23,7 @@ SHAPES = (
     Shape("churn", jobs=300, members=3, nodes=10, finish=True),
     Shape("queues", jobs=100, members=10, nodes=100, queues=5),
 )
-RATIO = 0.70  # of the ceiling's rate, at least
+RATIO = 0.70  # minimum, relative to the ceiling
 SCHEDULER_MIB = 300.0  # at 1,000 nodes and 5,000 pods
 OURS = ("scheduler", "controllers")
 
@@ -42,7 +42,7 @@ def cases(scale: float) -> Iterator[Case]:
 
 
 def measure(shape: Shape, *, patient: bool = True) -> Case:
-    """The ceiling, then us."""
+    """Measures the ceiling, then our programs."""
     with stage(patient=patient) as bare:
         bare.start_nodes(shape.nodes)
         ceiling = bare.load("bare", shape)
@@ -53,7 +53,7 @@ def measure(shape: Shape, *, patient: bool = True) -> Case:
     kept = ("pods_per_s", "p50_s", "p99_s", "apiserver_cpu_s", "etcd_cpu_s", "nodes_cpu_s", "client_cpu_s")
     metrics = {
         "ratio": measured["pods_per_s"] / ceiling["pods_per_s"],
-        # What the ratio would be on processors that have nothing else to do: the work of all programs, side by side.
+        # Ratio on idle CPUs: CPU time of all programs side by side.
         "cpu_ratio": _work(ceiling) / _work(measured),
         **{f"ceiling_{name}": ceiling[name] for name in kept},
         **{name: measured[name] for name in kept},
@@ -69,5 +69,5 @@ def measure(shape: Shape, *, patient: bool = True) -> Case:
 
 
 def _work(metrics: dict[str, float]) -> float:
-    """Processor seconds of everybody together."""
+    """CPU seconds of all programs."""
     return sum(value for name, value in metrics.items() if name.endswith("_cpu_s"))

@@ -1,4 +1,4 @@
-"""Pods on this host through a whole cluster: how soon one runs, how many a second, and what idle ones cost."""
+"""Pods on this host in a whole cluster: start latency, starts per second, and cost of idle pods."""
 
 import asyncio
 import gc
@@ -20,24 +20,24 @@ from volcano.kube.reflector import Reflector, each_event
 from volcano.local.cluster import LocalCluster
 from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.specs import Mode
 
 IDLE = 50
 SINGLES = 15
 SETTLE = 3.0
-LOOK = 5.0  # seconds over which idleness is measured
+LOOK = 5.0  # seconds of the idle measurement
 
 
 Measure = Callable[[LocalCluster, "Phases", int], Coroutine[Any, Any, dict[str, float]]]
 
 
 def cases(scale: float) -> Iterator[Case]:
-    """Two cases for each runtime that this machine allows, each in a process of its own."""
+    """Two cases for each runtime available here, each in its own process."""
     count = max(int(100 * scale), 10)
     for mode in Mode:
-        if probe(mode).possible:
+        if probe(mode).available:
             yield Case("pods", f"{mode}, {count} pods at once", _alone(mode, starts, count))
             yield Case("pods", f"{mode}, {IDLE} idle pods", _alone(mode, idle, IDLE))
 
@@ -67,7 +67,7 @@ async def _on_a_cluster(runtime: str, measure: Measure, count: int) -> dict[str,
 
 
 async def starts(cluster: LocalCluster, phases: "Phases", count: int) -> dict[str, float]:
-    """One pod after the other, then many at once from their creation to the end of the last."""
+    """Pods one after the other, then many at once, from creation to the end of the last."""
     single = [
         await _create(cluster, phases, [f"single{number}"], "Running", "sleep", "2")
         for number in range(SINGLES)
@@ -77,7 +77,7 @@ async def starts(cluster: LocalCluster, phases: "Phases", count: int) -> dict[st
 
 
 async def idle(cluster: LocalCluster, phases: "Phases", count: int) -> dict[str, float]:
-    """What pods cost that do nothing, beside a cluster that has started a few before."""
+    """Cost of idle pods, relative to a cluster that has run a few before."""
     await _create(cluster, phases, [f"first{n}" for n in range(5)], "Succeeded", "true")
     without = await _idleness(cluster.options.directory)
     await _create(cluster, phases, [f"idle{n}" for n in range(count)], "Running", "sleep", "3600")
@@ -90,7 +90,7 @@ async def idle(cluster: LocalCluster, phases: "Phases", count: int) -> dict[str,
 
 
 class Phases:
-    """Where every pod stands, as whoever watches the API server sees it."""
+    """Phase of every pod, from a watch."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._seen: dict[str, str] = {}
@@ -115,7 +115,7 @@ class Phases:
 async def _create(
     cluster: LocalCluster, phases: Phases, names: list[str], phase: str, *command: str
 ) -> float:
-    """Creates pods and waits until all have got so far; the seconds that took."""
+    """Creates pods and waits until all have reached a phase; returns the seconds."""
     begun = time.perf_counter()
     await asyncio.gather(*(cluster.client.create(POD, _pod(name, command)) for name in names))
     await phases.until(lambda seen: all(seen.get(name) == phase for name in names))
@@ -133,18 +133,18 @@ def _pod(name: str, command: tuple[str, ...]) -> Manifest:
 
 
 async def _idleness(directory: Path) -> dict[str, float]:
-    """What the cluster and its keeper use while nothing happens: percent of one processor, and memory of their own."""
+    """CPU (percent of one core) and private memory of the cluster and its shim while nothing happens."""
     await asyncio.sleep(SETTLE)
     gc.collect()
-    keeper = living(directory)
-    before = time.process_time() + _seconds_of(keeper)
+    shim = shim_pid(directory)
+    before = time.process_time() + _seconds_of(shim)
     await asyncio.sleep(LOOK)
-    used = time.process_time() + _seconds_of(keeper) - before
-    own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, keeper))
+    used = time.process_time() + _seconds_of(shim) - before
+    own = sum(processes.private_memory(pid) for pid in (multiprocessing.current_process().pid or 0, shim))
     return {"cpu_percent": 100 * used / LOOK, "mib": own / (1 << 20)}
 
 
 def _seconds_of(pid: int) -> float:
-    """Processor time of another process, in the kernel's ticks of a hundredth."""
+    """CPU time of another process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / 100

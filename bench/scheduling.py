@@ -1,4 +1,4 @@
-"""Scheduling: placements a second, evictions, idle cycles and a restart, by size; and the seeds' experiments."""
+"""Scheduling: placements per second, evictions, idle cycles and restart, by size; and gang experiments."""
 
 import gc
 import resource
@@ -65,7 +65,7 @@ def single_pods(nodes: int) -> Case:
 
 
 def constrained(nodes: int) -> Case:
-    """(c) pods that keep apart from each other, and pods spread over zones."""
+    """(c) pods with anti-affinity, and pods spread over zones."""
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -88,7 +88,7 @@ def constrained(nodes: int) -> Case:
 
 
 def evictions(nodes: int, *, across_queues: bool) -> Case:
-    """(d) half of a full cluster is taken back, by reclaim or by preemption."""
+    """(d) half of a full cluster is evicted, by reclaim or preempt."""
     machines = [node(f"n{i}", cpu=10, memory="40Gi") for i in range(nodes)]
     full = [
         _job(f"a{i}", 10, on=f"n{i}", queue="a", priority_class="low", min_available=1) for i in range(nodes)
@@ -107,7 +107,7 @@ def evictions(nodes: int, *, across_queues: bool) -> Case:
 
 
 def idle(nodes: int) -> Case:
-    """(e) a cycle in which everything runs and nothing changed, ten pods a node."""
+    """(e) a cycle in which everything runs and nothing changed, ten pods per node."""
     running = [_job(f"j{i}", 10, on=f"n{i}") for i in range(nodes)]
     cluster = cluster_of(nodes=_machines(nodes, 32), jobs=running, others=CLASSES)
     first = schedule(cluster.snapshot(START, 1), CONFIG)
@@ -124,7 +124,7 @@ def idle(nodes: int) -> Case:
 
 
 def restart(nodes: int) -> Case:
-    """(f) from a full list, as bytes, to the first decision: 28 pods a node."""
+    """(f) from a full list, as bytes, to the first decision: 28 pods per node."""
     pods = 28 * nodes
     listed = list(_listing(nodes, pods))
     before = _memory()
@@ -151,7 +151,7 @@ def restart(nodes: int) -> Case:
 
 
 def experiments() -> Iterator[Case]:
-    """The seeds' two experiments; a makespan of -1 is a deadlock."""
+    """Two experiments with gangs; a makespan of -1 is a deadlock."""
     for count in (1, 2, 5):
         for name, plugins in (("with gang", WITH_GANG), ("without gang", WITHOUT_GANG)):
             training = Training(count, plugins)
@@ -209,7 +209,7 @@ def _bound(outcome: Outcome) -> int:
 
 
 def _listing(nodes: int, pods: int) -> Iterator[tuple[Any, bytes]]:
-    """What an API server would list, encoded."""
+    """Encoded list as from an API server."""
     yield kinds.QUEUE, orjson.dumps(queue("default"))
     for machine in _machines(nodes, 32):
         yield kinds.NODE, orjson.dumps(machine)
@@ -222,5 +222,5 @@ def _listing(nodes: int, pods: int) -> Iterator[tuple[Any, bytes]]:
 
 
 def _memory() -> float:
-    """MiB this process has held at most."""
+    """Peak memory of this process in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

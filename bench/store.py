@@ -1,4 +1,4 @@
-"""The store in process: creates and bindings with and without durability, fan-out, lists, memory."""
+"""Store in process: creates and bindings with and without durability, fan-out, lists, memory."""
 
 import asyncio
 import gc
@@ -29,7 +29,9 @@ WATCHERS = 10
 
 def cases(scale: float) -> Iterator[Case]:
     """Every case, `scale` times the usual size."""
-    yield asyncio.run(_memory(max(int(20_000 * scale), 200)))  # first: what is freed later is not given back
+    yield asyncio.run(
+        _memory(max(int(20_000 * scale), 200))
+    )  # first: freed memory is not returned to the system
     count = max(int(5000 * scale), 200)
     yield asyncio.run(_writes("in memory", Store(), count))
     with tempfile.TemporaryDirectory() as directory:
@@ -43,7 +45,7 @@ def cases(scale: float) -> Iterator[Case]:
 
 
 def example_pod(name: str) -> Manifest:
-    """A pod of a usual size: about 2.5 KB when stored."""
+    """Pod of a usual size: about 2.5 KB when stored."""
     environment = [{"name": f"VARIABLE_{number}", "value": f"value-{number}"} for number in range(20)]
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "2", "memory": "2Gi"}}
     container = {
@@ -80,7 +82,7 @@ async def _client(store: Store) -> DirectClient:
 
 
 async def _measured(count: int, write: Callable[[int], Awaitable[object]]) -> tuple[float, float]:
-    """Writes a second, and microseconds of CPU a write (all threads)."""
+    """Writes per second, and CPU microseconds per write (all threads)."""
 
     async def writer(first: int) -> None:
         for number in range(first, count, WRITERS):
@@ -154,7 +156,7 @@ async def _list(count: int) -> Case:
 async def _memory(count: int) -> Case:
     await (await _client(Store())).create(
         POD, example_pod("warm-up")
-    )  # facts about kinds are read on first use
+    )  # type information is loaded on first use
     gc.collect()
     before = _resident()
     client = await _client(Store())

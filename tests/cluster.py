@@ -8,15 +8,15 @@ from types import TracebackType
 from typing import Any
 
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.garbage import Collector
 from volcano.apiserver.interfaces import AdmissionFunction
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.registry import Registry
 from volcano.apiserver.registry.strategies import built_in_kinds
 from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
-from volcano.apiserver.terminations import NamespaceTerminator
 from volcano.clock import VirtualClock
+from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
+from volcano.controllers.kubernetes.namespace import NamespaceController
 from volcano.kube import crds
 from volcano.kube.client import Client, Options, Query
 from volcano.kube.controller import Controller
@@ -46,7 +46,7 @@ class SmallCluster:
         )
         table.follow(self.registry.store, served)
         self.client = DirectClient(self.registry)
-        self._brains = controllers
+        self._controllers = controllers
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "SmallCluster":
@@ -55,9 +55,7 @@ class SmallCluster:
                 NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
             )
         await self._define()
-        for janitor in (Collector(self.registry), NamespaceTerminator(self.registry)):
-            self._tasks.append(asyncio.create_task(janitor.run()))
-        for controller in self._brains:
+        for controller in (GarbageCollector(), NamespaceController(), *self._controllers):
             self.start(controller)
         await self.rest()
         return self

@@ -7,12 +7,28 @@ import pytest
 from hypothesis import settings
 
 from tests.k8s.control_plane import build, cluster
+from volcano.kube import mutation_detector
+
+# For this process and the programs that tests start.
+os.environ.setdefault(mutation_detector.VARIABLE, "true")
 
 # Machines here are shared: no example has a deadline. In CI the examples are the same every time, so that a change is
 # judged by what it changed; on a developer's machine every run looks elsewhere.
 settings.register_profile("developer", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "developer")
+
+
+@pytest.fixture(autouse=True)
+def cached_objects_stay_unmodified() -> Iterator[None]:
+    """Fails a test that modified an object of a shared cache."""
+    yield
+    detector = mutation_detector.process_detector()
+    if detector is not None:
+        try:
+            detector.check()
+        finally:
+            detector.clear()
 
 
 @pytest.fixture(scope="session")

@@ -19,15 +19,15 @@ from volcano.model.decisions import (
     Decision,
     Evict,
     Nominate,
+    RecordEvent,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
-    Tell,
 )
 from volcano.model.snapshot import Snapshot
 from volcano.scheduler.cycle import schedule as run_cycle
 from volcano.scheduler.engine.config import Config, parse
-from volcano.scheduler.engine.diagnosis import Verdict
+from volcano.scheduler.engine.diagnosis import Diagnosis
 from volcano.scheduler.engine.session import Outcome, Session
 
 KINDS: Mapping[tuple[str, str], Kind] = kinds.by_gvk(WATCHED)
@@ -91,15 +91,15 @@ class Result:
         )
 
     def events(self, job_name: str) -> list[str]:
-        return [d.message for d in self.decisions if isinstance(d, Tell) and d.name == job_name]
+        return [d.message for d in self.decisions if isinstance(d, RecordEvent) and d.name == job_name]
 
     def allocated(self, queue_name: str) -> Mapping[str, str]:
         found = [d.allocated for d in self.decisions if isinstance(d, SetQueue) and d.queue == queue_name]
         return found[0] if found else {}
 
-    def verdict(self, job_name: str) -> Verdict | None:
+    def diagnosis(self, job_name: str) -> Diagnosis | None:
         return next(
-            (v for uid, v in self.outcome.verdicts.items() if uid.rsplit("/", 1)[1] == job_name), None
+            (v for uid, v in self.outcome.diagnoses.items() if uid.rsplit("/", 1)[1] == job_name), None
         )
 
 

@@ -1,4 +1,4 @@
-"""Writes the CRDs we ship: compact sources, with core types spelled out from the facts about Kubernetes' types."""
+"""Generates the CRDs we ship from compact sources and Kubernetes' type information."""
 
 import json
 import sys
@@ -28,12 +28,12 @@ SCALARS: Mapping[str, Mapping[str, Any]] = {
     "Duration": {"type": "string"},
     "RawExtension": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-# Inside templates, only this much of an object's metadata means anything.
+# Inside templates only these metadata fields are used.
 TEMPLATE_METADATA = "metadata"
 
 
 def main() -> int:
-    """Writes every CRD; says which files changed, and fails under `--check` when any did."""
+    """Writes every CRD; prints changed files, and fails with `--check` if there are any."""
     check = "--check" in sys.argv
     changed = []
     for source in sorted(SOURCES.glob("*.yaml")):
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def build(source: Mapping[str, Any]) -> Manifest:
-    """The CRD that a compact source describes."""
+    """Builds the CRD of a compact source."""
     names = {"kind": source["kind"], "listKind": f"{source['kind']}List", "plural": source["plural"]}
     names["singular"] = source["kind"].lower()
     if source.get("shortNames"):
@@ -72,7 +72,7 @@ def build(source: Mapping[str, Any]) -> Manifest:
 
 
 def expand(schema: Any) -> Any:
-    """A schema with its markers (`$type`, `$fragment`) replaced by what they stand for."""
+    """Replaces the markers (`$type`, `$fragment`) of a schema."""
     if isinstance(schema, list):
         return [expand(each) for each in schema]
     if not isinstance(schema, dict):
@@ -91,7 +91,7 @@ def fragment(name: str) -> Manifest:
 
 
 def of_type(name: str) -> Manifest:
-    """The schema of one of Kubernetes' own types."""
+    """Schema of a Kubernetes type."""
     if name in SCALARS:
         return dict(SCALARS[name])
     if name == "meta.v1.ObjectMeta":
@@ -127,7 +127,7 @@ def of_field(about: type_info.Field) -> Manifest:
 
 
 def _complete_keys(item: Manifest, about: type_info.Field) -> None:
-    """What tells list items apart has to be there: keys are required, or have a default."""
+    """Makes list map keys required unless they have a default."""
     fields = type_info.named(about.type).fields
     for key in about.keys:
         default = fields[key].default
@@ -138,7 +138,7 @@ def _complete_keys(item: Manifest, about: type_info.Field) -> None:
 
 
 def render(crd: Manifest) -> str:
-    """Compact JSON: kubectl takes it as it takes YAML, and a server that starts reads it in no time."""
+    """Compact JSON, which loads much faster than YAML at start."""
     return json.dumps(crd, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 

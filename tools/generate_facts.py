@@ -1,4 +1,4 @@
-"""Regenerates src/volcano/kube/data/facts.json from Kubernetes' published Go modules and OpenAPI documents.
+"""Regenerates src/volcano/kube/data/type_info.json from Kubernetes' published Go modules and OpenAPI documents.
 
     python tools/generate_facts.py [--version 1.36.1] [--openapi DIR | --kubeconfig FILE]
 
@@ -20,7 +20,7 @@ from volcano.kube import kinds
 from volcano.kube.type_info import DATA, FLAGS, go_type
 
 ROOT = Path(__file__).resolve().parent.parent
-# Posted or answered, but no resource of their own.
+# Request and response types without a resource of their own.
 MESSAGES = (
     ("", "v1", "Binding"),
     ("", "v1", "DeleteOptions"),
@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def prepare(module: Path, version: str) -> None:
-    """A throw-away Go module around tools/facts/main.go."""
+    """Creates a temporary Go module around tools/facts/main.go."""
     minor = version.split(".", 1)[1]
     names = ("api", "apimachinery", "apiextensions-apiserver")
     requirements = "".join(f"\tk8s.io/{name} v0.{minor}\n" for name in names)
@@ -89,13 +89,13 @@ def openapi_directory(module: Path, version: str) -> Path:
 
 
 def read(directory: Path) -> Iterator[Any]:
-    """The documents in a directory."""
+    """OpenAPI documents in a directory."""
     for path in sorted(directory.glob("*_openapi.json")):
         yield json.loads(path.read_text())
 
 
 def asked(kubeconfig: str) -> Iterator[Any]:
-    """The documents of a running server."""
+    """OpenAPI documents of a running server."""
 
     def get(path: str) -> Any:
         command = ["kubectl", "--kubeconfig", kubeconfig, "get", "--raw", path]
@@ -106,7 +106,7 @@ def asked(kubeconfig: str) -> Iterator[Any]:
 
 
 def schemas(documents: Iterable[Any]) -> dict[str, Any]:
-    """Every schema of every document, by the short name our facts use (core.v1.PodSpec)."""
+    """All schemas by the short name used in the data (core.v1.PodSpec)."""
     found: dict[str, Any] = {}
     for document in documents:
         for name, schema in document.get("components", {}).get("schemas", {}).items():
@@ -128,7 +128,7 @@ def merged(types: dict[str, Any], schemas: dict[str, Any]) -> Iterator[tuple[str
 
 
 def row(field: dict[str, Any], schema: dict[str, Any], schemas: dict[str, Any]) -> list[Any]:
-    """One field as [json, number, type, container, flags, extras]; extras only where there are any."""
+    """One field as [json, number, type, container, flags, extras]; extras only if there are any."""
     about = schema.get("properties", {}).get(field["json"], {})
     target = schemas.get(field["type"], {}) if not field["container"] else {}
     flags = {
@@ -169,7 +169,7 @@ def kind_names(found: dict[str, str]) -> dict[str, str]:
 
 
 def printed(document: dict[str, Any]) -> str:
-    """JSON with one type a line, so that a new version shows as a readable difference."""
+    """JSON with one type per line, so that a new version gives a readable diff."""
 
     def lines(entries: dict[str, Any]) -> Iterable[str]:
         return (

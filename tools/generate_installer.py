@@ -1,6 +1,6 @@
-"""Writes what is generated of the installer: the chart's copies, schema and dashboards, and the file for kubectl.
+"""Generates parts of the installer: the chart's copies, schema and dashboards, and the file for kubectl.
 
-`--check` writes nothing and fails when a file is not as it should be; `--chart-only` leaves out what needs Helm.
+`--check` writes nothing and fails if a file is out of date; `--chart-only` skips what needs Helm.
 """
 
 import json
@@ -24,13 +24,13 @@ kind: Namespace
 metadata:
   name: {NAMESPACE}
 """
-# Values that are text or numbers of some kind; a value that is null by default may be anything.
+# Types of values; a value that is null by default may have any type.
 TYPES = {bool: "boolean", int: "integer", str: "string", dict: "object", list: "array"}
 NULLABLE = "null"
 
 
 def main() -> int:
-    """Writes every file that is not as it should be; says which."""
+    """Writes every file that is out of date and prints its name."""
     check = "--check" in sys.argv
     changed = _bring(dict(chart_files()), check=check)
     if "--chart-only" not in sys.argv:
@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _bring(wanted: dict[Path, str], *, check: bool) -> list[Path]:
-    """Writes the files that are stale, or only names them; returns them."""
+    """Writes out-of-date files, or only returns them."""
     changed = stale(wanted)
     for path in changed:
         print(f"{'stale' if check else 'wrote'} {path.relative_to(ROOT)}")
@@ -54,7 +54,7 @@ def _bring(wanted: dict[Path, str], *, check: bool) -> list[Path]:
 
 
 def chart_files() -> Iterator[tuple[Path, str]]:
-    """The generated files of the chart, and what they should hold."""
+    """Generated files of the chart and their content."""
     for source in sorted(crds.FOLDER.glob("*.json")):
         yield CHART / "definitions" / source.name, source.read_text()
     for source in sorted((Path(config.__file__).parents[1] / "conf").glob("*.conf")):
@@ -65,13 +65,13 @@ def chart_files() -> Iterator[tuple[Path, str]]:
 
 
 def schema() -> dict[str, Any]:
-    """What values may be: the names that values.yaml has, of the types that they have there."""
+    """Schema of the values: names and types as in values.yaml."""
     values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
     sections = {
         section: {"type": "object", "additionalProperties": False, "properties": _properties(names)}
         for section, names in values.items()
     }
-    # A parent chart hands `global` to all its children.
+    # A parent chart passes `global` to its children.
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -97,13 +97,13 @@ def _properties(names: dict[str, Any]) -> dict[str, Any]:
 
 
 def single_file(helm: Path) -> str:
-    """The chart with its defaults in one file, with the namespace that Helm makes by itself."""
+    """The chart with default values in one file, including the namespace that Helm would create."""
     rendered = run_helm(helm, "template", "volcano", str(CHART), "--namespace", NAMESPACE)
     return HEADER + rendered
 
 
 def stale(wanted: dict[Path, str]) -> list[Path]:
-    """The files that are not as they should be."""
+    """Files that are out of date."""
     return [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
 
 

@@ -1,6 +1,7 @@
-"""Packs the chart for a plain file server: `python -m tools.package_chart FOLDER [ADDRESS]`, then serve FOLDER.
+"""Packages the chart for a static file server: `python -m tools.package_chart FOLDER [ADDRESS]`, then serve
+FOLDER.
 
-An index that is there already keeps the versions it lists.
+An existing index keeps the versions it lists.
 """
 
 import sys
@@ -26,7 +27,7 @@ def main() -> int:
 
 
 def package(helm: Path, folder: Path, address: str = "", *, chart: Path = CHART) -> None:
-    """Puts the packed chart and an index into a folder; entries name `address`, or are relative without one."""
+    """Writes the packaged chart and an index into a folder; entries are relative unless `address` is given."""
     folder.mkdir(parents=True, exist_ok=True)
     run_helm(helm, "package", str(chart), "--destination", str(folder))
     index = folder / "index.yaml"

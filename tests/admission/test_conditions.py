@@ -13,7 +13,7 @@ from volcano.admission.conditions import lacks_defaults, not_our_controllers
 from volcano.admission.registration import configurations
 from volcano.admission.review import AdmissionOptions, AdmissionRequest
 from volcano.admission.rules import BY_PATH, apply_mutator
-from volcano.controllers.job.observe import draw
+from volcano.controllers.job.observe import compile_job
 from volcano.controllers.job.plugins.keys import KeyPool
 from volcano.controllers.job.podgroup import make_group
 from volcano.controllers.job.status import Status
@@ -141,7 +141,7 @@ def test_of_no_job_that_has_something_to_fill_in_we_are_not_asked(spec: Manifest
 def group_of_a_job() -> Manifest:
     manifest = {"apiVersion": JOB.api_version, "kind": "Job", **complete_job()}
     manifest["metadata"] |= {"namespace": "default", "uid": "u"}
-    blueprint = draw(manifest, "volcano", KeyPool())
+    blueprint = compile_job(manifest, "volcano", KeyPool())
     assert blueprint.job is not None
     return make_group(blueprint.job, Status(), {})
 

@@ -84,7 +84,7 @@ class Terminal:
         return self._process.wait(1)
 
     def _read(self, seconds: float) -> bool:
-        """Takes in what was printed; False once nobody will print any more."""
+        """Takes in what was printed; False at the end of the output."""
         if not select.select([self._master], [], [], seconds)[0]:
             return self._process.poll() is None
         try:

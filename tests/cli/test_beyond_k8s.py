@@ -1,4 +1,4 @@
-"""The commands beyond the reference against a real kube-apiserver."""
+"""The commands beyond Volcano against a real kube-apiserver."""
 
 import asyncio
 import json

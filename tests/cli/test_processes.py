@@ -17,7 +17,7 @@ from tests.k8s.control_plane import build
 from volcano.kube.jsonpath import compile_path
 
 BIN = Path(sys.executable).parent
-SEEDS = Path(__file__).parent.parent / "manifests"
+MANIFESTS = Path(__file__).parent.parent / "manifests"
 HEAVY = ("rich", "numpy", "yaml", "cryptography", "ssl", "asyncio", "orjson", "msgspec")
 WITHIN = 60.0
 
@@ -172,7 +172,7 @@ def test_every_command_works_as_a_process(run: Run) -> None:
 
 @pytest.mark.slow
 def test_a_manifest_of_the_seeds_runs(run: Run) -> None:
-    file = SEEDS / "job-mpi-gang.yaml"
+    file = MANIFESTS / "job-mpi-gang.yaml"
     name = compile_path(".metadata.name").first(json.loads(_as_json(file)))
     done = run("vcctl", "job", "run", "-f", str(file), "-n", "default")
     assert (done.returncode, done.stdout) == (0, f"run job {name} successfully\n"), done.stderr

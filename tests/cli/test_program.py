@@ -63,7 +63,7 @@ def test_without_a_command_there_is_help(run_command: Vcctl, words: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "message"),
     [
         pytest.param("jbo list", "unknown command 'jbo'; did you mean 'job'?", id="noun"),
         pytest.param("job lst", "unknown command 'lst'; did you mean 'list'?", id="verb"),
@@ -75,17 +75,15 @@ def test_without_a_command_there_is_help(run_command: Vcctl, words: list[str]) -
         pytest.param("queue update q --reclaimable no", "'no' is none of true, false", id="choice"),
     ],
 )
-def test_a_command_line_that_makes_no_sense_ends_with_2(
-    run_command: Vcctl, words: str, complaint: str
-) -> None:
+def test_a_command_line_that_makes_no_sense_ends_with_2(run_command: Vcctl, words: str, message: str) -> None:
     result = run_command(*words.split())
     assert (result.code, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err
     assert "--help`." in result.err
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "message"),
     [
         pytest.param(["view", "a", "-N", "b"], "two names are given, 'a' and 'b'", id="two-names"),
         pytest.param(["list", "-o", "jsonpath={.items"], "braces must be closed", id="jsonpath"),
@@ -94,10 +92,10 @@ def test_a_command_line_that_makes_no_sense_ends_with_2(
         ),
     ],
 )
-def test_values_that_make_no_sense_end_with_2(vcctl: Vcctl, words: list[str], complaint: str) -> None:
+def test_values_that_make_no_sense_end_with_2(vcctl: Vcctl, words: list[str], message: str) -> None:
     result = vcctl("job", *words)
     assert (result.code, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err
 
 
 def test_no_cluster_at_all_ends_with_4(run_command: Vcctl, tmp_path: Path) -> None:

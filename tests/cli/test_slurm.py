@@ -28,17 +28,17 @@ def test_vsub_takes_its_defaults_from_the_environment(
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "message"),
     [
         pytest.param([], "job name cannot be left blank", id="no-name"),
         pytest.param(["-n", "x", "-c", "a 'b"], "No closing quotation", id="open-quote"),
     ],
 )
-def test_vsub_refuses_nonsense(vcctl: Vcctl, words: list[str], complaint: str) -> None:
+def test_vsub_refuses_nonsense(vcctl: Vcctl, words: list[str], message: str) -> None:
     result = vcctl(*words, program="vsub")
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith("Failed to: ")
-    assert complaint in result.err
+    assert message in result.err
 
 
 def test_vjobs_lists_or_shows(vcctl: Vcctl, namespace: str) -> None:

@@ -1,4 +1,4 @@
-"""vcctl version: the lines of the reference, and the revision where one can be told."""
+"""vcctl version: lines as Volcano prints them, and the revision if it is known."""
 
 import json
 import subprocess

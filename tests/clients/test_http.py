@@ -1,4 +1,4 @@
-"""The HTTP client asks as a real API server wants to be asked, and tries again only where that is safe."""
+"""The HTTP client sends the requests that a real API server expects, and retries only where that is safe."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,11 +13,11 @@ from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
 from volcano.kube import errors
 from volcano.kube.client import Client, Event, EventType, Options, PatchType, Query
+from volcano.kube.flowcontrol import RateLimiter
 from volcano.kube.kinds import JOB, NODE, POD
-from volcano.kube.limits import Limiter
 from volcano.kube.manifest import Key
 from volcano.net.messages import Request, Response, Stream
-from volcano.net.pool import Pool
+from volcano.net.pool import ConnectionPool
 from volcano.net.server import Server
 
 WEB = Key("shop", "web")
@@ -203,7 +203,7 @@ async def test_lists_can_be_fetched_in_pages(server: Server, script: Script, clo
         )
 
     script.answers = [page]
-    client = HttpClient(Pool(server.url), clock, chance=lambda: 0, page=2)
+    client = HttpClient(ConnectionPool(server.url), clock, chance=lambda: 0, page=2)
     listing = await client.list(POD, Query(resource_version="0"))
     assert [item["metadata"]["name"] for item in listing.items] == ["p0", "p1", "p2", "p3", "p4"]
     assert listing.resource_version == "9"
@@ -219,7 +219,7 @@ async def test_a_page_that_expired_means_one_list_of_everything(
         refusal(410, "Expired"),
         json({"metadata": {"resourceVersion": "2"}, "items": [POD_MANIFEST] * 3}),
     ]
-    client = HttpClient(Pool(server.url), clock, chance=lambda: 0, page=1)
+    client = HttpClient(ConnectionPool(server.url), clock, chance=lambda: 0, page=1)
     assert len((await client.list(POD)).items) == 3
     assert "limit" not in script.requests[-1].query
     await client.close()
@@ -250,7 +250,7 @@ async def test_a_watch_cuts_events_out_of_any_pieces(client: HttpClient, script:
         ]
 
 
-async def test_what_came_before_a_refusal_in_the_same_piece_is_told_first(
+async def test_events_before_an_error_in_the_same_read_are_passed_on_first(
     client: HttpClient, script: Script
 ) -> None:
     gone = orjson.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})
@@ -327,7 +327,7 @@ async def test_a_watch_that_falls_silent_is_given_up(
         yield event("ADDED", "a")
         await asyncio.Event().wait()
 
-    client = HttpClient(Pool(server.url), clock, chance=lambda: 0.5, silence=0.05)
+    client = HttpClient(ConnectionPool(server.url), clock, chance=lambda: 0.5, silence=0.05)
     script.answers = [Stream(one_and_no_more())]
     watching = client.watch(POD)
     assert (await anext(watching)).object["metadata"]["name"] == "a"
@@ -421,7 +421,7 @@ async def test_a_lost_connection_is_tried_again_for_reads_only(server: Server, c
 
     async with await asyncio.start_server(drop, "127.0.0.1", 0) as broken:
         port = broken.sockets[0].getsockname()[1]
-        client = HttpClient(Pool(f"http://127.0.0.1:{port}"), clock, chance=lambda: 0)
+        client = HttpClient(ConnectionPool(f"http://127.0.0.1:{port}"), clock, chance=lambda: 0)
         with pytest.raises(
             errors.Unavailable, match=r"POST /api/v1/\S+: 127.0.0.1:\d+ closed the connection"
         ):
@@ -436,10 +436,10 @@ async def test_a_server_that_comes_back_is_found_again(script: Script, clock: Pa
     first = Server(script)
     port = await first.start()
     script.answers = [json({"kind": "Pod"})]
-    client = HttpClient(Pool(first.url), clock, chance=lambda: 0)
+    client = HttpClient(ConnectionPool(first.url), clock, chance=lambda: 0)
     await client.get(POD, WEB)
     await first.stop(0)
-    await asyncio.sleep(0.01)  # the end of the kept connection has to arrive
+    await asyncio.sleep(0.01)  # the end of the idle connection has to arrive
     with pytest.raises(errors.Unavailable, match="cannot connect"):
         await client.create(POD, POD_MANIFEST)
     second = Server(script)
@@ -451,7 +451,9 @@ async def test_a_server_that_comes_back_is_found_again(script: Script, clock: Pa
 
 async def test_a_rate_limit_is_kept_on_this_side(server: Server, script: Script, clock: PatientClock) -> None:
     script.answers = [json({})]
-    client = HttpClient(Pool(server.url), clock, chance=lambda: 0, limiter=Limiter(10, 2, clock))
+    client = HttpClient(
+        ConnectionPool(server.url), clock, chance=lambda: 0, limiter=RateLimiter(10, 2, clock)
+    )
     for _ in range(4):
         await client.get(POD, WEB)
     assert clock.slept == pytest.approx([0.1, 0.1])
@@ -461,7 +463,7 @@ async def test_a_rate_limit_is_kept_on_this_side(server: Server, script: Script,
 async def test_credentials_are_shown(server: Server, script: Script, clock: PatientClock) -> None:
     script.answers = [json({"metadata": {}, "items": []})]
     client = HttpClient(
-        Pool(server.url), clock, chance=lambda: 0, credentials=bearer("s3cret"), user_agent="me"
+        ConnectionPool(server.url), clock, chance=lambda: 0, credentials=bearer("s3cret"), user_agent="me"
     )
     await client.list(POD)
     assert script.requests[0].headers["authorization"] == "Bearer s3cret"

@@ -1,4 +1,4 @@
-"""kubeconfig files are merged, overridden and complained about as kubectl's users expect."""
+"""kubeconfig files are merged, overridden and rejected as kubectl does."""
 
 import base64
 import stat
@@ -13,7 +13,7 @@ import yaml
 from tests.clients.conftest import PatientClock, Script, json
 from volcano.clients.connect import connect
 from volcano.clients.credentials import Impersonation
-from volcano.clients.kubeconfig import ConfigError, Overrides, Settings, load_settings
+from volcano.clients.kubeconfig import ClientConfig, ConfigError, Overrides, load_client_config
 from volcano.clock import timestamp
 from volcano.kube import errors
 from volcano.kube.kinds import POD
@@ -45,8 +45,8 @@ def write(path: Path, document: Any) -> Path:
     return path
 
 
-def load(path: Path, **overrides: Any) -> Settings:
-    return load_settings({}, kubeconfig=str(path), overrides=Overrides(**overrides))
+def load(path: Path, **overrides: Any) -> ClientConfig:
+    return load_client_config({}, kubeconfig=str(path), overrides=Overrides(**overrides))
 
 
 def test_the_current_context_says_where_and_who(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_current_context_says_where_and_who(tmp_path: Path) -> None:
         tmp_path / "config", config({"token": "t"}, {"tls-server-name": "n", "proxy-url": "http://p:1"})
     )
     settings = load(path)
-    assert settings == Settings(
+    assert settings == ClientConfig(
         server="https://one:6443",
         origin=f"{path}, context 'here'",
         namespace="shop",
@@ -76,14 +76,14 @@ def test_several_files_are_merged_and_the_first_word_counts(tmp_path: Path) -> N
         tmp_path / "missing",
         write(tmp_path / "b" / "two", second),
     ]
-    settings = load_settings({"KUBECONFIG": ":".join(map(str, paths))})
+    settings = load_client_config({"KUBECONFIG": ":".join(map(str, paths))})
     assert (settings.server, settings.namespace) == ("https://first", "default")
     assert settings.token_file == tmp_path / "b" / "tok"  # relative to the file that says so
 
 
 def test_the_home_directory_is_looked_at_last(tmp_path: Path) -> None:
     write(tmp_path / ".kube" / "config", config())
-    assert load_settings({"HOME": str(tmp_path)}).server == "https://one:6443"
+    assert load_client_config({"HOME": str(tmp_path)}).server == "https://one:6443"
 
 
 def test_flags_win_over_the_file(tmp_path: Path) -> None:
@@ -159,9 +159,9 @@ def test_a_complaint_names_the_file_and_what_would_be_right(
 
 def test_nothing_configured_is_said_with_where_we_looked(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=rf"looked for {tmp_path}/\.kube/config and .*--kubeconfig"):
-        load_settings({"HOME": str(tmp_path)})
+        load_client_config({"HOME": str(tmp_path)})
     with pytest.raises(ConfigError, match="kubeconfig: cannot read /no/such: No such file"):
-        load_settings({}, kubeconfig="/no/such")
+        load_client_config({}, kubeconfig="/no/such")
 
 
 def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
@@ -172,12 +172,12 @@ def test_inside_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
         "KUBERNETES_SERVICE_HOST": "fd00::1",
         "KUBERNETES_SERVICE_PORT": "443",
     }
-    settings = load_settings(environment, service_account=tmp_path)
+    settings = load_client_config(environment, service_account=tmp_path)
     assert (settings.server, settings.namespace) == ("https://[fd00::1]:443", "batch")
     assert (settings.token_file, settings.authority) == (tmp_path / "token", b"PEM")
 
 
-async def headers_sent(settings: Settings, script: Script, clock: PatientClock) -> dict[str, str]:
+async def headers_sent(settings: ClientConfig, script: Script, clock: PatientClock) -> dict[str, str]:
     script.answers = [json({})]
     client = connect(settings, clock, environment={})
     await client.get(POD, KEY)
@@ -198,14 +198,14 @@ async def headers_sent(settings: Settings, script: Script, clock: PatientClock) 
                 "impersonate-group": "a, b",  # two lines on the wire, joined by the receiver
                 "impersonate-extra-scope": "x",
             },
-            id="acting as somebody else",
+            id="impersonation",
         ),
     ],
 )
 async def test_settings_become_headers(
     server: Server, script: Script, clock: PatientClock, settings: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    sent = await headers_sent(Settings(server.url, **settings), script, clock)
+    sent = await headers_sent(ClientConfig(server.url, **settings), script, clock)
     assert {name: sent.get(name) for name in expected} == expected
 
 
@@ -213,7 +213,7 @@ async def test_a_token_file_is_read_again_when_it_rotates(
     server: Server, script: Script, clock: PatientClock, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "token", "first\n")
-    client = connect(Settings(server.url, token_file=path), clock, environment={})
+    client = connect(ClientConfig(server.url, token_file=path), clock, environment={})
     script.answers = [json({})]
     await client.get(POD, KEY)
     path.write_text("second\n")
@@ -240,7 +240,7 @@ async def test_a_refused_token_is_read_again_at_once(
         return json({"kind": "Status", "reason": "Unauthorized", "code": 401}, 401)
 
     script.answers = [judge]
-    client = connect(Settings(server.url, token_file=path), clock, environment={})
+    client = connect(ClientConfig(server.url, token_file=path), clock, environment={})
     assert await client.get(POD, KEY) == {"kind": "Pod"}
     await client.close()
 
@@ -253,14 +253,14 @@ exit ${EXIT:-0}
 """
 
 
-class Plugin:
+class PluginScript:
     """A credential plugin on disk whose answer can be changed."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         write(directory / "plugin", PLUGIN).chmod(stat.S_IRWXU)
 
-    def settings(self, server: str, **more: Any) -> Settings:
+    def settings(self, server: str, **more: Any) -> ClientConfig:
         values = {
             "command": "./plugin",
             "apiVersion": "client.authentication.k8s.io/v1",
@@ -285,7 +285,7 @@ class Plugin:
 async def test_a_plugins_token_is_kept_until_it_expires(
     server: Server, script: Script, clock: PatientClock, tmp_path: Path
 ) -> None:
-    plugin = Plugin(tmp_path)
+    plugin = PluginScript(tmp_path)
     settings = plugin.settings(server.url, provideClusterInfo=True, env=[{"name": "EXIT", "value": "0"}])
     plugin.answers(token="one", expirationTimestamp=timestamp(clock.now().wall + 100))
     script.answers = [json({})]
@@ -325,7 +325,7 @@ async def test_a_plugins_token_is_kept_until_it_expires(
         ),
     ],
 )
-async def test_a_plugins_failure_is_told_plainly(
+async def test_a_plugins_failure_is_reported_plainly(
     server: Server,
     clock: PatientClock,
     tmp_path: Path,
@@ -333,7 +333,7 @@ async def test_a_plugins_failure_is_told_plainly(
     more: dict[str, Any],
     complaint: str,
 ) -> None:
-    plugin = Plugin(tmp_path)
+    plugin = PluginScript(tmp_path)
     plugin.answers()
     if answer is not None:
         (tmp_path / "answer").write_text(answer)
@@ -361,7 +361,7 @@ async def test_client_certificates_are_shown(clock: PatientClock, tmp_path: Path
         (tmp_path / "alice.crt").write_bytes(own.cert_pem)
         (tmp_path / "alice.key").write_bytes(own.key_pem)
     else:
-        plugin = Plugin(tmp_path)
+        plugin = PluginScript(tmp_path)
         plugin.answers(clientCertificateData=own.cert_pem.decode(), clientKeyData=own.key_pem.decode())
         user["exec"] = {"command": "./plugin", "apiVersion": "client.authentication.k8s.io/v1"}
         user["exec"]["interactiveMode"] = "Never"
@@ -413,6 +413,6 @@ async def test_which_proxy_a_client_goes_through(
     file_says: str,
     proxy: tuple[str, int] | None,
 ) -> None:
-    client = connect(Settings(server, proxy_url=file_says), clock, environment=environment)
+    client = connect(ClientConfig(server, proxy_url=file_says), clock, environment=environment)
     chosen = client._pool._proxy
     assert (None if chosen is None else (chosen.host, chosen.port)) == proxy

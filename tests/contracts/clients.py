@@ -1,4 +1,4 @@
-"""The clients that the contract holds for: each a way to reach an API server, opened afresh for every test."""
+"""The clients that the contract applies to: each a way to reach an API server, opened for every test."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ from volcano.clients.credentials import bearer
 from volcano.clients.http import HttpClient
 from volcano.clock import SystemClock
 from volcano.kube.client import Client
-from volcano.net.pool import Pool
+from volcano.net.pool import ConnectionPool
 from volcano.net.server import Server
 from volcano.net.tls import client_context
 
@@ -52,7 +52,7 @@ def api_server(store: Store) -> tuple[Registry, ApiServer]:
 
 @asynccontextmanager
 async def direct(directory: Path) -> AsyncIterator[Client]:
-    """Straight onto a store in memory."""
+    """In process, on a store in memory."""
     made, server = api_server(Store())
     await server.start()
     yield DirectClient(made)
@@ -78,7 +78,7 @@ async def http(directory: Path) -> AsyncIterator[Client]:
     server = Server(api)
     await server.start()
     client = HttpClient(
-        Pool(server.url), SystemClock(), chance=Random(1).random, credentials=bearer(ADMIN_TOKEN)
+        ConnectionPool(server.url), SystemClock(), chance=Random(1).random, credentials=bearer(ADMIN_TOKEN)
     )
     yield client
     await client.close()
@@ -89,11 +89,11 @@ async def http(directory: Path) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def real(cluster: RealCluster) -> AsyncIterator[Client]:
     """Over HTTPS, to a real kube-apiserver."""
-    pool = Pool(cluster.url, tls=client_context(insecure=True))
+    pool = ConnectionPool(cluster.url, tls=client_context(insecure=True))
     client = HttpClient(pool, SystemClock(), chance=Random(1).random, credentials=bearer(cluster.token))
     yield client
     await client.close()
-    await asyncio.sleep(0.05)  # TLS connections say goodbye before they close
+    await asyncio.sleep(0.05)  # TLS connections send close_notify before they close
 
 
 # Ours, by name; the real server is a fixture of its own.

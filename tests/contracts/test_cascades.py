@@ -1,22 +1,23 @@
-"""What follows from a deletion, by our janitors and by the real controllers alike."""
+"""Cascading deletion, by our controllers and by the real ones alike."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.contracts.clients import api_server, real
-from tests.contracts.rooms import Room
+from tests.contracts.namespace_client import NamespaceClient
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.garbage import Collector
-from volcano.apiserver.janitor import Janitor
 from volcano.apiserver.storage.journal import DurableStore
-from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
+from volcano.clock import SystemClock
+from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
+from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.kube.client import Options
+from volcano.kube.controller import Reconciler
+from volcano.kube.controller_runner import ControllerRunner
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, SECRET
 from volcano.kube.manifest import Key, Manifest, owner_reference
@@ -39,13 +40,11 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
     durable = DurableStore(directory / "data")
     registry, server = api_server(durable.store)
     await server.start()
-    janitors: list[Janitor[Any]] = [
-        Collector(registry),
-        NamespaceTerminator(registry),
-        CrdTerminator(registry),
-    ]
-    tasks = [asyncio.create_task(janitor.run()) for janitor in janitors]
-    yield DirectClient(registry)
+    client, clock = DirectClient(registry), SystemClock()
+    controllers: list[Reconciler] = [GarbageCollector(), NamespaceController(), CrdFinalizer()]
+    runners = [ControllerRunner(controller, client, clock) for controller in controllers]
+    tasks = [asyncio.create_task(runner.run()) for runner in runners]
+    yield client
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -54,99 +53,99 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
 
 
 @pytest.fixture(params=["ours", pytest.param("real", marks=pytest.mark.k8s)])
-async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
+async def ns(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[NamespaceClient]:
     name = f"cascade-{next(_numbers)}"
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     if request.param == "real":
         async with real(request.getfixturevalue("real_controllers")) as client:
             await client.create(NAMESPACE, manifest)
-            yield Room(client, name)
+            yield NamespaceClient(client, name)
     else:
         async for client in ours(tmp_path):
             await client.create(NAMESPACE, manifest)
-            yield Room(client, name)
+            yield NamespaceClient(client, name)
 
 
-async def until(room: Room, names: list[str]) -> None:
+async def until(ns: NamespaceClient, names: list[str]) -> None:
     """Waits until exactly these are left."""
     present: list[str] = []
     for _ in range(int(WITHIN / 0.05)):
-        present = await room.names()
+        present = await ns.names()
         if present == names:
             return
         await asyncio.sleep(0.05)
     raise AssertionError(f"{present} are left, not {names}")
 
 
-def owned(room: Room, name: str, *owners: Manifest) -> Manifest:
-    manifest = room.config(name)
+def owned(ns: NamespaceClient, name: str, *owners: Manifest) -> Manifest:
+    manifest = ns.config(name)
     manifest["metadata"]["ownerReferences"] = [owner_reference(owner, controller=False) for owner in owners]
     return manifest
 
 
-async def family(room: Room) -> None:
-    mother = await room.create(room.config("mother"))
-    child = await room.create(owned(room, "child", mother))
-    await room.create(owned(room, "grandchild", child))
+async def family(ns: NamespaceClient) -> None:
+    mother = await ns.create(ns.config("mother"))
+    child = await ns.create(owned(ns, "child", mother))
+    await ns.create(owned(ns, "grandchild", child))
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_dependents_go_with_their_owner(room: Room, propagation: str) -> None:
-    await family(room)
-    await room.client.delete(CONFIG_MAP, room.key("mother"), options=Options(propagation=propagation))
-    await until(room, [])
+async def test_dependents_go_with_their_owner(ns: NamespaceClient, propagation: str) -> None:
+    await family(ns)
+    await ns.client.delete(CONFIG_MAP, ns.key("mother"), options=Options(propagation=propagation))
+    await until(ns, [])
 
 
-async def test_orphans_stay(room: Room) -> None:
-    await family(room)
-    await room.client.delete(CONFIG_MAP, room.key("mother"), options=Options(propagation="Orphan"))
-    await until(room, ["child", "grandchild"])
-    child = await room.client.get(CONFIG_MAP, room.key("child"))
+async def test_orphans_stay(ns: NamespaceClient) -> None:
+    await family(ns)
+    await ns.client.delete(CONFIG_MAP, ns.key("mother"), options=Options(propagation="Orphan"))
+    await until(ns, ["child", "grandchild"])
+    child = await ns.client.get(CONFIG_MAP, ns.key("child"))
     assert not child["metadata"].get("ownerReferences")
 
 
-async def test_an_owner_waits_in_the_foreground_for_what_is_held(room: Room) -> None:
-    mother = await room.create(room.config("mother"))
-    held = owned(room, "held", mother)
+async def test_an_owner_waits_in_the_foreground_for_what_is_held(ns: NamespaceClient) -> None:
+    mother = await ns.create(ns.config("mother"))
+    held = owned(ns, "held", mother)
     held["metadata"]["finalizers"] = ["example.com/hold"]
-    await room.create(held)
-    await room.create(owned(room, "free", mother))
-    await room.client.delete(CONFIG_MAP, room.key("mother"), options=Options(propagation="Foreground"))
-    await until(room, ["held", "mother"])
-    await room.client.patch(CONFIG_MAP, room.key("held"), {"metadata": {"finalizers": None}})
-    await until(room, [])
+    await ns.create(held)
+    await ns.create(owned(ns, "free", mother))
+    await ns.client.delete(CONFIG_MAP, ns.key("mother"), options=Options(propagation="Foreground"))
+    await until(ns, ["held", "mother"])
+    await ns.client.patch(CONFIG_MAP, ns.key("held"), {"metadata": {"finalizers": None}})
+    await until(ns, [])
 
 
-async def test_one_owner_is_enough(room: Room) -> None:
-    mother, father = await room.create(room.config("mother")), await room.create(room.config("father"))
-    await room.create(owned(room, "child", mother, father))
-    await room.client.delete(CONFIG_MAP, room.key("mother"))
+async def test_one_owner_is_enough(ns: NamespaceClient) -> None:
+    mother, father = await ns.create(ns.config("mother")), await ns.create(ns.config("father"))
+    await ns.create(owned(ns, "child", mother, father))
+    await ns.client.delete(CONFIG_MAP, ns.key("mother"))
     for _ in range(int(WITHIN / 0.05)):
-        child = await room.client.get(CONFIG_MAP, room.key("child"))
+        child = await ns.client.get(CONFIG_MAP, ns.key("child"))
         if len(child["metadata"]["ownerReferences"]) == 1:
             break
         await asyncio.sleep(0.05)
     assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["father"]
 
 
-async def test_what_is_born_without_its_owner_goes(room: Room) -> None:
-    mother = await room.create(room.config("mother"))
-    await room.client.delete(CONFIG_MAP, room.key("mother"))
-    await room.create(owned(room, "late", mother))
-    await until(room, [])
+async def test_what_is_born_without_its_owner_goes(ns: NamespaceClient) -> None:
+    mother = await ns.create(ns.config("mother"))
+    await ns.client.delete(CONFIG_MAP, ns.key("mother"))
+    await ns.create(owned(ns, "late", mother))
+    await until(ns, [])
 
 
-async def test_a_namespace_goes_with_everything_in_it(room: Room) -> None:
-    await family(room)
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": room.namespace}}
-    await room.client.create(SECRET, secret)
-    await room.client.delete(NAMESPACE, Key("", room.namespace))
+async def test_a_namespace_goes_with_everything_in_it(ns: NamespaceClient) -> None:
+    await family(ns)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": ns.namespace}}
+    await ns.client.create(SECRET, secret)
+    await ns.client.delete(NAMESPACE, Key("", ns.namespace))
     for _ in range(int(WITHIN / 0.05)):
         try:
-            await room.client.get(NAMESPACE, Key("", room.namespace))
+            await ns.client.get(NAMESPACE, Key("", ns.namespace))
         except NotFound:
             break
         await asyncio.sleep(0.05)
-    assert (await room.client.list(SECRET, room.query())).items == []
+    assert (await ns.client.list(SECRET, ns.query())).items == []
     with pytest.raises(NotFound):
-        await room.client.get(NAMESPACE, Key("", room.namespace))
+        await ns.client.get(NAMESPACE, Key("", ns.namespace))

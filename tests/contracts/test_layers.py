@@ -40,7 +40,7 @@ LAYERS: dict[str, Layers] = {
     ],
     "controllers": [
         {"job", "queue", "podgroup", "cronjob", "jobflow", "hypernode", "kubernetes"},
-        {"notes", "metrics", "pod_requests"},
+        {"events", "metrics", "pod_requests"},
     ],
     "nodes": [
         {"simulated"},
@@ -56,11 +56,20 @@ LAYERS: dict[str, Layers] = {
         {"volumes", "probes", "streams", "logs", "dns"},
         {"environment", "devices", "hostports", "events"},
         {"node", "container_state"},
-        {"machine", "settings", "probe_state"},
+        {"machine", "options", "probe_state"},
     ],
     "scheduler": [
         {"loop"},
-        {"config_source", "cycle", "cycle_timer", "default_queues", "snapshot_file", "writeback"},
+        {
+            "cluster_informer",
+            "config_source",
+            "cycle",
+            "cycle_timer",
+            "default_queues",
+            "options",
+            "snapshot_file",
+            "writeback",
+        },
         {"report"},
         {"actions"},
         {"plugins"},
@@ -69,12 +78,13 @@ LAYERS: dict[str, Layers] = {
     "cli": [
         {"slurm", "completion"},
         {"program"},
-        {"job", "queue", "podgroup", "pod", "jobflow", "top", "version"},
+        {"job", "queue", "podgroup", "jobflow", "top", "version"},
+        {"pod"},
         {"listing", "shares", "waiting"},
-        {"naming", "flags", "parsing"},
+        {"flags", "object_events", "objects", "parsing"},
         {"session", "quantities"},
-        {"printing"},
-        {"commands", "errors"},
+        {"captured_log", "commands", "printing"},
+        {"errors"},
     ],
 }
 MOST_MODULES = 30  # in one directory

@@ -1,4 +1,4 @@
-"""Time, chance and waiting enter at the edge, as arguments: controllers call none of them by themselves."""
+"""Time, randomness and waiting are arguments: controllers call none of them by themselves."""
 
 import ast
 from collections.abc import Iterator
@@ -25,9 +25,9 @@ FORBIDDEN = {
     "secrets.token_urlsafe",
     "os.urandom",
 }
-# Where the world comes in: programs, sockets, files, and the few drivers that let others run.
+# The edge to the system: programs, sockets, files, and the few drivers that let other tasks run.
 EDGE = {"clock.py", "net", "clients", "entry", "local"}
-# `asyncio.sleep(0)` yields to others without waiting.
+# `asyncio.sleep(0)` lets other tasks run without waiting.
 YIELDING = {"asyncio.sleep"}
 
 
@@ -49,7 +49,7 @@ def is_yield(name: str, call: ast.Call) -> bool:
     return name in YIELDING and [ast.unparse(argument) for argument in call.args] == ["0"]
 
 
-def test_brains_take_time_and_chance_as_arguments() -> None:
+def test_controllers_take_time_and_chance_as_arguments() -> None:
     offenders = [
         f"{path.relative_to(ROOT)}:{call.lineno} calls {name}"
         for path in ROOT.rglob("*.py")

@@ -12,7 +12,7 @@ from volcano.kube.errors import AlreadyExists, ApiError, Conflict, NotFound
 from volcano.kube.kinds import EVENT, JOB, POD, POD_GROUP, QUEUE, Kind
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, owners_of, uid_of
 from volcano.kube.names import JOB_NAME
-from volcano.kube.operations import Create, Delete, Operation, Patch, Update
+from volcano.kube.operations import Create, Delete, Get, Operation, Patch, Update
 from volcano.kube.patches.patch import merge_patch
 
 
@@ -166,7 +166,7 @@ class FakeCluster:
     def _do(self, work: WorkItem) -> WorkResult:
         results: list[Manifest] = []
         first: ApiError | None = None
-        grouped = {i: stop for start, stop in work.groups for i in range(start, stop)}
+        grouped = {i: stop for start, stop in work.concurrent for i in range(start, stop)}
         for position, operation in enumerate(work.operations):
             if first is not None and grouped.get(position) != grouped.get(position - 1, -1):
                 break
@@ -186,8 +186,8 @@ class FakeCluster:
                 raise Crash
             self.writes_left -= 1
         try:
-            if (refusal := self.refuse(operation)) is not None:
-                raise refusal
+            if (rejection := self.refuse(operation)) is not None:
+                raise rejection
             result = self._write(operation)
         except ApiError as error:
             match operation:
@@ -213,8 +213,10 @@ class FakeCluster:
                 if operation.kind == JOB:
                     return self.delete_job(operation.key.name, operation.key.namespace)
                 return self.remove(operation.kind, operation.key, uid=operation.options.uid)
+            case Get():
+                return copy.deepcopy(self.get(operation.kind, operation.key))
             case Update():
-                raise AssertionError("nobody here replaces whole objects")
+                raise AssertionError("no controller here replaces whole objects")
 
     # --- scheduler, kubelet, garbage collector and user
 

@@ -2,7 +2,7 @@
 
 import orjson
 
-from volcano.entry.slimming import slim_group
+from volcano.entry.podgroup_fields import slim_group
 
 
 def test_name_version_queue_and_phase_are_kept_and_nothing_else() -> None:

@@ -14,7 +14,7 @@ from tests.cluster import SmallCluster
 from tests.entry.loopback import ask, free_port
 from volcano.clock import SystemClock, VirtualClock
 from volcano.entry.certificates import SECRET_NAME, Certificates, certificates
-from volcano.entry.webhooks import answer, parse, register
+from volcano.entry.webhooks import parse, register, serve_reviews
 from volcano.kube.kinds import JOB, MUTATING_WEBHOOK, NAMESPACE, POD_GROUP, QUEUE, SECRET, VALIDATING_WEBHOOK
 from volcano.kube.manifest import Manifest
 from volcano.net.tls import Credential, client_context, covers, expires_at, issued_by
@@ -123,7 +123,7 @@ async def test_it_answers_over_tls_and_shows_the_renewed_certificate_without_a_r
         flags = parse([*FLAGS, "--listen-address=127.0.0.1", f"--port={port}"])
         # Certificates are judged by the machine's clock.
         clock = VirtualClock(SystemClock().now().wall)
-        running = asyncio.create_task(answer(flags, cluster.client, clock))
+        running = asyncio.create_task(serve_reviews(flags, cluster.client, clock))
         try:
             await cluster.rest()
             trusted = client_context(await bundle(cluster))
@@ -152,7 +152,7 @@ async def test_podgroups_are_fetched_when_a_queue_is_to_become_a_parent() -> Non
         port = free_port()
         flags = parse([*FLAGS, "--listen-address=127.0.0.1", f"--port={port}"])
         clock = VirtualClock(SystemClock().now().wall)
-        running = asyncio.create_task(answer(flags, cluster.client, clock))
+        running = asyncio.create_task(serve_reviews(flags, cluster.client, clock))
         try:
             await cluster.rest()
             trusted = client_context(await bundle(cluster))
@@ -197,4 +197,4 @@ async def test_a_configuration_that_cannot_be_read_ends_the_program(tmp_path: Pa
     file.write_text("resourceGroups: 3")
     async with cluster_of_ours() as cluster:
         with pytest.raises(SystemExit, match="resourceGroups"):
-            await answer(parse([*FLAGS, f"--admission-conf={file}"]), cluster.client, cluster.clock)
+            await serve_reviews(parse([*FLAGS, f"--admission-conf={file}"]), cluster.client, cluster.clock)

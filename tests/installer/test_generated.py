@@ -11,7 +11,7 @@ from tools.installer.dashboards import dashboards
 from tools.installer.places import CHART, ROOT
 from volcano.controllers.metrics import JobFlowMetrics, QueueMetrics
 from volcano.metrics import CollectorRegistry
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.report.metrics import SchedulerMetrics
 
 PARITY = ROOT / "docs" / "parity" / "installer.md"
 
@@ -39,7 +39,7 @@ def known_metrics() -> set[str]:
     QueueMetrics(programs)
     JobFlowMetrics(programs)
     names = set()
-    for registry in (Gauges().registry, programs):
+    for registry in (SchedulerMetrics().registry, programs):
         for metric in registry.collect():
             suffixes = {"histogram": ("_bucket", "_sum", "_count"), "counter": ("_total",)}
             names |= {metric.name + suffix for suffix in suffixes.get(metric.type, ("",))}

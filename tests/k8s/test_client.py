@@ -13,8 +13,8 @@ import yaml
 
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.clients.connect import connect
-from volcano.clients.http import HttpClient, Retries
-from volcano.clients.kubeconfig import Overrides, Settings, in_cluster_settings, load_settings
+from volcano.clients.http import HttpClient, RetryPolicy
+from volcano.clients.kubeconfig import ClientConfig, Overrides, in_cluster_config, load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import EventType, Query
 from volcano.kube.controller import Watch
@@ -29,8 +29,8 @@ REVIEW = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
 @asynccontextmanager
-async def client_of(settings: Settings) -> AsyncIterator[HttpClient]:
-    made = connect(settings, SystemClock(), environment={}, retries=Retries(attempts=2))
+async def client_of(settings: ClientConfig) -> AsyncIterator[HttpClient]:
+    made = connect(settings, SystemClock(), environment={}, retries=RetryPolicy(attempts=2))
     try:
         yield made
     finally:
@@ -39,7 +39,7 @@ async def client_of(settings: Settings) -> AsyncIterator[HttpClient]:
 
 @asynccontextmanager
 async def admin(cluster: RealCluster) -> AsyncIterator[HttpClient]:
-    async with client_of(load_settings({}, kubeconfig=str(cluster.kubeconfig))) as made:
+    async with client_of(load_client_config({}, kubeconfig=str(cluster.kubeconfig))) as made:
         yield made
 
 
@@ -87,15 +87,15 @@ async def test_a_client_certificate_says_who_we_are(
         (tmp_path / "jane.key").write_bytes(credential.key_pem)
         user = {"client-certificate": "jane.crt", "client-key": "jane.key"}
     path = kubeconfig(real_apiserver, tmp_path / "config", user)
-    async with client_of(load_settings({"KUBECONFIG": str(path)})) as client:
+    async with client_of(load_client_config({"KUBECONFIG": str(path)})) as client:
         assert await who_am_i(client) == "jane"
 
 
 async def test_a_context_chooses_who_we_are(real_apiserver: RealCluster, tmp_path: Path) -> None:
     path = kubeconfig(real_apiserver, tmp_path / "config", {"token": real_apiserver.token})
-    async with client_of(load_settings({}, kubeconfig=str(path))) as client:
+    async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
         assert await who_am_i(client) == "admin"
-    settings = load_settings({}, kubeconfig=str(path), overrides=Overrides(context="nobody"))
+    settings = load_client_config({}, kubeconfig=str(path), overrides=Overrides(context="nobody"))
     async with client_of(settings) as client:
         with pytest.raises(Forbidden, match="system:anonymous"):
             await client.list(NAMESPACE)
@@ -118,7 +118,7 @@ printf '{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential"
         "interactiveMode": "Never",
     }
     path = kubeconfig(real_apiserver, tmp_path / "config", {"exec": command})
-    async with client_of(load_settings({}, kubeconfig=str(path))) as client:
+    async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
         assert await who_am_i(client) == "admin"
 
 
@@ -143,7 +143,7 @@ async def test_a_pods_token_is_read_again_when_it_was_replaced(
         (tmp_path / "namespace").write_text(room)
         (tmp_path / "token").write_text("one-that-ran-out")
         pod = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-        async with client_of(in_cluster_settings(pod, tmp_path)) as client:
+        async with client_of(in_cluster_config(pod, tmp_path)) as client:
             with pytest.raises(Unauthorized):
                 await client.list(CONFIG_MAP, Query(namespace=room))
             (tmp_path / "token").write_text(await _token(boss, room))
@@ -173,11 +173,11 @@ async def _token(client: HttpClient, room: str) -> str:
 
 
 async def test_the_server_is_reached_through_a_proxy(real_apiserver: RealCluster, tmp_path: Path) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def tunnel(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[0]
-        asked.append(line)
+        requested.append(line)
         host, port = line.split()[1].rsplit(":", 1)
         server_reader, server_writer = await asyncio.open_connection(host, int(port))
         writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -187,9 +187,9 @@ async def test_the_server_is_reached_through_a_proxy(real_apiserver: RealCluster
     port = server.sockets[0].getsockname()[1]
     user, about = {"token": real_apiserver.token}, {"proxy-url": f"http://127.0.0.1:{port}"}
     path = kubeconfig(real_apiserver, tmp_path / "config", user, **about)
-    async with client_of(load_settings({}, kubeconfig=str(path))) as client:
+    async with client_of(load_client_config({}, kubeconfig=str(path))) as client:
         assert await who_am_i(client) == "admin"
-    assert asked == [f"CONNECT {real_apiserver.url.removeprefix('https://')} HTTP/1.1"]
+    assert requested == [f"CONNECT {real_apiserver.url.removeprefix('https://')} HTTP/1.1"]
     server.close()
     await server.wait_closed()
 

@@ -1,4 +1,4 @@
-"""Events are counted, summed up and held back rather than repeated."""
+"""Events are counted, aggregated and dropped rather than repeated."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from volcano.kube.kinds import EVENT, NAMESPACE
 from volcano.kube.kinds import POD as POD_KIND
 from volcano.kube.manifest import key_of
 from volcano.kube.operations import Create, Delete, Operation, Patch, perform
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "shop", "name": "web", "uid": "u1"}}
 
@@ -20,12 +20,12 @@ def at(seconds: float) -> Instant:
     return Instant(1_800_000_000.0 + seconds, seconds)
 
 
-def say(recorder: Recorder, message: str, now: float = 0, about: Any = POD) -> Operation | None:
+def say(recorder: EventRecorder, message: str, now: float = 0, about: Any = POD) -> Operation | None:
     return recorder.record(about, WARNING, "FailedScheduling", message, at(now))
 
 
 def test_something_new_is_a_new_event() -> None:
-    operation = say(Recorder("vc-scheduler", "host-1"), "no room")
+    operation = say(EventRecorder("vc-scheduler", "host-1"), "no room")
     assert isinstance(operation, Create)
     event = operation.manifest
     assert event["metadata"]["namespace"] == "shop"
@@ -43,7 +43,7 @@ def test_something_new_is_a_new_event() -> None:
 
 
 def test_the_same_again_raises_the_count() -> None:
-    recorder = Recorder("s")
+    recorder = EventRecorder("s")
     first = say(recorder, "no room")
     assert isinstance(first, Create)
     again = say(recorder, "no room", 60)
@@ -53,7 +53,7 @@ def test_the_same_again_raises_the_count() -> None:
 
 
 def test_other_objects_reasons_and_types_are_other_events() -> None:
-    recorder = Recorder("s")
+    recorder = EventRecorder("s")
     other = {**POD, "metadata": {**POD["metadata"], "uid": "u2"}}  # type: ignore[dict-item]
     operations = [
         say(recorder, "no room"),
@@ -66,7 +66,7 @@ def test_other_objects_reasons_and_types_are_other_events() -> None:
 
 
 def test_many_that_differ_in_words_only_are_summed_up() -> None:
-    recorder = Recorder("s")
+    recorder = EventRecorder("s")
     operations = [say(recorder, f"{n} nodes are full", n) for n in range(12)]
     assert all(isinstance(operation, Create) for operation in operations[:10])
     summary, more = operations[9], operations[10]
@@ -79,29 +79,29 @@ def test_many_that_differ_in_words_only_are_summed_up() -> None:
 
 
 def test_a_flood_about_one_object_is_held_back_and_others_are_not() -> None:
-    recorder = Recorder("s")
-    told = [say(recorder, "no room", n) for n in range(100)]
-    assert sum(operation is not None for operation in told) == 25
+    recorder = EventRecorder("s")
+    operations = [say(recorder, "no room", n) for n in range(100)]
+    assert sum(operation is not None for operation in operations) == 25
     assert say(recorder, "no room", 400) is not None
     assert say(recorder, "no room", 401) is None
     assert say(recorder, "no room", 401, {"kind": "Node", "name": "n1"}) is not None
 
 
 def test_events_about_the_cluster_live_in_default() -> None:
-    operation = say(Recorder("s"), "full", about={"kind": "Node", "name": "n1", "uid": "n1"})
+    operation = say(EventRecorder("s"), "full", about={"kind": "Node", "name": "n1", "uid": "n1"})
     assert isinstance(operation, Create)
     assert operation.manifest["metadata"]["namespace"] == "default"
 
 
 def test_a_message_is_kept_short() -> None:
-    operation = say(Recorder("s"), "x" * 5000)
+    operation = say(EventRecorder("s"), "x" * 5000)
     assert isinstance(operation, Create)
     assert len(operation.manifest["message"]) == 1024
     assert operation.manifest["message"].endswith(" ...")
 
 
 def test_what_was_said_long_ago_is_forgotten() -> None:
-    recorder = Recorder("s", remembered=10)
+    recorder = EventRecorder("s", cache_size=10)
     for number in range(20):
         say(recorder, "no room", about={"kind": "Pod", "name": f"p{number}"})
     assert isinstance(say(recorder, "no room", about={"kind": "Pod", "name": "p0"}), Create)
@@ -111,7 +111,7 @@ def test_what_was_said_long_ago_is_forgotten() -> None:
 async def test_a_server_takes_them_and_an_expired_one_is_made_again() -> None:
     client = DirectClient(registry())
     await client.create(NAMESPACE, namespace("shop"))
-    recorder = Recorder("s")
+    recorder = EventRecorder("s")
     about = await client.create(POD_KIND, pod(namespace="shop"))
     for seconds in range(3):
         operation = say(recorder, "no room", seconds, about)

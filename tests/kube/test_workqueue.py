@@ -129,3 +129,16 @@ async def test_a_wait_ends_by_a_call_or_at_its_due_time() -> None:
     waker.wake()
     await waiting
     waker.close()
+
+
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 5)), max_size=30))
+def test_due_keys_come_once_in_the_order_of_their_earliest_due_time(entries: list[tuple[int, int]]) -> None:
+    queue: WorkQueue[int] = WorkQueue()
+    earliest: dict[int, float] = {}
+    for due, key in entries:
+        queue.add_at(key, float(due))
+        earliest[key] = min(earliest.get(key, math.inf), due)
+    assert queue.next_due() == min(earliest.values(), default=None)
+    keys = queue.get(20.0)
+    assert sorted(keys) == sorted(earliest)
+    assert [earliest[key] for key in keys] == sorted(earliest.values())

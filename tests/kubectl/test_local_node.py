@@ -68,7 +68,7 @@ class Cli:
 async def kubectl(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cli]:
     if not find_kubectl():
         pytest.skip("no kubectl: set $KUBECTL, put it on the PATH, or run `make test-k8s` once")
-    if obstacle := probe(request.param).obstacle:
+    if obstacle := probe(request.param).reason:
         pytest.skip(f"runtime {request.param} is not possible here: {obstacle}")
     settings = ClusterOptions(
         tmp_path / "cluster", durable=False, local=LocalNodeOptions(nodes=1, runtime=request.param)

@@ -22,16 +22,16 @@ import pytest
 
 import volcano
 from volcano.kube.manifest import Manifest
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
-from volcano.nodes.shim.isolation.cgroups import identity
+from volcano.nodes.shim.isolation.cgroups import cluster_id
 
 ROOT, NOBODY = 0, 65534
 SOURCES = Path(volcano.__file__).parents[1]
 PATIENCE = 60.0
 POLL = 0.1
 TRIED = (
-    "from volcano.nodes.runtimes.probe import probe; import numpy, cryptography; print(probe('{}').obstacle)"
+    "from volcano.nodes.runtimes.probe import probe; import numpy, cryptography; print(probe('{}').reason)"
 )
 
 
@@ -197,8 +197,8 @@ class Cluster:
         return int(self.running["pid"])
 
     @property
-    def keeper(self) -> int:
-        return living(self.directory)
+    def shim(self) -> int:
+        return shim_pid(self.directory)
 
     @property
     def token(self) -> str:
@@ -302,9 +302,9 @@ def left_of(directory: Path) -> list[str]:
     """What of a cluster outlives it, in words: mounts, control groups, interfaces, and files that are its pods'."""
     mounts = [line for line in Path("/proc/mounts").read_text().splitlines() if str(directory) in line]
     clusters = [directory, *(path for path in directory.iterdir() if path.is_dir())]
-    names = {identity(str(cluster)) for cluster in clusters}
+    names = {cluster_id(str(cluster)) for cluster in clusters}
     groups = [str(group) for group in Path("/sys/fs/cgroup").glob("**/volcano/*") if group.name in names]
-    files = [str(path) for path in directory.glob("*/pods/*")] + [str(p) for p in directory.glob("*/keeper")]
+    files = [str(path) for path in directory.glob("*/pods/*")] + [str(p) for p in directory.glob("*/shim")]
     interfaces = [name for name in os.listdir("/sys/class/net") if "volcano" in name]
     return mounts + groups + files + interfaces
 

@@ -78,7 +78,7 @@ def test_the_components_run(kubectl: Kubectl) -> None:
 
 def test_the_schedulers_log_is_its_pods_log(kubectl: Kubectl) -> None:
     log = kubectl("logs", "-n", "volcano-system", "deploy/volcano-scheduler", "--tail=100")
-    assert "configuration in force" in log
+    assert "configuration loaded" in log
 
 
 def test_our_kinds_are_there(kubectl: Kubectl) -> None:

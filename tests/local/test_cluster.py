@@ -12,7 +12,7 @@ import yaml
 
 from volcano.apiserver.storage.data_directory import DataDirectoryError
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.client import Client, Query
 from volcano.kube.errors import ApiError, Unauthorized
@@ -95,7 +95,7 @@ async def everything(client: Client, kind: Kind, **query: Any) -> list[Manifest]
 
 async def test_a_gang_runs_to_completion_over_https(tmp_path: Path) -> None:
     async with cluster(tmp_path) as running:
-        client = connect(load_settings({}, kubeconfig=str(running.kubeconfig)), SystemClock())
+        client = connect(load_client_config({}, kubeconfig=str(running.kubeconfig)), SystemClock())
         await client.create(JOB, gang("train", 4))
 
         async def done() -> bool:
@@ -171,7 +171,7 @@ async def test_our_components_are_shown_as_deployments_with_running_pods(tmp_pat
 
         assert await until(available) == ["volcano-admission", "volcano-controllers", "volcano-scheduler"]
         text = "\n".join(line.text for line in running.logs.lines("volcano-scheduler"))
-        assert "configuration in force" in text
+        assert "configuration loaded" in text
 
 
 async def test_editing_the_config_map_reconfigures_the_scheduler_and_a_bad_one_is_ignored(
@@ -236,7 +236,7 @@ async def test_without_the_right_token_nobody_gets_in(tmp_path: Path) -> None:
         config["users"][0]["user"]["token"] = "guess"
         wrong = tmp_path / "wrong"
         wrong.write_text(yaml.safe_dump(config))
-        client = connect(load_settings({}, kubeconfig=str(wrong)), SystemClock())
+        client = connect(load_client_config({}, kubeconfig=str(wrong)), SystemClock())
         with pytest.raises(Unauthorized):
             await client.list(NODE)
         await client.close()
@@ -287,7 +287,7 @@ async def test_components_log_placed_pending_and_denied_jobs(tmp_path: Path) -> 
         with pytest.raises(ApiError):
             await running.client.create(JOB, gang("lost", 1, queue="nowhere"))
         await until(says("volcano-scheduler", "placed job=default/fits"))
-        await until(says("volcano-scheduler", "waits job=default/huge"))
+        await until(says("volcano-scheduler", "job unschedulable job=default/huge"))
         await until(says("volcano-controllers", "moved job=default/fits phase=Completed"))
         await until(says("volcano-admission", "request denied kind=Job object=default/lost"))
 

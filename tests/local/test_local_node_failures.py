@@ -231,12 +231,12 @@ def test_where_no_process_can_be_had_a_pod_waits_and_others_live(volcano: Volcan
 
 
 def allow_processes(cluster: Cluster, number: str) -> None:
-    """Only who the keeper belongs to may say so, where root has not all its powers."""
+    """Only who the shim belongs to may say so, where root has not all its powers."""
     user = cluster.volcano.setting.user
     program = f"""if True:
         import resource
-        _, most = resource.prlimit({cluster.keeper}, resource.RLIMIT_NPROC)
+        _, most = resource.prlimit({cluster.shim}, resource.RLIMIT_NPROC)
         wanted = most if {number} == resource.RLIM_INFINITY else {number}
-        resource.prlimit({cluster.keeper}, resource.RLIMIT_NPROC, (wanted, most))
+        resource.prlimit({cluster.shim}, resource.RLIMIT_NPROC, (wanted, most))
     """
     subprocess.run([python_of(user), "-c", program], check=True, **identity_of(user))

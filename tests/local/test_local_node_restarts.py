@@ -111,7 +111,7 @@ def test_pods_run_on_while_volcano_is_away_and_are_taken_over(volcano: Volcano) 
 
 
 @each(NETNS, NOBODYS_PLAIN)
-def test_containers_of_a_keeper_that_was_killed_are_lost_and_start_again(volcano: Volcano) -> None:
+def test_containers_of_a_shim_that_was_killed_are_lost_and_start_again(volcano: Volcano) -> None:
     cluster = Cluster(volcano)
     cluster.up()
     cluster.create(beating(restartPolicy="Always"))
@@ -119,7 +119,7 @@ def test_containers_of_a_keeper_that_was_killed_are_lost_and_start_again(volcano
     for name in ("beating", "once"):
         cluster.until(name, running_since)
     before = process_of(cluster)
-    kill_and_wait(cluster.keeper)
+    kill_and_wait(cluster.shim)
     lost = cluster.until("once", phase("Failed"))
     assert status_of(lost)["state"]["terminated"]["reason"] == "ContainerStatusUnknown"
     again = cluster.until("beating", lambda pod: running_since(pod) and status_of(pod)["restartCount"] == 1)
@@ -139,7 +139,7 @@ def test_what_is_left_after_everything_was_killed_is_cleared_away(volcano: Volca
     limited = {"resources": {"limits": {"memory": "64Mi", "cpu": "100m"}}}
     cluster.create(beating(volumes=[memory], container={**mounted, **limited}))
     cluster.until("beating", running_since)
-    for pid in (cluster.pid, cluster.keeper):
+    for pid in (cluster.pid, cluster.shim):
         kill_and_wait(pid)
     said = cluster.down()
     assert "removed what an earlier one had left" in said
@@ -157,7 +157,7 @@ def test_a_new_start_finds_what_everything_that_was_killed_has_left(volcano: Vol
     cluster.up()
     cluster.create(beating(restartPolicy="Always"))
     cluster.until("beating", running_since)
-    for pid in (cluster.pid, cluster.keeper):
+    for pid in (cluster.pid, cluster.shim):
         kill_and_wait(pid)
     cluster.up()
     cluster.until("beating", lambda pod: running_since(pod) and status_of(pod)["restartCount"] == 1)

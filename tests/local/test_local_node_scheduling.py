@@ -112,7 +112,7 @@ async def test_a_pod_on_this_host_really_runs_and_its_directory_goes_with_it(tmp
             while own.exists():
                 await asyncio.sleep(0.02)
     assert not (directory / "pods").exists()
-    assert [path.name for path in (directory / "keeper").iterdir()] == ["keeper.log"]
+    assert [path.name for path in (directory / "shim").iterdir()] == ["shim.log"]
 
 
 @pytest.mark.slow
@@ -128,8 +128,8 @@ def test_the_token_is_for_its_owner_alone_and_in_no_log() -> None:
         for name in ("admin.token", "kubeconfig", "signing.key", "ca.key", "server.key", "cluster.json"):
             assert modes[name] == 0o600, name
         assert stat.S_IMODE(cluster.directory.stat().st_mode) == 0o700
-        assert stat.S_IMODE((cluster.directory / "keeper").stat().st_mode) == 0o700
-        logs = [cluster.directory / "volcano.log", cluster.directory / "keeper" / "keeper.log"]
+        assert stat.S_IMODE((cluster.directory / "shim").stat().st_mode) == 0o700
+        logs = [cluster.directory / "volcano.log", cluster.directory / "shim" / "shim.log"]
         texts = [log.read_text() for log in logs]
         cluster.down()
         texts.append(logs[0].read_text())

@@ -174,13 +174,13 @@ def test_a_heartbeat_of_a_node_is_no_reason_for_a_cycle() -> None:
 
 def test_pods_without_a_job_are_counted_as_changes_aside() -> None:
     cluster = cluster_of(nodes=[node("n1", cpu=9)], jobs=[job("j", on="n1", phase="Running")])
-    counted = cluster.revision, cluster.asides
+    counted = cluster.revision, cluster.jobless_revision
     theirs = pod("theirs", node="n1", scheduler="other")
     for type_ in (EventType.ADDED, EventType.MODIFIED, EventType.DELETED):
         cluster.apply(event(theirs, cluster, type_))
-    assert (cluster.revision, cluster.asides) == (counted[0] + 3, counted[1] + 3)
+    assert (cluster.revision, cluster.jobless_revision) == (counted[0] + 3, counted[1] + 3)
     cluster.apply(event(pod("j-worker-1", group="j", node="n1"), cluster))
-    assert cluster.asides == counted[1] + 3
+    assert cluster.jobless_revision == counted[1] + 3
     assert cluster.revision == counted[0] + 4
 
 

@@ -1,4 +1,4 @@
-"""The pool keeps connections, bounds them, and says plainly what broke."""
+"""The pool reuses and bounds connections, and reports errors plainly."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ import pytest
 
 from tests.net.conftest import Serve, echo, within
 from volcano.net import tls
-from volcano.net.link import Broken, TimedOut
+from volcano.net.client_connection import RequestFailed, RequestTimedOut
 from volcano.net.messages import Answer, Connection, Request, Response, Stream, Upgrade
-from volcano.net.pool import Pool
+from volcano.net.pool import ConnectionPool
 
 
 @asynccontextmanager
-async def pool_to(address: str, **options: object) -> AsyncIterator[Pool]:
-    pool = Pool(address, **options)  # type: ignore[arg-type]
+async def pool_to(address: str, **options: object) -> AsyncIterator[ConnectionPool]:
+    pool = ConnectionPool(address, **options)  # type: ignore[arg-type]
     try:
         yield pool
     finally:
@@ -27,7 +27,7 @@ async def pool_to(address: str, **options: object) -> AsyncIterator[Pool]:
 async def raw_server(
     talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
 ) -> AsyncIterator[str]:
-    """A server that speaks whatever `talk` does."""
+    """A server that runs `talk` for each connection."""
 
     async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -46,7 +46,7 @@ async def test_requests_one_after_another_share_a_connection(serve: Serve) -> No
         for body in (b"one", b"two", b""):
             reply = await pool.request("POST", "/p%20q", {"X-A": "1"}, body)
             assert (reply.status, reply.headers["x-path"], reply.body) == (200, "/p q", body)
-        assert len(bench.server.exchanges) == 1
+        assert len(bench.server.connections) == 1
 
 
 async def test_requests_at_once_share_a_bounded_number_of_connections(serve: Serve) -> None:
@@ -64,7 +64,7 @@ async def test_requests_at_once_share_a_bounded_number_of_connections(serve: Ser
     async with pool_to(bench.server.url, connections=3) as pool:
         await asyncio.gather(*(pool.request("GET", "/") for _ in range(10)))
         assert most == 3
-        assert len(bench.server.exchanges) == 3
+        assert len(bench.server.connections) == 3
 
 
 async def test_a_reply_to_head_has_no_body(serve: Serve) -> None:
@@ -95,7 +95,7 @@ async def test_a_stream_is_read_as_it_comes_and_leaves_the_connection_usable(ser
             assert await flow.body.read() == b"b"
             assert await flow.body.read() == b""
         assert (await pool.request("GET", "/")).body == b"ab"
-        assert len(bench.server.exchanges) == 1
+        assert len(bench.server.connections) == 1
 
 
 async def test_leaving_a_stream_early_ends_it_at_the_server(serve: Serve) -> None:
@@ -126,7 +126,7 @@ async def test_a_stream_that_is_cut_off_raises_after_its_last_bytes() -> None:
 
     async with raw_server(talk) as url, pool_to(url) as pool, pool.stream("GET", "/") as flow:
         assert await flow.body.read() == b"abc"
-        with pytest.raises(Broken, match="closed the connection"):
+        with pytest.raises(RequestFailed, match="closed the connection"):
             await flow.body.read()
 
 
@@ -165,17 +165,17 @@ async def test_a_broken_reply_is_an_error_that_names_the_server(reply: bytes, me
         writer.write(reply)
 
     async with raw_server(talk) as url, pool_to(url) as pool:
-        with pytest.raises(Broken, match=message) as caught:
+        with pytest.raises(RequestFailed, match=message) as caught:
             await pool.request("GET", "/")
         assert caught.value.sent
         assert "127.0.0.1:" in str(caught.value)
 
 
-async def test_nobody_there_means_nothing_was_sent() -> None:
+async def test_a_failed_connection_means_nothing_was_sent() -> None:
     async with raw_server(lambda r, w: asyncio.sleep(0)) as url:
         pass
     async with pool_to(url) as pool:
-        with pytest.raises(Broken, match=r"cannot connect to 127\.0\.0\.1") as caught:
+        with pytest.raises(RequestFailed, match=r"cannot connect to 127\.0\.0\.1") as caught:
             await pool.request("POST", "/")
         assert not caught.value.sent
 
@@ -187,7 +187,7 @@ async def test_a_server_that_does_not_answer_in_time_is_given_up(serve: Serve) -
         return Response()
 
     async with pool_to((await serve(handler)).server.url) as pool:
-        with pytest.raises(TimedOut, match=r"within 0\.05 seconds"):
+        with pytest.raises(RequestTimedOut, match=r"within 0\.05 seconds"):
             await pool.request("GET", "/slow", timeout=0.05)
         assert (await pool.request("GET", "/fast")).status == 200
 
@@ -208,7 +208,7 @@ async def test_a_connection_the_server_closed_meanwhile_is_not_used_again(serve:
     bench = await serve(echo)
     async with pool_to(bench.server.url) as pool:
         await pool.request("GET", "/")
-        for exchange in list(bench.server.exchanges):
+        for exchange in list(bench.server.connections):
             exchange.abort()
         await asyncio.sleep(0.01)
         assert (await pool.request("POST", "/again")).status == 200
@@ -230,7 +230,7 @@ async def test_an_upgrade_hands_over_the_connection(serve: Serve) -> None:
             assert await flow.body.read() == b""
 
 
-async def test_tls_is_checked_and_the_reason_told(serve: Serve) -> None:
+async def test_tls_is_verified_and_the_reason_reported(serve: Serve) -> None:
     authority = tls.create_authority("ca", now=time.time())
     credential = tls.issue(authority, "s", now=time.time(), server=True, hosts=["127.0.0.1", "db.test"])
     bench = await serve(echo, tls=tls.server_context(credential))
@@ -239,17 +239,17 @@ async def test_tls_is_checked_and_the_reason_told(serve: Serve) -> None:
         assert (await pool.request("GET", "/")).status == 200
         assert (await pool.request("POST", "/", {}, b"x" * 1_000_000)).body == b"x" * 1_000_000
     async with pool_to(bench.server.url) as pool:
-        with pytest.raises(Broken, match="not trusted: unable to get local issuer"):
+        with pytest.raises(RequestFailed, match="not trusted: unable to get local issuer"):
             await pool.request("GET", "/")
     async with pool_to(bench.server.url, tls=trusting, server_name="other.test") as pool:
-        with pytest.raises(Broken, match="not trusted: Hostname mismatch"):
+        with pytest.raises(RequestFailed, match="not trusted: Hostname mismatch"):
             await pool.request("GET", "/")
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "host:1", ""])
 async def test_an_address_that_is_none_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="must look like https://host:port"):
-        Pool(url)
+        ConnectionPool(url)
 
 
 async def test_a_header_that_breaks_out_of_its_line_is_never_sent(serve: Serve) -> None:

@@ -1,4 +1,4 @@
-"""Proxies are chosen as the environment says and passed through."""
+"""Proxies are chosen by the environment and used."""
 
 import asyncio
 import time
@@ -9,8 +9,8 @@ import pytest
 
 from tests.net.conftest import Serve, echo
 from volcano.net import tls
-from volcano.net.link import Broken
-from volcano.net.pool import Pool
+from volcano.net.client_connection import RequestFailed
+from volcano.net.pool import ConnectionPool
 from volcano.net.proxy import Proxy, ProxyError, choose_proxy, is_exempt, parse_proxy
 
 
@@ -92,7 +92,7 @@ async def test_https_goes_through_a_tunnel(serve: Serve) -> None:
     bench = await serve(echo, tls=tls.server_context(credential))
     seen: list[bytes] = []
     async with tunnelling(b"HTTP/1.1 200 OK\r\n\r\n", seen) as proxy:
-        pool = Pool(bench.server.url, tls=tls.client_context(authority.cert_pem), proxy=proxy)
+        pool = ConnectionPool(bench.server.url, tls=tls.client_context(authority.cert_pem), proxy=proxy)
         assert (await pool.request("POST", "/", {}, b"hi")).body == b"hi"
         assert (await pool.request("POST", "/", {}, b"again")).body == b"again"
         await pool.close()
@@ -103,14 +103,14 @@ async def test_https_goes_through_a_tunnel(serve: Serve) -> None:
 
 async def test_a_proxy_that_refuses_is_named_with_its_answer() -> None:
     async with tunnelling(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", []) as proxy:
-        pool = Pool("https://far.test", proxy=proxy)
-        with pytest.raises(Broken, match=r"proxy 127.0.0.1:\d+ answered 'HTTP/1.1 407 .*far.test:443"):
+        pool = ConnectionPool("https://far.test", proxy=proxy)
+        with pytest.raises(RequestFailed, match=r"proxy 127.0.0.1:\d+ answered 'HTTP/1.1 407 .*far.test:443"):
             await pool.request("GET", "/")
 
 
 async def test_plain_http_names_the_whole_address_to_the_proxy(serve: Serve) -> None:
     bench = await serve(echo)
-    pool = Pool("http://far.test/", proxy=Proxy("127.0.0.1", bench.port))
+    pool = ConnectionPool("http://far.test/", proxy=Proxy("127.0.0.1", bench.port))
     reply = await pool.request("GET", "/path?x=1")
     assert (reply.status, reply.headers["x-path"]) == (200, "/path")
     await pool.close()

@@ -1,4 +1,4 @@
-"""The server answers in order, refuses what is broken and survives its clients."""
+"""The server answers in order, rejects malformed requests and survives its clients."""
 
 import asyncio
 import contextlib
@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.net.conftest import GET, Serve, echo, within
-from volcano.net.incoming import Limits
 from volcano.net.messages import Request, Response
+from volcano.net.request_parser import Limits
 from volcano.net.server import Server
 
 PIECES = [
@@ -156,7 +156,7 @@ async def test_what_cannot_be_served_is_refused_and_the_connection_closed(
         assert headers["connection"] == "close"
         assert await wire.rest() == b""
     assert "Traceback" not in caplog.text
-    again = await bench.connect()  # nobody else is harmed
+    again = await bench.connect()  # other clients are not affected
     await again.send(GET)
     assert (await again.answer())[0] == 200
 

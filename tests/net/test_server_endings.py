@@ -1,4 +1,4 @@
-"""How connections end: clients that dawdle, read nothing or leave, and a server that stops."""
+"""Ends of connections: clients that are slow, do not read or disconnect, and a server that stops."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.net.conftest import GET, Serve, echo, within
-from volcano.net.incoming import Limits
 from volcano.net.messages import Answer, Connection, Request, Response, Stream, Upgrade
+from volcano.net.request_parser import Limits
 
 
-async def test_a_client_that_dawdles_is_told_so_and_an_idle_one_is_hung_up_on(serve: Serve) -> None:
+async def test_a_slow_client_is_answered_and_an_idle_one_disconnected(serve: Serve) -> None:
     bench = await serve(echo, limits=Limits(receive=0.2, idle=0.2))
     slow, idle = await bench.connect(), await bench.connect()
     await slow.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 10\r\n\r\n")
@@ -29,7 +29,7 @@ async def test_a_client_that_never_reads_is_hung_up_on(serve: Serve) -> None:
     wire = await bench.connect(limit=1024)
     await wire.send(GET)
     async with within(10):
-        while bench.server.exchanges:
+        while bench.server.connections:
             await asyncio.sleep(0.05)
 
 
@@ -46,7 +46,7 @@ async def test_a_client_that_looks_page_by_page_is_waited_for(serve: Serve, upgr
             await connection.write(chunk)
 
     async def handler(request: Request) -> Answer:
-        return Upgrade(run, {"Upgrade": "x"}) if upgraded else Stream(chunks(), patient=True)
+        return Upgrade(run, {"Upgrade": "x"}) if upgraded else Stream(chunks(), allow_stall=True)
 
     bench = await serve(handler, limits=Limits(stall=0.2))
     wire = await bench.connect(limit=1024)
@@ -54,7 +54,7 @@ async def test_a_client_that_looks_page_by_page_is_waited_for(serve: Serve, upgr
         GET.replace(b"\r\n\r\n", b"\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n") if upgraded else GET
     )
     await asyncio.sleep(1.5)
-    assert bench.server.exchanges
+    assert bench.server.connections
     received = 0
     async with within(20):
         while received < size and (piece := await wire.reader.read(1 << 20)):

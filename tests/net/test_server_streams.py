@@ -1,4 +1,4 @@
-"""Answers that go on: streams, and connections that were upgraded."""
+"""Streamed responses and upgraded connections."""
 
 import asyncio
 from collections.abc import AsyncIterator

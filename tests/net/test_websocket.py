@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import websocket  # the websocket-client package: somebody else's reading of the RFC
+import websocket  # the websocket-client package: an independent implementation of the RFC
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.net.conftest import Serve
+from volcano.net.client_connection import RequestFailed
 from volcano.net.frames import Frame, FrameError, FrameReader, Opcode, encode_frame, masked
-from volcano.net.link import Broken
 from volcano.net.messages import Answer, Request
-from volcano.net.pool import Pool
+from volcano.net.pool import ConnectionPool
 from volcano.net.websocket import WebSocket, accept, connect
 
 
@@ -28,7 +28,7 @@ async def handler(request: Request) -> Answer:
 
 @asynccontextmanager
 async def session(serve: Serve, **options: object) -> AsyncIterator[WebSocket]:
-    pool = Pool((await serve(handler)).server.url)
+    pool = ConnectionPool((await serve(handler)).server.url)
     async with connect(pool, "/exec", {}, **options) as socket:  # type: ignore[arg-type]
         yield socket
     await pool.close()
@@ -56,7 +56,7 @@ async def test_a_bug_is_no_proper_good_bye(serve: Serve) -> None:
     async def answer(request: Request) -> Answer:
         return accept(request, broken)
 
-    pool = Pool((await serve(answer)).server.url)
+    pool = ConnectionPool((await serve(answer)).server.url)
     async with connect(pool, "/exec", {}) as socket:
         assert await socket.receive() is None
         assert socket.close_code == 1011
@@ -69,7 +69,7 @@ async def test_the_first_common_subprotocol_is_chosen(serve: Serve) -> None:
 
 
 async def test_no_common_subprotocol_is_a_refusal_that_says_so(serve: Serve) -> None:
-    with pytest.raises(Broken, match=r"400 .*none of the subprotocols v9 is one of v5\.channel"):
+    with pytest.raises(RequestFailed, match=r"400 .*none of the subprotocols v9 is one of v5\.channel"):
         async with session(serve, protocols=["v9"]):
             pass
 
@@ -88,8 +88,8 @@ async def test_text_that_is_not_utf8_closes_with_1007(serve: Serve) -> None:
         assert socket.close_code == 1007
 
 
-async def test_a_plain_request_is_told_what_is_missing(serve: Serve) -> None:
-    pool = Pool((await serve(handler)).server.url)
+async def test_a_plain_request_is_answered_with_what_is_missing(serve: Serve) -> None:
+    pool = ConnectionPool((await serve(handler)).server.url)
     reply = await pool.request("GET", "/exec")
     assert reply.status == 400
     assert b"Sec-WebSocket-Key" in reply.body
@@ -102,16 +102,16 @@ async def test_another_implementation_understands_us(serve: Serve) -> None:
     def talk() -> list[object]:
         client = websocket.create_connection(url, subprotocols=["v5.channel.k8s.io"], timeout=5)
         client.send("héllo")
-        heard: list[object] = [client.subprotocol, client.recv()]
+        received: list[object] = [client.subprotocol, client.recv()]
         client.send_frame(websocket.ABNF.create_frame("frag", websocket.ABNF.OPCODE_BINARY, 0))
         client.ping("are you there")
         client.send_frame(websocket.ABNF.create_frame("mented", websocket.ABNF.OPCODE_CONT, 1))
-        heard.append(client.recv_data(control_frame=True))
-        heard.append(client.recv_data())
+        received.append(client.recv_data(control_frame=True))
+        received.append(client.recv_data())
         client.send_close(1000, b"bye")
-        heard.append(client.recv_data(control_frame=True))
+        received.append(client.recv_data(control_frame=True))
         client.shutdown()  # type: ignore[no-untyped-call]
-        return heard
+        return received
 
     assert await asyncio.to_thread(talk) == [
         "v5.channel.k8s.io",

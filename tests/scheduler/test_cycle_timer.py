@@ -5,17 +5,17 @@ import asyncio
 import pytest
 
 from volcano.clock import VirtualClock
-from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, Pulse
+from volcano.scheduler.cycle_timer import LONGEST_WINDOW, SHORTEST_WINDOW, CycleTimer
 
 
-async def waited(pulse: Pulse, clock: VirtualClock) -> float:
-    """The seconds until the next beat."""
+async def waited(timer: CycleTimer, clock: VirtualClock) -> float:
+    """The seconds until the next waiting."""
     began = clock.now().monotonic
-    beat = asyncio.create_task(pulse.beat())
-    while not beat.done():
+    waiting = asyncio.create_task(timer.wait())
+    while not waiting.done():
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        if not beat.done():
+        if not waiting.done():
             clock.advance(0.001)
     return clock.now().monotonic - began
 
@@ -32,25 +32,25 @@ async def test_changes_are_collected_for_as_long_as_the_last_cycle_took(
     cycle: float, expected: float
 ) -> None:
     clock = VirtualClock()
-    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
+    timer = CycleTimer(clock, 1.0, revision=lambda: 0, busy=lambda: False)
     clock.advance(10)
-    pulse.wake()
-    await waited(pulse, clock)
+    timer.wake()
+    await waited(timer, clock)
     clock.advance(cycle)
-    pulse.wake()
-    assert await waited(pulse, clock) == pytest.approx(expected, abs=0.02)
+    timer.wake()
+    assert await waited(timer, clock) == pytest.approx(expected, abs=0.02)
 
 
 async def test_without_a_change_a_cycle_comes_after_a_period_if_something_waits() -> None:
     clock = VirtualClock()
-    pulse = Pulse(clock, 1.0, lambda: 0, lambda: True)
-    assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
+    timer = CycleTimer(clock, 1.0, revision=lambda: 0, busy=lambda: True)
+    assert await waited(timer, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
 
 
 async def test_after_a_change_that_nobody_waits_for_a_cycle_comes_within_a_period() -> None:
     clock = VirtualClock()
-    pulse = Pulse(clock, 1.0, lambda: 0, lambda: False)
-    pulse.wake_in_time()
-    assert await waited(pulse, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
-    pulse.wake()
-    assert await waited(pulse, clock) < 0.5  # and it is over with that
+    timer = CycleTimer(clock, 1.0, revision=lambda: 0, busy=lambda: False)
+    timer.wake_later()
+    assert await waited(timer, clock) == pytest.approx(1.0 + SHORTEST_WINDOW, abs=0.06)
+    timer.wake()
+    assert await waited(timer, clock) < 0.5  # and it is over with that

@@ -20,6 +20,7 @@ from volcano.kube.manifest import Key, Manifest, condition_of
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.engine.config import shipped
 from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.options import SchedulerOptions
 
 KINDS = kinds.by_gvk([kinds.NODE, kinds.POD, kinds.POD_GROUP, kinds.QUEUE, kinds.PRIORITY_CLASS])
 
@@ -96,13 +97,16 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(conf: str | None = None, **options: Any) -> AsyncIterator[Bench]:
+async def bench(
+    conf: str | None = None, *, features: frozenset[str] = frozenset(), **options: Any
+) -> AsyncIterator[Bench]:
     clock = VirtualClock()
     client = Flaky(registry(clock=clock))
     for manifest in crds.load():
         await client.create(CRD, manifest)
     await client.create(NAMESPACE, namespace("default"))
-    scheduler = Scheduler(client, ConfigSource(conf), clock, **options)
+    source = ConfigSource(conf, features=features)
+    scheduler = Scheduler(client, source, clock, SchedulerOptions(**options))
     running = asyncio.create_task(scheduler.run())
     made = Bench(client, clock, scheduler)
 
@@ -208,7 +212,7 @@ async def test_room_that_others_pods_leave_is_taken_at_once_by_who_waits() -> No
         await b.add(node("n1", cpu=2), elsewhere("theirs"), job("j", 2, phase="Inqueue"))
 
         async def waits() -> bool:
-            return bool(b.scheduler.verdicts)
+            return bool(b.scheduler.last_outcome.diagnoses)
 
         async def bound() -> bool:
             return all(await b.nodes_of("j-worker-0", "j-worker-1"))
@@ -244,7 +248,7 @@ async def test_a_binding_whose_answer_was_lost_is_not_forgotten_while_the_watch_
         await b.add(node("n1", cpu=1), job("j", 1, phase="Inqueue"))
 
         async def known() -> bool:
-            room = b.scheduler.cluster.room_on("n1")
+            room = b.scheduler.cluster.free_on("n1")
             settled = len(attempts) > 1 and not b.scheduler.cluster.unconfirmed
             return settled and room is not None and room[0] == 0
 
@@ -300,7 +304,7 @@ async def test_a_bad_configuration_schedules_nothing_until_it_is_mended() -> Non
             b.clock.advance(0.1)
             await asyncio.sleep(0.001)
         assert await b.nodes_of("j-worker-0") == [""]
-        b.scheduler.source.offer(shipped())
+        b.scheduler.source.load(shipped())
 
         async def bound() -> bool:
             return await b.nodes_of("j-worker-0") == ["n1"]

@@ -1,1 +1,1 @@
-"""What writes the generated parts of the installer."""
+"""Generators of the installer's parts."""

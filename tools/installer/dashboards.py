@@ -1,4 +1,4 @@
-"""Grafana dashboards as tables: a panel is a title, a unit and what it shows."""
+"""Grafana dashboards as tables of panels."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ WIDTH, HEIGHT, ACROSS = 12, 8, 24
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One graph: queries in Prometheus' language, each with the legend of its lines."""
+    """One graph: PromQL queries, each with a legend."""
 
     title: str
     unit: str
@@ -138,7 +138,7 @@ QUEUE = {
 
 
 def dashboards() -> dict[str, str]:
-    """File name → JSON, as the chart ships them."""
+    """File name to JSON, as shipped in the chart."""
     return {
         "volcano-scheduler.json": _dashboard(
             "Volcano scheduler", "volcano-scheduler", SCHEDULER, [DATASOURCE]

@@ -1,4 +1,4 @@
-"""Where the chart is, and how Helm is run on it."""
+"""Location of the chart, and calls of Helm."""
 
 import os
 import shutil
@@ -13,11 +13,11 @@ SINGLE_FILE = ROOT / "installer" / "volcano-development.yaml"
 
 
 class NoHelm(Exception):
-    """There is no Helm to run."""
+    """Helm is not installed."""
 
 
 def find_helm() -> Path:
-    """Helm as $HELM names it, as it is on the path, or as `make test-k8s` built it. Raises `NoHelm`."""
+    """Helm from $HELM, the path, or the build of `make test-k8s`. Raises `NoHelm`."""
     named = os.environ.get("HELM") or shutil.which("helm")
     if named:
         return Path(named)
@@ -27,6 +27,6 @@ def find_helm() -> Path:
 
 
 def run_helm(helm: Path, *arguments: str) -> str:
-    """What Helm prints. Raises `CalledProcessError` with its complaint."""
+    """Output of Helm. Raises `CalledProcessError` with its error message."""
     done = subprocess.run([helm, *arguments], capture_output=True, text=True, check=True)
     return done.stdout

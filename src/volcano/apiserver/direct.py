@@ -12,7 +12,7 @@ from volcano.apiserver.registry.registry import Registry
 from volcano.kube.client import DEFAULTS, EVERYTHING, Decode, Event, Listing, Options, Query
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.watch_batches import members
+from volcano.kube.watch_batches import flatten
 
 # Events per batch before other tasks run: a watcher with a long backlog must not block the event loop.
 MAX_BATCH = 32
@@ -77,7 +77,7 @@ class DirectClient:
     def watch(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads
     ) -> AsyncIterator[Event]:
-        return members(self.watch_batches(kind, query, decode=decode))
+        return flatten(self.watch_batches(kind, query, decode=decode))
 
     async def watch_batches(
         self, kind: Kind, query: Query = EVERYTHING, *, decode: Decode = orjson.loads

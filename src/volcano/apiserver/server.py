@@ -14,16 +14,15 @@ from volcano.apiserver.authn.identity import impersonated
 from volcano.apiserver.bootstrap import bootstrap
 from volcano.apiserver.endpoints.audit import Audit, Sink
 from volcano.apiserver.endpoints.discovery import Discovery
-from volcano.apiserver.endpoints.handlers import CONNECTS, Resources
-from volcano.apiserver.endpoints.health import Check, Health, RequestMetrics
+from volcano.apiserver.endpoints.handlers import CONNECT_SUBRESOURCES, ResourceHandler
+from volcano.apiserver.endpoints.health import Health, HealthCheck, RequestMetrics
 from volcano.apiserver.endpoints.logs import LogSource, StreamSource
-from volcano.apiserver.endpoints.nonresource import Paths
+from volcano.apiserver.endpoints.nonresource import NonResourceHandler
 from volcano.apiserver.endpoints.openapi import OpenApi
 from volcano.apiserver.endpoints.parameters import flag
-from volcano.apiserver.endpoints.responses import refusal, with_warnings
+from volcano.apiserver.endpoints.request_info import RequestInfo, new_request_info
+from volcano.apiserver.endpoints.responses import error_response, with_warnings
 from volcano.apiserver.endpoints.reviews import Reviews
-from volcano.apiserver.endpoints.routes import Route
-from volcano.apiserver.endpoints.routes import route as parse_route
 from volcano.apiserver.interfaces import AdmissionPlugin, User
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.apiserver.registry.lookup import StoreLookup
@@ -54,8 +53,8 @@ class ServerOptions:
     logs: LogSource | None = None
     streams: StreamSource | None = None
     audit: Sink | None = None
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, HealthCheck] = field(default_factory=dict)
+    ready: Mapping[str, HealthCheck] = field(default_factory=dict)
     metrics: CollectorRegistry | None = None
 
 
@@ -114,13 +113,13 @@ class ApiServer:
         self._webhooks = controlled.webhooks
         self._audit = Audit(options.audit, options.new_id) if options.audit is not None else None
         reviews = Reviews(self._authenticator, self._authorizer)
-        self._resources = Resources(registry, reviews, options.random, options.logs, options.streams)
+        self._resources = ResourceHandler(registry, reviews, options.random, options.logs, options.streams)
         table = registry.kinds
         discovery = Discovery(lambda: (s.kind for s in table), lambda: table.generation, options.address)
         health = Health(options.live, options.ready)
         openapi = OpenApi(lambda: iter(table), lambda: table.generation)
         tokens = controlled.access.tokens
-        self._paths = Paths(table, discovery, health, self.metrics, tokens, __version__, openapi)
+        self._paths = NonResourceHandler(table, discovery, health, self.metrics, tokens, __version__, openapi)
 
     async def start(self) -> None:
         """Creates the first namespaces and the default roles where they are missing."""
@@ -132,25 +131,27 @@ class ApiServer:
     async def __call__(self, request: Request) -> Answer:
         """Answers one request; every failure becomes a Status."""
         received = self.registry.clock.now()
-        route = _route_of(request)
-        mutating = route.verb not in READ_VERBS
+        info = _request_info(request)
+        mutating = info.verb not in READ_VERBS
         user = _RequestUser()
         self._count_inflight(1, mutating=mutating)
         try:
             with collecting() as warnings:
-                answer = await self._answer(request, route, user)
+                answer = await self._answer(request, info, user)
             if isinstance(answer, Response):
                 with_warnings(answer, warnings)
         except ApiError as error:
-            answer = refusal(error)
+            answer = error_response(error)
         except Exception as error:  # a bug in one request must not end the server
             log.error(
                 "request failed", error=error, method=request.method, target=request.target or request.path
             )
-            answer = refusal(InternalError("Internal error occurred: the request could not be handled"))
+            answer = error_response(
+                InternalError("Internal error occurred: the request could not be handled")
+            )
         finally:
             self._count_inflight(-1, mutating=mutating)
-        return self._record(request, route, user, answer, received)
+        return self._record(request, info, user, answer, received)
 
     def _count_inflight(self, change: int, *, mutating: bool) -> None:
         if mutating:
@@ -158,32 +159,32 @@ class ApiServer:
         else:
             self.metrics.reading += change
 
-    async def _answer(self, request: Request, route: Route, user: "_RequestUser") -> Answer:
+    async def _answer(self, request: Request, info: RequestInfo, user: "_RequestUser") -> Answer:
         user.authenticated = self._authenticator.authenticate(request)
         user.effective = impersonated(request, user.authenticated, self._authorizer)
         if not self._authorizer.unrestricted(user.effective):
-            self._authorizer.check(user.effective, route.action)
-            if route.subresource in CONNECTS:
+            self._authorizer.check(user.effective, info.action)
+            if info.subresource in CONNECT_SUBRESOURCES:
                 # A websocket begins with GET: the right to read must not allow running commands.
-                self._authorizer.check(user.effective, replace(route, verb="create").action)
-        if route.resource:
-            return await self._resources.answer(request, route, user.effective)
-        return self._paths.answer(request)
+                self._authorizer.check(user.effective, replace(info, verb="create").action)
+        if info.resource:
+            return await self._resources.handle(request, info, user.effective)
+        return self._paths.handle(request)
 
     def _record(
-        self, request: Request, route: Route, user: "_RequestUser", answer: Answer, received: Instant
+        self, request: Request, info: RequestInfo, user: "_RequestUser", answer: Answer, received: Instant
     ) -> Answer:
         """Records metrics and the audit event of an answer."""
         now = self.registry.clock.now()
-        known = not route.resource or self._resources.knows(route)
-        labels = self.metrics.labels(route, known=known)
+        known = not info.resource or self._resources.serves(info)
+        labels = self.metrics.labels(info, known=known)
         code = 101 if not isinstance(answer, Response | Stream) else answer.status
         seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
-        self.metrics.answered(labels, code, seconds, dry_run="dryRun" in request.query)
+        self.metrics.observe(labels, code, seconds, dry_run="dryRun" in request.query)
         if self._audit is not None:
             streaming = not isinstance(answer, Response)
             self._audit.record(
-                request, route, user.effective, user.authenticated, code, received, now, streaming=streaming
+                request, info, user.effective, user.authenticated, code, received, now, streaming=streaming
             )
         if isinstance(answer, Stream):
             answer.chunks = self._count_stream(answer.chunks, labels)
@@ -214,13 +215,13 @@ class _RequestUser:
     effective: User | None = None
 
 
-def _route_of(request: Request) -> Route:
+def _request_info(request: Request) -> RequestInfo:
     if not request.query:
-        return parse_route(request.method, request.path)
+        return new_request_info(request.method, request.path)
     selected = ""
     if fields := request.parameter("fieldSelector"):
         try:
             selected = parse_fields(fields).exact("metadata.name") or ""
         except ValueError:
             selected = ""  # the registry reports the error
-    return parse_route(request.method, request.path, watch=flag(request, "watch"), selected=selected)
+    return new_request_info(request.method, request.path, watch=flag(request, "watch"), selected=selected)

@@ -1,12 +1,13 @@
-"""The table of commands: their words, the module that carries them out, and their line of help."""
+"""Table of commands: words, module, help."""
 
 from typing import NamedTuple
 
-HIDDEN = ""  # the help of a command that only programs use
+HIDDEN = ""  # help of commands that only programs use
 
 
 class Command(NamedTuple):
-    """One leaf of the tree. `function` names two functions of the module: itself and `<function>_arguments`."""
+    """One leaf of the command tree. `function` names two functions of the module: itself and
+    `<function>_arguments`."""
 
     words: str
     module: str
@@ -61,7 +62,7 @@ VCCTL: tuple[Command, ...] = (
     Command("version", "version", "Print the version information", "run"),
 )
 
-# The single-purpose programs: the same table, one row each.
+# Programs with a single command each.
 SLURM: dict[str, Command] = {
     "vsub": Command("", "slurm", "submit a job", "vsub"),
     "vjobs": Command("", "slurm", "list jobs, or show one", "vjobs"),

@@ -1,4 +1,4 @@
-"""What a command may end with: an exit code that a script can use, and one line that says why."""
+"""Errors of commands, each with an exit code and a one-line message."""
 
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -11,40 +11,40 @@ INTERRUPTED, BROKEN_PIPE = 130, 141
 
 
 class CommandError(Exception):
-    """The command could not be carried out; the message says why and, where it can, what would help."""
+    """The command failed; the message says why and, where possible, what would help."""
 
     code = FAILED
 
 
 class UsageError(CommandError):
-    """The command line makes no sense."""
+    """The command line is invalid."""
 
     code = USAGE
 
 
 class Missing(CommandError):
-    """What was asked for is not there."""
+    """The object does not exist."""
 
     code = MISSING
 
 
 class NoServer(CommandError):
-    """Nobody answers, or we may not ask."""
+    """The server does not answer, or access is denied."""
 
     code = NO_SERVER
 
 
 def near(name: str, known: "Iterable[str]") -> str:
-    """`; did you mean "x"?` when one of the known names is close to this one, else nothing."""
+    """`; did you mean "x"?` if a known name is similar, otherwise empty."""
     found = get_close_matches(name, list(dict.fromkeys(known)), n=1, cutoff=0.6)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def explain(error: Exception) -> CommandError:
-    """Any failure as one with an exit code."""
+    """Converts any exception to a CommandError."""
     from volcano.kube import errors as api
 
-    if isinstance(error, ExceptionGroup):  # several things at once: the first that failed says why
+    if isinstance(error, ExceptionGroup):  # several errors at once: the first one is reported
         return explain(error.exceptions[0])
     if isinstance(error, CommandError):
         return error
@@ -52,7 +52,7 @@ def explain(error: Exception) -> CommandError:
         if isinstance(error, (api.Unauthorized, api.Forbidden, api.Unavailable, api.Timeout)):
             return NoServer(error.message)
         if isinstance(error, api.NotFound):
-            if not error.name:  # not an object is missing, but its kind
+            if not error.name:  # the kind is unknown, not the object
                 said = error.message.strip()
                 return NoServer(f"{said}; are Volcano's custom resource definitions installed?")
             return Missing(error.message)

@@ -1,4 +1,4 @@
-"""The flags that several commands share, said once."""
+"""Flags shared by several commands."""
 
 import argparse
 
@@ -8,27 +8,27 @@ OUTPUTS = ("wide", "json", "yaml", "name")
 
 
 def add_namespace(parser: argparse.ArgumentParser, *, may_be_a_name: bool = False) -> None:
-    """`-n` and `--namespace`: kept apart, because `-n` may turn out to be a name."""
+    """Adds `-n` and `--namespace`, kept apart because `-n` may be the name."""
     meaning = "the namespace, or the name when nothing else gives one" if may_be_a_name else "the namespace"
     parser.add_argument("-n", dest="short_n", default="", metavar="NAMESPACE", help=meaning)
     parser.add_argument("--namespace", default="", help="the namespace (default: the context's)")
 
 
 def add_target(parser: argparse.ArgumentParser, what: str) -> None:
-    """The name of an object that lives in a namespace, by position, `-N`, `--name`, or `-n` when nothing else is."""
+    """Adds the name of a namespaced object: by position, `-N`, `--name`, or `-n` if nothing else gives it."""
     parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"the {what}'s name")
     parser.add_argument("-N", "--name", default="", help=f"the {what}'s name")
     add_namespace(parser, may_be_a_name=True)
 
 
 def add_named(parser: argparse.ArgumentParser, what: str) -> None:
-    """The name of an object that lives in no namespace: by position, `-n`, `-N` or `--name`."""
+    """Adds the name of a cluster-scoped object: by position, `-n`, `-N` or `--name`."""
     parser.add_argument("position", nargs="?", default="", metavar="NAME", help=f"the {what}'s name")
     parser.add_argument("-n", "-N", "--name", default="", help=f"the {what}'s name")
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """`-o`, for whatever prints objects."""
+    """Adds `-o` for commands that print objects."""
     parser.add_argument(
         "-o", "--output", type=output_format, default="", metavar="FORMAT",
         help="json, yaml, wide, name or jsonpath=TEMPLATE",
@@ -36,7 +36,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_list(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> None:
-    """What every list takes. Where there are no namespaces, asking for all of them changes nothing."""
+    """Adds the flags of every list. `-A` has no effect on cluster-scoped kinds."""
     if namespaced:
         add_namespace(parser)
     add_everywhere(parser, hidden=not namespaced)
@@ -44,13 +44,13 @@ def add_list(parser: argparse.ArgumentParser, *, namespaced: bool = True) -> Non
 
 
 def add_everywhere(parser: argparse.ArgumentParser, *, hidden: bool = False) -> None:
-    """`-A`."""
+    """Adds `-A`."""
     text = argparse.SUPPRESS if hidden else "list every namespace's"
     parser.add_argument("-A", "--all-namespaces", action="store_true", help=text)
 
 
 def add_list_alone(parser: argparse.ArgumentParser) -> None:
-    """What every list takes, but for the namespace."""
+    """Adds the flags of every list, except the namespace."""
     parser.add_argument(
         "-l", "--label-selector", default="", metavar="SELECTOR", help="only those with labels"
     )
@@ -63,7 +63,7 @@ def add_list_alone(parser: argparse.ArgumentParser) -> None:
 
 
 def output_format(text: str) -> str:
-    """Checks what `-o` says."""
+    """Validates the value of `-o`."""
     if text and text not in OUTPUTS and not text.startswith("jsonpath="):
         raise UsageError(f"-o: {text!r} is none of {', '.join(OUTPUTS)} and jsonpath=TEMPLATE")
     return text

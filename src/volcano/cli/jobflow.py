@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Awaitable, Callable, Sequence
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import FAILED, UsageError
-from volcano.cli.job.manage import read_objects
 from volcano.cli.listing import NOTHING, Listing, show, show_one
+from volcano.cli.objects import read_objects
 from volcano.cli.parsing import Run
 from volcano.cli.printing.output import render, without_fields_of_managers
 from volcano.cli.printing.tables import Column, longest
@@ -71,7 +71,7 @@ def _describe_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _creator(kind: Kind) -> Run:
     async def create(arguments: argparse.Namespace, session: Session) -> int:
-        """Creates every object of a file; goes on when one is refused."""
+        """Creates every object of a file; continues after an error."""
         if not arguments.file:
             raise UsageError(f"say which file holds the {kind.plural}, with -f")
 
@@ -94,11 +94,11 @@ def _lister(kind: Kind) -> Run:
 
 def _getter(kind: Kind) -> Run:
     async def get(arguments: argparse.Namespace, session: Session) -> int:
-        key = naming.target(
+        key = objects.target(
             arguments, session, f"name is mandatory to get the particular {kind.singular} details"
         )
         return await show_one(
-            _listing(kind, session), await naming.find(session, kind, key), arguments, session
+            _listing(kind, session), await objects.find(session, kind, key), arguments, session
         )
 
     return get
@@ -106,19 +106,19 @@ def _getter(kind: Kind) -> Run:
 
 def _deleter(kind: Kind) -> Run:
     async def delete(arguments: argparse.Namespace, session: Session) -> int:
-        """Deletes one object by name, or every object of a file; goes on when one is not there."""
+        """Deletes one object by name, or every object of a file; continues if one is missing."""
         if not arguments.file:
-            key = naming.target(
+            key = objects.target(
                 arguments, session, f"{kind.singular} name or file is mandatory: give NAME or -f"
             )
-            await naming.delete(session, kind, key)
+            await objects.delete(session, kind, key)
             session.write(f"Deleted {kind.kind}: {key}")
             return 0
 
         async def one(key: Key, item: Manifest) -> None:
             await session.client.delete(kind, key, options=Options(propagation="Background"))
 
-        home = naming.namespace(arguments, session)
+        home = objects.namespace(arguments, session)
         return await _each(kind, arguments.file, home, session, ("Deleted", "delete"), one)
 
     return delete
@@ -132,7 +132,7 @@ async def _each(
     words: tuple[str, str],
     act: Callable[[Key, Manifest], Awaitable[None]],
 ) -> int:
-    """Does the same with every object of a file, at home where it names no namespace; says of each how it went."""
+    """Applies an operation to every object of a file, with a default namespace; prints each result."""
     done, verb = words
     refused = 0
     for item in read_objects(path, kind):
@@ -142,19 +142,19 @@ async def _each(
             session.write(f"{done} {kind.kind}: {key}")
         except ApiError as error:
             refused += 1
-            session.complain(f"Failed to {verb} {kind.kind}: {error.message}")
+            session.warn(f"Failed to {verb} {kind.kind}: {error.message}")
     return FAILED if refused else 0
 
 
 def _describer(kind: Kind) -> Run:
     async def describe(arguments: argparse.Namespace, session: Session) -> int:
-        """Prints one object, or all of a namespace, as YAML or JSON."""
+        """Prints one object, or all objects of a namespace, as YAML or JSON."""
         if arguments.format not in FORMATS:
             raise UsageError(f"Unsupported format: {arguments.format}")
         name = arguments.position or arguments.name
-        namespace = naming.namespace(arguments, session)
+        namespace = objects.namespace(arguments, session)
         if name:
-            items = [await naming.find(session, kind, Key(namespace, name))]
+            items = [await objects.find(session, kind, Key(namespace, name))]
         else:
             items = (await session.client.list(kind, Query(namespace=namespace))).items
         if not items:

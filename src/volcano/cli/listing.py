@@ -1,4 +1,4 @@
-"""Every list: fetched, filtered, sorted, printed in any format, and with `--watch` kept up to date."""
+"""Lists of objects: fetch, filter, sort, print in any format, and follow with `--watch`."""
 
 import argparse
 import asyncio
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from volcano.cli.errors import UsageError
-from volcano.cli.naming import namespace
+from volcano.cli.objects import namespace
 from volcano.cli.printing.output import is_table, render_all, render_one
 from volcano.cli.printing.tables import THREE_MORE, Column, Layout, Width
 from volcano.cli.session import Session
@@ -20,29 +20,29 @@ from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.quantity import parse as parse_quantity
 
 NOTHING = "No resources found"
-SETTLE = 0.2  # seconds in which changes are gathered before they are printed
+COLLECT_SECONDS = 0.2  # seconds in which changes are collected before printing
 PAUSE = 1.0
 
-# All objects that a list looks at, by kind.
+# Objects a list needs, by kind.
 Objects = Mapping[Kind, Sequence[Manifest]]
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a list is about: objects of a kind, those to keep, and columns that may look at other kinds as well."""
+    """Definition of a list: kind, filter, and columns that may use objects of other kinds."""
 
     kind: Kind
     columns: Callable[[Objects], Sequence[Column]]
     keep: Callable[[Manifest], bool] = lambda manifest: True
     also: tuple[Kind, ...] = ()
-    labels: str = ""  # beyond what -l says
+    labels: str = ""  # in addition to -l
     sort: Callable[[Manifest], Any] = key_of
-    namespace_column: int | None = 0  # where it goes with -A; None when the columns have it anyway
+    namespace_column: int | None = 0  # position with -A; None if the columns contain it anyway
     namespace_width: Width = THREE_MORE
 
 
 async def show(listing: Listing, arguments: argparse.Namespace, session: Session) -> int:
-    """Prints the list; with `--watch`, stays and prints what changes or goes."""
+    """Prints the list; with `--watch`, also changes and deletions."""
     view = _View(listing, arguments, session)
     await view.fetch()
     view.print_all()
@@ -55,7 +55,7 @@ async def show(listing: Listing, arguments: argparse.Namespace, session: Session
 async def show_one(
     listing: Listing, item: Manifest, arguments: argparse.Namespace, session: Session, *, namespace: str = ""
 ) -> int:
-    """Prints one object as the list would."""
+    """Prints one object as a row of the list."""
     if not is_table(arguments.output):
         text = render_one(arguments.output, listing.kind, item)
         session.write(text, end="" if arguments.output.startswith("jsonpath") else "\n")
@@ -71,7 +71,7 @@ async def show_one(
 
 
 class _View:
-    """One list on its way to the screen."""
+    """State of one list while it is printed."""
 
     def __init__(self, listing: Listing, arguments: argparse.Namespace, session: Session) -> None:
         self._listing = listing
@@ -86,10 +86,10 @@ class _View:
         self._versions: dict[Kind, str] = {}
         self._layout: Layout | None = None
         self._printed: dict[Key, str] = {}
-        self._gone: list[Manifest] = []  # as they were last, and not told yet
+        self._gone: list[Manifest] = []  # deleted objects in their last state, not printed yet
 
     async def fetch(self) -> None:
-        """Lists every kind that matters."""
+        """Lists every kind needed."""
         for kind in self._queries:
             await self._list(kind)
 
@@ -136,7 +136,7 @@ class _View:
             self._printed[key_of(item)] = text
             self._session.write("---\n" + text if output == "yaml" else text)
 
-    # what is shown of the objects
+    # rows
 
     def _objects(self) -> Objects:
         return {kind: list(held.values()) for kind, held in self._held.items()}
@@ -156,10 +156,10 @@ class _View:
             columns.insert(self._listing.namespace_column, column)
         return columns
 
-    # what changes
+    # changes
 
     async def follow(self) -> None:
-        """Prints the objects that change, for ever."""
+        """Prints changed objects until cancelled."""
         changed = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for kind in self._queries:
@@ -169,7 +169,7 @@ class _View:
     async def _print_changes(self, changed: asyncio.Event) -> None:
         while True:
             await changed.wait()
-            await self._session.clock.sleep(SETTLE)
+            await self._session.clock.sleep(COLLECT_SECONDS)
             changed.clear()
             if self._layout is not None:
                 self._layout.renew(self._columns())
@@ -182,7 +182,7 @@ class _View:
             self._session.stdout.flush()
 
     def _print_gone(self) -> None:
-        """What is gone is told once more, as it was last: so does kubectl."""
+        """Prints deleted objects once more in their last state, as kubectl does."""
         gone, self._gone = self._gone, []
         for item in gone:
             self._printed.pop(key_of(item), None)
@@ -215,7 +215,7 @@ class _View:
 
 
 def sorter(field: str, columns: Iterable[Column]) -> Callable[[Manifest], Any]:
-    """The order that `--sort-by` asks for: by a column's header, or by a path into the object."""
+    """Sort key for `--sort-by`: a column's header or a path into the object."""
     by_header = {column.header.lower(): column for column in columns}
     if field.lower() in by_header:
         value = by_header[field.lower()].value
@@ -233,7 +233,7 @@ def sorter(field: str, columns: Iterable[Column]) -> Callable[[Manifest], Any]:
 
 
 def _comparable(value: Any) -> tuple[int, Any]:
-    """Missing values first, then numbers and quantities by size, then the rest as text."""
+    """Missing values first, then numbers and quantities by size, then text."""
     if value is None:
         return (0, 0)
     try:

@@ -1,4 +1,4 @@
-"""The tree of parsers: a command's module is imported, and its flags are known, only once it is chosen."""
+"""Tree of parsers; a command's module is imported when the command is chosen."""
 
 import argparse
 from collections.abc import Callable, Coroutine, Sequence
@@ -16,7 +16,7 @@ _SWITCHES = {"true": True, "t": True, "1": True, "false": False, "f": False, "0"
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that complains by exception, suggests the near word, and gets a command's flags when it is used."""
+    """Parser that raises UsageError, suggests similar words, and adds a command's flags on first use."""
 
     command: Command | None = None
     outermost = False
@@ -37,7 +37,7 @@ class Parser(argparse.ArgumentParser):
         return parsed, rest
 
     def prepare(self) -> None:
-        """Adds the flags of the command, once."""
+        """Adds the flags of the command once."""
         if self.command is not None and not self._prepared:
             self._prepared = True
             module = import_module(f"volcano.cli.{self.command.module}")
@@ -48,7 +48,7 @@ class Parser(argparse.ArgumentParser):
             )
 
     def _plain_switches(self, words: Sequence[str]) -> list[str]:
-        """`--switch=true` as `--switch`, and `--switch=false` as nothing: pflag takes both."""
+        """Converts `--switch=true` to `--switch` and drops `--switch=false`: pflag accepts both."""
         plain: list[str] = []
         for position, word in enumerate(words):
             if word == "--":
@@ -75,7 +75,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def build(program: str, description: str, commands: Sequence[Command]) -> Parser:
-    """The parser of a program with many commands."""
+    """Parser of a program with many commands."""
     root = Parser(prog=program, description=description, usage="%(prog)s [FLAGS] COMMAND ...")
     branches = _branches(root)
     add_common(root)
@@ -95,7 +95,7 @@ def build(program: str, description: str, commands: Sequence[Command]) -> Parser
 
 
 def build_single(program: str, command: Command) -> Parser:
-    """The parser of a program that is one command."""
+    """Parser of a program with a single command."""
     parser = Parser(prog=program, description=command.help)
     parser.command = command
     parser.outermost = True
@@ -107,7 +107,7 @@ def _branches(parser: Parser) -> "argparse._SubParsersAction[Parser]":
 
 
 def add_common(parser: argparse.ArgumentParser, *, inherited: bool = False) -> None:
-    """The flags of every command; on an inner parser they leave alone what an outer one has read."""
+    """Adds the flags of every command; an inner parser keeps what an outer one has parsed."""
     group = parser.add_argument_group("connection")
     if inherited:
         group.description = (
@@ -136,7 +136,7 @@ COMMON: tuple[tuple[tuple[str, ...], dict[str, Any]], ...] = (
         {"action": "append", "default": None, "help": "a group to act as; repeatable", "metavar": "GROUP"},
     ),
     (("--insecure-skip-tls-verify",), {"action": "store_true", "default": False, "help": "trust any server"}),
-    # parity: accepted everywhere, as the reference's logging library does; they change nothing here.
+    # parity: accepted everywhere, as with Volcano's logging library; without effect here.
     (("-v", "--v"), _text(argparse.SUPPRESS, "LEVEL")),
     (("--vmodule",), _text(argparse.SUPPRESS, "PATTERN=LEVEL")),
     (("--log-flush-frequency",), _text(argparse.SUPPRESS, "DURATION")),

@@ -1,10 +1,10 @@
-"""`vcctl pod list`: the pods of jobs and queues."""
+"""`vcctl pod list`: pods of jobs and queues."""
 
 import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.pods import pod_cells
+from volcano.apiserver.endpoints.tables.pods import print_pod
 from volcano.cli import flags
 from volcano.cli.errors import CommandError
 from volcano.cli.listing import Listing, show
@@ -14,12 +14,11 @@ from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest, annotations_of, labels_of
 from volcano.kube.names import JOB_NAME, POD_QUEUE_NAME, QUEUE_NAME, TASK_SPEC
 
-# What kubectl's cells mean, by their place.
+# Positions of kubectl's cells.
 NAME, READY, STATUS, RESTARTS, AGE, ADDRESS, NODE = range(7)
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl pod list` takes."""
     parser.add_argument("-q", "--queue", default="", help="only pods of this queue")
     parser.add_argument("-j", "--job", default="", help="only pods of this job")
     flags.add_list(parser)
@@ -31,7 +30,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def listing(session: Session, job: str, queue: str) -> Listing:
-    """The pods of a job, of a queue, or of any job."""
+    """Pods of a job, of a queue, or of any job."""
     columns = pod_columns(session.clock.now().wall)
     if job:
         labels, keep = f"{JOB_NAME}={job}", _matching(job, queue)
@@ -52,19 +51,19 @@ def _matching(job: str, queue: str) -> Callable[[Manifest], bool]:
 
 
 def queue_of(pod: Manifest) -> str:
-    """The queue that a pod is in: as its job's label says, or its own annotation."""
+    """Queue of a pod, from its job's label or its own annotation."""
     return labels_of(pod).get(QUEUE_NAME) or annotations_of(pod).get(POD_QUEUE_NAME, "")
 
 
 def pod_columns(now: float) -> Sequence[Column]:
-    """The columns of pods, with kubectl's words for their status."""
+    """Columns of pods, with kubectl's status texts."""
 
-    known: dict[tuple[str, str], list[Any]] = {}  # every column asks for the cells of every pod
+    known: dict[tuple[str, str], list[Any]] = {}  # cells are computed once per pod, for all columns
 
     def cells(pod: Manifest) -> list[Any]:
         state = (pod["metadata"].get("uid", ""), pod["metadata"].get("resourceVersion", ""))
         if state not in known:
-            known[state] = pod_cells(pod, now)
+            known[state] = print_pod(pod, now)
         return known[state]
 
     def cell(place: int) -> Callable[[Any], str]:

@@ -1,14 +1,14 @@
-"""`vcctl podgroup`: the gangs behind jobs and pods, by their own name or by their job's."""
+"""`vcctl podgroup`: PodGroups by their own name or their job's."""
 
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import Missing, near
 from volcano.cli.listing import Listing, show, show_one
+from volcano.cli.object_events import write_events
 from volcano.cli.pod import pod_columns
-from volcano.cli.printing.events import write_events
 from volcano.cli.printing.output import is_table, render_one
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.printing.times import age
@@ -24,7 +24,6 @@ MANDATORY = "podgroup or job name is mandatory to {} a particular podgroup"
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl podgroup list` takes."""
     parser.add_argument("-q", "--queue", default="", help="only podgroups of this queue")
     flags.add_list(parser)
 
@@ -40,26 +39,24 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def get_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl podgroup get` takes."""
     flags.add_target(parser, "podgroup's or job")
     flags.add_output(parser)
 
 
 async def get(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one PodGroup."""
-    group = await find(session, naming.target(arguments, session, MANDATORY.format("get")))
+    group = await find(session, objects.target(arguments, session, MANDATORY.format("get")))
     columns = _columns(session.clock.now().wall)
     return await show_one(Listing(POD_GROUP, lambda objects: columns), group, arguments, session)
 
 
 def describe_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl podgroup describe` takes."""
     get_arguments(parser)
 
 
 async def describe(arguments: argparse.Namespace, session: Session) -> int:
-    """Shows all about one PodGroup: what it wants, what it has, its pods, and what was said about it."""
-    key = naming.target(arguments, session, MANDATORY.format("describe"))
+    """Shows one PodGroup with its requirements, members, pods and events."""
+    key = objects.target(arguments, session, MANDATORY.format("describe"))
     group = await find(session, key)
     if not is_table(arguments.output):
         session.write(render_one(arguments.output, POD_GROUP, group))
@@ -75,7 +72,7 @@ async def describe(arguments: argparse.Namespace, session: Session) -> int:
 
 
 async def find(session: Session, key: Key) -> Manifest:
-    """The PodGroup of this name, else the one of the job (or other owner) of this name."""
+    """PodGroup of this name, or of the job (or other owner) of this name."""
     try:
         return await session.client.get(POD_GROUP, key)
     except NotFound as error:
@@ -95,7 +92,7 @@ async def find(session: Session, key: Key) -> Manifest:
 
 
 async def _phase_of_job(session: Session, key: Key) -> str:
-    """The phase of the job of this name, which may have given its PodGroup up; empty when there is no such job."""
+    """Phase of the job of this name, which may have deleted its PodGroup; empty without a job."""
     with suppress(NotFound):
         job = await session.client.get(JOB, key)
         return str(((job.get("status") or {}).get("state") or {}).get("phase") or "new")
@@ -163,7 +160,7 @@ async def _describe_pods(session: Session, group: Manifest) -> None:
 
 
 def _reason(group: Manifest) -> str:
-    """Why the group does not run, when it does not."""
+    """Reason for which the PodGroup does not run."""
     for condition in _status(group).get("conditions") or ():
         if condition.get("type") == "Unschedulable" and condition.get("status") == "True":
             return str(condition.get("reason") or "")

@@ -1,4 +1,4 @@
-"""How every one of our command line programs runs: parse, open a session, carry out, end with the right code."""
+"""Main function of all command line programs: parse, open a session, run, return the exit code."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ ABOUT = "Submit, watch and manage batch jobs on Kubernetes."
 
 
 def main(words: Sequence[str] | None = None, *, program: str = "vcctl") -> int:
-    """Runs one command line; returns the exit code. Nothing is raised."""
+    """Runs one command line; returns the exit code. Never raises."""
     parser = parser_of(program)
     given = list(sys.argv[1:] if words is None else words)
     title = program
@@ -26,7 +26,7 @@ def main(words: Sequence[str] | None = None, *, program: str = "vcctl") -> int:
             chosen(parser, given).print_help()
             return 0
         title = _title(arguments.command.words)
-        from volcano.cli.session import Session  # late: `--help` must not wait for it
+        from volcano.cli.session import Session  # imported late so that `--help` starts fast
 
         return Session.of(arguments).run(arguments.run, arguments)
     except SystemExit as ending:  # --help
@@ -34,7 +34,8 @@ def main(words: Sequence[str] | None = None, *, program: str = "vcctl") -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has gone: that is no failure of ours, and Python must not complain on the way out.
+        # The reader of our output has exited. That is not an error, and Python must not print a traceback at
+        # exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:
@@ -42,14 +43,14 @@ def main(words: Sequence[str] | None = None, *, program: str = "vcctl") -> int:
 
 
 def parser_of(program: str) -> Parser:
-    """The parser of a program, by its name."""
+    """Parser of a program by name."""
     if program in SLURM:
         return build_single(program, SLURM[program])
     return build(program, ABOUT, VCCTL)
 
 
 def chosen(parser: Parser, words: Sequence[str]) -> Parser:
-    """The innermost parser that the words lead to."""
+    """Innermost parser that the words select."""
     for word in words:
         branches = [action for action in parser._actions if isinstance(action.choices, dict)]
         if branches and branches[0].choices and word in branches[0].choices:
@@ -58,7 +59,7 @@ def chosen(parser: Parser, words: Sequence[str]) -> Parser:
 
 
 def _title(words: str) -> str:
-    """`Failed to view job`, as the reference says it: from the leaf upwards."""
+    """`Failed to view job`, as Volcano prints it: leaf first."""
     return " ".join(["Failed to", *reversed(words.split())])
 
 

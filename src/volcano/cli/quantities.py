@@ -1,4 +1,4 @@
-"""Amounts of resources on the command line: `cpu=1000m,memory=100Mi`."""
+"""Resource quantities on the command line: `cpu=1000m,memory=100Mi`."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from volcano.kube.quantity import parse
 
 
 def parse_resources(text: str, flag: str) -> dict[str, str]:
-    """The amounts that a flag's text says; none when it is empty."""
+    """Parses the quantities of a flag; empty for an empty text."""
     amounts: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         name, equals, amount = (piece.strip() for piece in part.partition("="))
@@ -22,5 +22,5 @@ def parse_resources(text: str, flag: str) -> dict[str, str]:
 
 
 def resources_text(amounts: Mapping[str, object] | None) -> str:
-    """Amounts as one would write them on the command line; `<none>` without any."""
+    """Quantities as written on the command line; `<none>` if empty."""
     return ",".join(f"{name}={amount}" for name, amount in sorted((amounts or {}).items())) or "<none>"

@@ -1,6 +1,6 @@
-"""What a command has at hand: a client, a namespace, a clock, and a place to write.
+"""Session of a command: client, namespace, clock and output.
 
-What talks to servers is imported when it is first needed: `--help` and completion never do.
+The client is imported on first use: `--help` and completion do not need it.
 """
 
 import argparse
@@ -19,10 +19,10 @@ from volcano.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from volcano.clients.http import HttpClient
-    from volcano.clients.kubeconfig import Overrides, Settings
+    from volcano.clients.kubeconfig import ClientConfig, Overrides
 
 USER_AGENT = "vcctl"
-# A person waits: what does not answer now is reported, not waited for.
+# A user is waiting: connection errors are reported, not retried.
 ATTEMPTS = 3
 PAGE = 500
 WIDTH_OF_A_FILE = 10_000
@@ -50,16 +50,18 @@ class Session:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "Session":
-        """The session that the common flags describe."""
-        from volcano.clients.credentials import NOBODY_ELSE, Impersonation
+        """Session described by the common flags."""
+        from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
         from volcano.clients.kubeconfig import Overrides
 
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="replace")  # a terminal that lacks a letter gets a question mark
+                stream.reconfigure(errors="replace")  # replaces characters that the terminal cannot encode
         groups = tuple(arguments.as_group or ())
         acting = (
-            Impersonation(arguments.impersonate, "", groups, {}) if arguments.impersonate else NOBODY_ELSE
+            Impersonation(arguments.impersonate, "", groups, {})
+            if arguments.impersonate
+            else NO_IMPERSONATION
         )
         overrides = Overrides(
             context=arguments.context,
@@ -77,7 +79,7 @@ class Session:
         command: Callable[[argparse.Namespace, "Session"], Coroutine[Any, Any, int]],
         arguments: argparse.Namespace,
     ) -> int:
-        """Carries out a command in a loop of its own, and closes the connection behind it."""
+        """Runs a command in its own event loop and closes the connection."""
         return asyncio.run(self._run(command(arguments, self)))
 
     async def _run(self, command: Coroutine[Any, Any, int]) -> int:
@@ -89,31 +91,32 @@ class Session:
             if "client" in self.__dict__:
                 await self.client.close()
 
-    # the cluster
+    # cluster
 
     @cached_property
-    def settings(self) -> "Settings":
-        """Where the cluster is: as kubectl finds it, else a `volcano up` that runs here."""
-        from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+    def settings(self) -> "ClientConfig":
+        """Connection settings: as kubectl finds them, else a running `volcano up`."""
+        from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 
         overrides = self._overrides or Overrides()
         kubeconfig = self._kubeconfig
         if not kubeconfig and not overrides.server and not self._configured():
             kubeconfig = self._running()
         try:
-            return load_settings(self.environment, kubeconfig=kubeconfig, overrides=overrides)
+            return load_client_config(self.environment, kubeconfig=kubeconfig, overrides=overrides)
         except ConfigError as error:
             raise NoServer(str(error)) from None
 
     def _configured(self) -> bool:
-        """Whether kubectl would find a cluster, or has been told of one: a mistyped name means no other cluster."""
+        """Whether kubectl would find a cluster or one was named: a mistyped name must not select another
+        cluster."""
         from volcano.clients.kubeconfig import kubeconfig_files
 
         told = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
         return told or any(path.exists() for path in kubeconfig_files(self.environment))
 
     def _running(self) -> str:
-        """The kubeconfig of a cluster that runs on this machine."""
+        """Kubeconfig of a cluster that runs on this machine."""
         from volcano.clients.kubeconfig import kubeconfig_files
         from volcano.local.state import find_any
 
@@ -128,9 +131,9 @@ class Session:
 
     @cached_property
     def client(self) -> "HttpClient":
-        """A client of the cluster; nothing is sent before its first verb."""
+        """Client of the cluster; connects on the first request."""
         from volcano.clients.connect import connect
-        from volcano.clients.http import Retries
+        from volcano.clients.http import RetryPolicy
         from volcano.clients.kubeconfig import ConfigError
 
         try:
@@ -139,7 +142,7 @@ class Session:
                 self.clock,
                 environment=self.environment,
                 user_agent=USER_AGENT,
-                retries=Retries(attempts=ATTEMPTS),
+                retries=RetryPolicy(attempts=ATTEMPTS),
                 page=PAGE,
             )
         except ConfigError as error:
@@ -147,37 +150,37 @@ class Session:
 
     @property
     def namespace(self) -> str:
-        """The namespace of the context, where no flag names another."""
+        """Namespace of the context."""
         return self.settings.namespace
 
-    # the terminal
+    # terminal
 
     @cached_property
     def terminal(self) -> bool:
-        """Whether somebody watches; else the output goes to a file or another program."""
+        """Whether stdout is a terminal."""
         return self.stdout.isatty()
 
     @cached_property
     def colour(self) -> bool:
-        """Whether to colour: only on a terminal, and never where NO_COLOR is set or the terminal is dumb."""
+        """Whether to use colours: only on a terminal, without NO_COLOR and not with TERM=dumb."""
         return (
             self.terminal and not self.environment.get("NO_COLOR") and self.environment.get("TERM") != "dumb"
         )
 
     @property
     def width(self) -> int:
-        """The columns of the terminal; as good as endless when there is none."""
+        """Width of the terminal; practically unlimited without one."""
         return shutil.get_terminal_size().columns if self.terminal else WIDTH_OF_A_FILE
 
     def paint(self, text: str, *styles: str) -> str:
-        """The text in a style such as "green" or "bold", where colours are wanted."""
+        """Text in a style such as "green" or "bold", if colours are on."""
         return paint(text, *styles) if self.colour else text
 
     def write(self, text: str = "", *, end: str = "\n") -> None:
-        """Prints what was asked for."""
+        """Prints output."""
         self.stdout.write(text + end)
 
-    def complain(self, text: str) -> None:
-        """Prints a remark that is not part of what was asked for."""
+    def warn(self, text: str) -> None:
+        """Prints a message on stderr."""
         self.stdout.flush()
         self.stderr.write(text + "\n")

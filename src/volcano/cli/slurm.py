@@ -1,11 +1,11 @@
-"""`vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume`: what Slurm's users type. Here `-n` is the name."""
+"""`vsub`, `vjobs`, `vqueues`, `vcancel`, `vsuspend` and `vresume` for Slurm users. Here `-n` is the name."""
 
 import argparse
 import os
 import shlex
 from collections.abc import Sequence
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
 from volcano.cli.job import manage
 from volcano.cli.job.list import keep_of
@@ -32,7 +32,7 @@ def _add_target(parser: argparse.ArgumentParser, *, namespace: str = "") -> None
 
 
 def vsub_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vsub` takes; the environment gives some of the defaults."""
+    """Adds flags; some defaults come from the environment."""
     _add_target(parser, namespace=os.environ.get(NAMESPACE, ""))
     manage.add_job(
         parser,
@@ -44,7 +44,7 @@ def vsub_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def vsub(arguments: argparse.Namespace, session: Session) -> int:
     """Submits a job."""
-    key = naming.target(arguments, session, "job name cannot be left blank")
+    key = objects.target(arguments, session, "job name cannot be left blank")
     try:
         command = shlex.split(arguments.line)
     except ValueError as error:
@@ -55,7 +55,6 @@ async def vsub(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def vjobs_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vjobs` takes."""
     _add_target(parser)
     parser.add_argument("-S", "--scheduler", default="", help="only jobs for this scheduler")
     parser.add_argument(
@@ -68,12 +67,11 @@ def vjobs_arguments(parser: argparse.ArgumentParser) -> None:
 async def vjobs(arguments: argparse.Namespace, session: Session) -> int:
     """Lists jobs, or shows one."""
     if arguments.position or arguments.name:
-        return await view(session, naming.target(arguments, session, ""), arguments.output)
+        return await view(session, objects.target(arguments, session, ""), arguments.output)
     return await show(jobs_listing(session, keep_of(arguments)), arguments, session)
 
 
 def vqueues_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vqueues` takes."""
     flags.add_named(parser, "queue")
     flags.add_list(parser, namespaced=False)
 
@@ -83,7 +81,7 @@ async def vqueues(arguments: argparse.Namespace, session: Session) -> int:
     listing = Listing(QUEUE, _queue_columns, also=(POD_GROUP,))
     name = arguments.position or arguments.name
     if name:
-        return await show_one(listing, await naming.find(session, QUEUE, Key("", name)), arguments, session)
+        return await show_one(listing, await objects.find(session, QUEUE, Key("", name)), arguments, session)
     return await show(listing, arguments, session)
 
 
@@ -92,39 +90,36 @@ def _queue_columns(objects: Objects) -> Sequence[Column]:
 
 
 def vcancel_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcancel` takes."""
     _add_target(parser)
 
 
 async def vcancel(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job."""
-    key = naming.target(arguments, session, manage.MANDATORY.format("cancel"))
-    await naming.delete(session, JOB, key)
+    key = objects.target(arguments, session, manage.MANDATORY.format("cancel"))
+    await objects.delete(session, JOB, key)
     session.write(f"cancel job {key.name} successfully")
     return 0
 
 
 def vsuspend_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vsuspend` takes."""
     _add_target(parser)
 
 
 async def vsuspend(arguments: argparse.Namespace, session: Session) -> int:
     """Suspends a job."""
-    await manage.order(
-        session, naming.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
+    await manage.request_action(
+        session, objects.target(arguments, session, manage.MANDATORY.format("suspend")), "AbortJob"
     )
     return 0
 
 
 def vresume_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vresume` takes."""
     _add_target(parser)
 
 
 async def vresume(arguments: argparse.Namespace, session: Session) -> int:
     """Resumes a suspended job."""
-    await manage.order(
-        session, naming.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
+    await manage.request_action(
+        session, objects.target(arguments, session, manage.MANDATORY.format("resume")), "ResumeJob"
     )
     return 0

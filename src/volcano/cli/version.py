@@ -1,4 +1,4 @@
-"""`vcctl version`: what this program is and what it runs on."""
+"""`vcctl version`."""
 
 import argparse
 import json
@@ -19,7 +19,7 @@ GIT_SECONDS = 5.0
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """`vcctl version` takes nothing of its own."""
+    """Adds no flags."""
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
@@ -38,7 +38,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def installed_from(found: Iterable[Distribution]) -> str:
-    """The revision that was installed straight from a repository, as the installer wrote it down; else empty."""
+    """Revision that was installed directly from a repository, as recorded by the installer; else empty."""
     for distribution in found:
         try:
             origin = json.loads(distribution.read_text("direct_url.json") or "{}")
@@ -51,7 +51,7 @@ def installed_from(found: Iterable[Distribution]) -> str:
 
 
 def checked_out(root: Path) -> str:
-    """The revision of the working tree at `root`, marked when something was changed since; else empty."""
+    """Revision of the working tree at `root`, marked if it has changes; else empty."""
     if not (root / ".git").exists():
         return ""
     revision = _git(root, "rev-parse", "HEAD")

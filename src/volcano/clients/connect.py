@@ -1,4 +1,4 @@
-"""From connection settings to a client that is ready to ask."""
+"""Creates a client from a ClientConfig."""
 
 import os
 import random
@@ -7,26 +7,26 @@ from collections.abc import Callable, Mapping
 
 from volcano.clients.credentials import (
     ANONYMOUS,
-    NOBODY_ELSE,
-    CertificateFiles,
+    NO_IMPERSONATION,
+    CertificateFileCredentials,
     Credentials,
-    Impersonating,
-    Plugin,
-    TokenFile,
+    ExecCredentials,
+    ImpersonatingCredentials,
+    TokenFileCredentials,
     basic,
     bearer,
 )
-from volcano.clients.http import HttpClient, Retries
-from volcano.clients.kubeconfig import ConfigError, Settings
+from volcano.clients.http import HttpClient, RetryPolicy
+from volcano.clients.kubeconfig import ClientConfig, ConfigError
 from volcano.clock import Clock
-from volcano.kube.limits import Limiter
-from volcano.net.pool import Pool
+from volcano.kube.flowcontrol import RateLimiter
+from volcano.net.pool import ConnectionPool
 from volcano.net.proxy import ProxyError, choose_proxy, parse_proxy
 from volcano.net.tls import client_context
 
 
 def connect(
-    settings: Settings,
+    settings: ClientConfig,
     clock: Clock,
     *,
     environment: Mapping[str, str] = os.environ,
@@ -35,10 +35,11 @@ def connect(
     burst: int = 100,
     connections: int = 64,
     user_agent: str = "volcano",
-    retries: Retries = Retries(),
+    retries: RetryPolicy = RetryPolicy(),
     page: int = 0,
 ) -> HttpClient:
-    """A client for the server in `settings`; nothing is sent before the first verb. A `qps` of 0 means no limit."""
+    """Returns a client for the server in `settings`; connects with the first verb. A `qps` of 0 means no
+    limit."""
     tls = _context(settings) if settings.server.startswith("https://") else None
     try:
         proxy = (
@@ -48,7 +49,7 @@ def connect(
         )
     except ProxyError as error:
         raise ConfigError(f"{settings.origin}: {error}") from error
-    pool = Pool(
+    pool = ConnectionPool(
         settings.server, tls=tls, server_name=settings.server_name, proxy=proxy, connections=connections
     )
     return HttpClient(
@@ -56,14 +57,14 @@ def connect(
         clock,
         chance=chance,
         credentials=_credentials(settings, tls, environment),
-        limiter=Limiter(qps, burst, clock) if qps > 0 else None,
+        limiter=RateLimiter(qps, burst, clock) if qps > 0 else None,
         retries=retries,
         user_agent=user_agent,
         page=page,
     )
 
 
-def _context(settings: Settings) -> ssl.SSLContext:
+def _context(settings: ClientConfig) -> ssl.SSLContext:
     try:
         return client_context(settings.authority, settings.certificate, insecure=settings.insecure)
     except (ssl.SSLError, ValueError) as error:
@@ -73,20 +74,20 @@ def _context(settings: Settings) -> ssl.SSLContext:
 
 
 def _credentials(
-    settings: Settings, tls: ssl.SSLContext | None, environment: Mapping[str, str]
+    settings: ClientConfig, tls: ssl.SSLContext | None, environment: Mapping[str, str]
 ) -> Credentials:
     credentials: Credentials = ANONYMOUS
     plugin = settings.plugin
     if settings.token_file is not None:
-        credentials = TokenFile(settings.token_file, settings.token)
+        credentials = TokenFileCredentials(settings.token_file, settings.token)
     elif settings.token:
         credentials = bearer(settings.token)
     elif settings.username:
         credentials = basic(settings.username, settings.password)
     elif plugin is not None:
-        credentials = Plugin(lambda: plugin.run(environment), tls)
+        credentials = ExecCredentials(lambda: plugin.run(environment), tls)
     if settings.certificate_files is not None and tls is not None:
-        credentials = CertificateFiles(credentials, *settings.certificate_files, tls)
-    if settings.impersonation != NOBODY_ELSE:
-        credentials = Impersonating(credentials, settings.impersonation)
+        credentials = CertificateFileCredentials(credentials, *settings.certificate_files, tls)
+    if settings.impersonation != NO_IMPERSONATION:
+        credentials = ImpersonatingCredentials(credentials, settings.impersonation)
     return credentials

@@ -1,4 +1,4 @@
-"""What a client shows the server: tokens that rotate, plugins that make them, certificates, and whom it acts as."""
+"""Client credentials: static and rotating tokens, exec plugins, certificates and impersonation."""
 
 import asyncio
 import base64
@@ -9,30 +9,30 @@ from pathlib import Path
 from typing import Protocol
 
 from volcano.clock import Instant
+from volcano.net.http1 import RequestHeaders
 from volcano.net.tls import Credential, load_credential
-from volcano.net.wire import RequestHeaders
 
-# Token files are read again this often, as their writers (the kubelet) replace them in time.
+# Token files are read again this often: the kubelet rotates them in time.
 TOKEN_FILE_SECONDS = 60.0
 
 
 class CredentialError(Exception):
-    """What we should show cannot be had; the message says why and what would help."""
+    """Credentials cannot be obtained; the message says why and what would help."""
 
 
 class Credentials(Protocol):
-    """Headers that prove who we are."""
+    """Provides authentication headers."""
 
     async def headers(self, now: Instant) -> RequestHeaders: ...
 
     def invalidate(self) -> None:
-        """The server refused them (401): the next call must not answer from a cache."""
+        """Called when the server rejected them (401): the next call must not use a cache."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """Headers that never change: a token, basic authentication, or none at all."""
+class StaticCredentials:
+    """Headers that never change: a token, basic authentication, or none."""
 
     fixed: RequestHeaders = field(default_factory=dict)
 
@@ -40,25 +40,23 @@ class Fixed:
         return self.fixed
 
     def invalidate(self) -> None:
-        """There is nothing to forget."""
+        """Does nothing: the headers are not cached."""
 
 
-ANONYMOUS = Fixed()
+ANONYMOUS = StaticCredentials()
 
 
-def bearer(token: str) -> Fixed:
-    """A token that never changes."""
-    return Fixed({"Authorization": f"Bearer {token}"})
+def bearer(token: str) -> StaticCredentials:
+    return StaticCredentials({"Authorization": f"Bearer {token}"})
 
 
-def basic(username: str, password: str) -> Fixed:
-    """A name and a password."""
+def basic(username: str, password: str) -> StaticCredentials:
     pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-    return Fixed({"Authorization": f"Basic {pair}"})
+    return StaticCredentials({"Authorization": f"Basic {pair}"})
 
 
-class TokenFile:
-    """A token in a file that somebody else keeps fresh."""
+class TokenFileCredentials:
+    """A token in a file that is rotated externally."""
 
     def __init__(self, path: Path, fallback: str = "") -> None:
         self._path = path
@@ -81,7 +79,7 @@ class TokenFile:
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom to act as; the server checks that we may."""
+    """The user to impersonate; the server checks the permission."""
 
     user: str = ""
     uid: str = ""
@@ -99,11 +97,11 @@ class Impersonation:
         return headers | {f"Impersonate-Extra-{name}": values for name, values in self.extra.items()}
 
 
-NOBODY_ELSE = Impersonation()
+NO_IMPERSONATION = Impersonation()
 
 
-class Impersonating:
-    """Credentials that also say whom to act as."""
+class ImpersonatingCredentials:
+    """Adds impersonation headers to credentials."""
 
     def __init__(self, credentials: Credentials, impersonation: Impersonation) -> None:
         self._credentials = credentials
@@ -117,25 +115,25 @@ class Impersonating:
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
-    """What a credential plugin answered: a token, a client certificate or both, and until when."""
+class ExecCredential:
+    """The answer of a credential plugin: a token, a client certificate or both, and their expiry."""
 
     token: str = ""
     credential: Credential | None = None
     expires_at: float | None = None  # wall time
 
 
-class Plugin:
-    """Credentials made by a program that `run` starts; kept until they expire.
+class ExecCredentials:
+    """Credentials from a program that `run` starts; cached until they expire.
 
-    Certificates are loaded into the connection's TLS context, so that new connections show the newest.
+    Certificates are loaded into the TLS context, so that new connections use the newest.
     """
 
-    def __init__(self, run: Callable[[], Issued], tls: ssl.SSLContext | None) -> None:
+    def __init__(self, run: Callable[[], ExecCredential], tls: ssl.SSLContext | None) -> None:
         self._run = run
         self._tls = tls
-        self._issued: Issued | None = None
-        self._turn = asyncio.Lock()
+        self._issued: ExecCredential | None = None
+        self._lock = asyncio.Lock()
 
     async def headers(self, now: Instant) -> RequestHeaders:
         issued = self._issued
@@ -143,8 +141,8 @@ class Plugin:
             issued = await self._renew(issued)
         return {"Authorization": f"Bearer {issued.token}"} if issued.token else {}
 
-    async def _renew(self, stale: Issued | None) -> Issued:
-        async with self._turn:
+    async def _renew(self, stale: ExecCredential | None) -> ExecCredential:
+        async with self._lock:
             if self._issued is None or self._issued is stale:
                 self._issued = await asyncio.to_thread(self._run)
                 if self._issued.credential is not None and self._tls is not None:
@@ -155,8 +153,8 @@ class Plugin:
         self._issued = None
 
 
-class CertificateFiles:
-    """A client certificate in files that somebody may replace: loaded again when they change."""
+class CertificateFileCredentials:
+    """A client certificate in files that may be rotated: reloaded when they change."""
 
     def __init__(self, credentials: Credentials, cert: Path, key: Path, tls: ssl.SSLContext) -> None:
         self._credentials = credentials

@@ -1,4 +1,4 @@
-"""kubeconfig files into connection settings: merged, overridden, and complained about by file and entry."""
+"""kubeconfig files: merged, overridden by flags, and converted to a ClientConfig."""
 
 import base64
 import binascii
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from volcano.clients.credentials import NOBODY_ELSE, Impersonation
+from volcano.clients.credentials import NO_IMPERSONATION, Impersonation
 from volcano.clients.execplugin import ExecPlugin, parse_plugin
 from volcano.net.tls import Credential
 
@@ -19,12 +19,12 @@ _SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 
 class ConfigError(Exception):
-    """The configuration cannot be used; the message names the file, the entry and what would be right."""
+    """The configuration is invalid; the message names the file, the entry and the correct form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What command line flags may say instead of the file."""
+    """Values of command line flags that override the file."""
 
     context: str = ""
     cluster: str = ""
@@ -33,15 +33,15 @@ class Overrides:
     namespace: str = ""
     token: str = ""
     insecure: bool = False
-    impersonate: Impersonation = NOBODY_ELSE
+    impersonate: Impersonation = NO_IMPERSONATION
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Where the server is, whom to trust, what to show and whom to act as."""
+class ClientConfig:
+    """Connection to an API server: its address, authority, credentials and impersonation."""
 
     server: str
-    origin: str = ""  # where these settings come from, for messages
+    origin: str = ""  # where the configuration comes from, for messages
     namespace: str = "default"
     authority: bytes | None = None
     insecure: bool = False
@@ -54,12 +54,12 @@ class Settings:
     certificate: Credential | None = None
     certificate_files: tuple[Path, Path] | None = None
     plugin: ExecPlugin | None = None
-    impersonation: Impersonation = NOBODY_ELSE
+    impersonation: Impersonation = NO_IMPERSONATION
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One named entry and the file it was read from; its relative paths start there."""
+    """One named entry and the file it was read from; its relative paths are relative to that file."""
 
     name: str
     file: Path
@@ -82,7 +82,7 @@ class _Entry:
         return self.file.parent / text if text else None
 
     def content(self, field: str) -> bytes | None:
-        """What `<field>-data` holds in base64, else what the file named by `field` does."""
+        """Returns the content of `<field>-data` in base64, else of the file named by `field`."""
         if data := self.text(f"{field}-data"):
             try:
                 return base64.b64decode(data, validate=True)
@@ -106,21 +106,20 @@ class _Merged:
         return entry
 
 
-def load_settings(
+def load_client_config(
     environment: Mapping[str, str],
     *,
     kubeconfig: str = "",
     overrides: Overrides = Overrides(),
     service_account: Path = SERVICE_ACCOUNT,
-) -> Settings:
-    """The settings to connect with: those of `kubeconfig`, else of KUBECONFIG, else of ~/.kube/config, else of the
-    cluster we run in. Raises `ConfigError`.
-    """
+) -> ClientConfig:
+    """Loads `kubeconfig`, else KUBECONFIG, else ~/.kube/config, else the in-cluster configuration. Raises
+    `ConfigError`."""
     merged = _merge(kubeconfig_files(environment, kubeconfig), required=bool(kubeconfig))
     if merged.entries or merged.current or overrides.server:
         return _settings(merged, overrides)
     if "KUBERNETES_SERVICE_HOST" in environment:
-        return in_cluster_settings(environment, service_account)
+        return in_cluster_config(environment, service_account)
     looked = ", ".join(str(path) for path in kubeconfig_files(environment, kubeconfig))
     raise ConfigError(
         f"no cluster is configured: looked for {looked} and for the service account of a pod; "
@@ -129,7 +128,7 @@ def load_settings(
 
 
 def kubeconfig_files(environment: Mapping[str, str], kubeconfig: str = "") -> list[Path]:
-    """The files to read, in order: earlier ones win."""
+    """Returns the files to read, in order of precedence."""
     if kubeconfig:
         return [Path(kubeconfig).expanduser()]
     if listed := environment.get("KUBECONFIG", ""):
@@ -137,8 +136,11 @@ def kubeconfig_files(environment: Mapping[str, str], kubeconfig: str = "") -> li
     return [Path(environment.get("HOME") or Path.home()) / ".kube" / "config"]
 
 
-def in_cluster_settings(environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT) -> Settings:
-    """The settings of a pod: the API server of its cluster and its service account's token, which rotates."""
+def in_cluster_config(
+    environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+) -> ClientConfig:
+    """Returns the configuration of a pod: its cluster's API server and its service account's token, which
+    rotates."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ConfigError(
@@ -147,7 +149,7 @@ def in_cluster_settings(environment: Mapping[str, str], service_account: Path = 
     token_file, namespace_file = service_account / "token", service_account / "namespace"
     _read(token_file, "in-cluster service account token")
     namespace = namespace_file.read_text().strip() if namespace_file.exists() else "default"
-    return Settings(
+    return ClientConfig(
         server=f"https://{f'[{host}]' if ':' in host else host}:{port}",
         origin="in-cluster service account",
         namespace=namespace,
@@ -192,7 +194,7 @@ def _entries(path: Path, document: Mapping[str, Any]) -> Iterator[_Entry]:
             yield _Entry(str(item["name"]), path, inner, values)
 
 
-def _settings(merged: _Merged, overrides: Overrides) -> Settings:
+def _settings(merged: _Merged, overrides: Overrides) -> ClientConfig:
     files = ", ".join(map(str, merged.files)) or "command line"
     name = overrides.context or merged.current
     context = _Entry("", Path(), "context", {})
@@ -217,7 +219,7 @@ def _settings(merged: _Merged, overrides: Overrides) -> Settings:
     authority = cluster.content("certificate-authority")
     if authority is not None and cluster.values.get("insecure-skip-tls-verify"):
         raise ConfigError(f"{cluster}: certificate-authority and insecure-skip-tls-verify exclude each other")
-    return Settings(
+    return ClientConfig(
         server=server.rstrip("/"),
         origin=f"{files}, context {name!r}" if name else files,
         namespace=overrides.namespace or context.text("namespace") or "default",
@@ -230,7 +232,7 @@ def _settings(merged: _Merged, overrides: Overrides) -> Settings:
 
 
 def _identity(user: _Entry, cluster: _Entry, overrides: Overrides) -> dict[str, Any]:
-    """The settings that say who we are."""
+    """Returns the credentials and impersonation of a user."""
     if user.values.get("auth-provider"):
         raise ConfigError(f"{user}: auth-provider is no longer supported by Kubernetes; use exec")
     certificate, key = user.content("client-certificate"), user.content("client-key")
@@ -260,7 +262,7 @@ def _identity(user: _Entry, cluster: _Entry, overrides: Overrides) -> dict[str, 
 
 
 def _impersonation(user: _Entry, overrides: Overrides) -> Impersonation:
-    if overrides.impersonate != NOBODY_ELSE:
+    if overrides.impersonate != NO_IMPERSONATION:
         return overrides.impersonate
     extra = user.values.get("as-user-extra") or {}
     return Impersonation(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.controllers.notes import Notebook
+from volcano.controllers.events import EventRecorder
 from volcano.kube import cron
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
@@ -38,9 +38,9 @@ class CronJobController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._notes = Notebook(SOURCE)
+        self._notes = EventRecorder(SOURCE)
         self._refusals: dict[Key, str] = {}
-        self.indexer.by_controller(JOB)
+        self.indexer.add_controller_index(JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == CRON_JOB:
@@ -83,7 +83,7 @@ class CronJobController(Reconciler):
                 self._refusals[done.work.key] = done.error.message
                 cron_job = self.indexer.get(CRON_JOB, done.work.key)
                 if cron_job is not None:
-                    self._notes.take_back(cron_job, "SuccessfulCreate", _created(refused.key.name))
+                    self._notes.forget(cron_job, "SuccessfulCreate", _created(refused.key.name))
         super().on_result(done, now)
 
     def _refused(self, cron_job: Manifest, now: Instant) -> Iterable[Operation]:
@@ -253,7 +253,9 @@ def _removal(job: Manifest) -> Delete:
     return Delete(JOB, key_of(job), Options(propagation="Background", uid=uid_of(job)), if_present=True)
 
 
-def _prune(cron_job: Manifest, jobs: list[Manifest], notes: Notebook, now: Instant) -> Iterable[Operation]:
+def _prune(
+    cron_job: Manifest, jobs: list[Manifest], notes: EventRecorder, now: Instant
+) -> Iterable[Operation]:
     """Deletes the oldest finished jobs beyond the history limits."""
     limits = (("Completed", "successfulJobsHistoryLimit", 3), ("Failed", "failedJobsHistoryLimit", 1))
     for phase, field, default in limits:

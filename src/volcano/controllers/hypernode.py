@@ -43,7 +43,7 @@ class HyperNodeController(Reconciler):
             Watch(CONFIG_MAP, namespace=namespace, fields=f"metadata.name={self._config_key.name}"),
         )
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         if event.kind != NODE or event.type is EventType.DELETED:
             return True
         known = self.indexer.get(NODE, key_of(event.object))

@@ -4,8 +4,8 @@ import copy
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant, parse_timestamp, timestamp
+from volcano.controllers.events import EventRecorder
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
-from volcano.controllers.notes import Notebook
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.duration import parse as parse_duration
@@ -47,20 +47,22 @@ class JobFlowController(Reconciler):
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__()
-        self._notes = Notebook(SOURCE)
+        self._notes = EventRecorder(SOURCE)
         self._metrics = JobFlowMetrics(registry or CollectorRegistry())
         self._ending: dict[Key, str] = {}  # flows whose last phase is being written
-        self.indexer.by_controller(JOB)
-        self.indexer.facet(JOB_FLOW, "template", _templates)
-        self.indexer.facet(JOB_FLOW, "job", _jobs)
+        self.indexer.add_controller_index(JOB)
+        self.indexer.add_index(JOB_FLOW, "template", _templates)
+        self.indexer.add_index(JOB_FLOW, "job", _jobs)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         if event.kind == JOB_FLOW:
             return (key_of(event.object),)
         if event.kind == JOB_TEMPLATE:
-            return [key_of(flow) for flow in self.indexer.find(JOB_FLOW, "template", key_of(event.object))]
+            return [
+                key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "template", key_of(event.object))
+            ]
         owner, key = controller_of(event.object), key_of(event.object)
-        waiting = [key_of(flow) for flow in self.indexer.find(JOB_FLOW, "job", key)]
+        waiting = [key_of(flow) for flow in self.indexer.by_index(JOB_FLOW, "job", key)]
         if owner is None or owner["kind"] != JOB_FLOW.kind:
             return waiting
         return (Key(key.namespace, owner["name"]), *waiting)
@@ -87,7 +89,7 @@ class JobFlowController(Reconciler):
             self._ending[key] = status["state"]["phase"]
         return Plan([Patch(JOB_FLOW, key, {"status": change}, "status"), *creations])
 
-    def written(self, operation: Operation, result: Manifest) -> None:
+    def on_written(self, operation: Operation, result: Manifest) -> None:
         if operation.kind == JOB_FLOW and operation.key in self._ending:
             self._metrics.ended(self._ending.pop(operation.key), operation.key.namespace)
 
@@ -225,7 +227,7 @@ class JobTemplateController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.facet(JOB, "template", _template_of)
+        self.indexer.add_index(JOB, "template", _template_of)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         return (key_of(event.object),) if event.kind == JOB_TEMPLATE else _template_of(event.object)
@@ -235,7 +237,7 @@ class JobTemplateController(Reconciler):
         template = self.indexer.get(JOB_TEMPLATE, key)
         if template is None or is_deleting(template):
             return NOTHING
-        names = sorted(key_of(job).name for job in self.indexer.find(JOB, "template", key))
+        names = sorted(key_of(job).name for job in self.indexer.by_index(JOB, "template", key))
         if names == ((template.get("status") or {}).get("jobDependsOnList") or []):
             return NOTHING
         return Plan([Patch(JOB_TEMPLATE, key, {"status": {"jobDependsOnList": names}}, "status")])

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
 from volcano.clock import Instant
-from volcano.controllers.job.quota_requests import usage
-from volcano.controllers.notes import Notebook
+from volcano.controllers.events import EventRecorder
+from volcano.controllers.pod_requests import usage
 from volcano.kube import names
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
@@ -57,9 +57,9 @@ class PodGroupController(Reconciler):
         )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
-        self._notes = Notebook(self.name)
+        self._notes = EventRecorder(self.name)
         self._refusals: dict[Hashable, str] = {}  # groups that were refused, and why
-        self.indexer.facet(POD, "group", self._group_of)
+        self.indexer.add_index(POD, "group", self._group_of)
 
     def _group_of(self, pod: Manifest) -> Iterable[Hashable]:
         """The PodGroup a pod is in or should be in, where that is ours to make."""
@@ -69,7 +69,7 @@ class PodGroupController(Reconciler):
         wanted = _group_name(pod)
         return (Key(pod["metadata"]["namespace"], wanted),) if group in ("", wanted) else ()
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or bool(self._group_of(event.object))
 
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -81,7 +81,7 @@ class PodGroupController(Reconciler):
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
-        pods = [p for p in self.indexer.find(POD, "group", key) if not is_deleting(p)]
+        pods = [p for p in self.indexer.by_index(POD, "group", key) if not is_deleting(p)]
         group = self.indexer.get(POD_GROUP, key)
         if not pods:
             self._refusals.pop(key, None)

@@ -5,8 +5,8 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from volcano.clock import Instant
+from volcano.controllers.events import record_event
 from volcano.controllers.metrics import QueueMetrics
-from volcano.controllers.notes import note
 from volcano.kube.client import Event
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
 from volcano.kube.kinds import COMMAND, POD_GROUP, QUEUE
@@ -44,8 +44,8 @@ class QueueController(Reconciler):
         self._metrics = QueueMetrics(registry or CollectorRegistry())
         self._counts: dict[str, Counter[str]] = {}  # PodGroups by phase, for each queue
         self._count_due: dict[str, float] = {}  # when counters that changed have to be written
-        self.indexer.facet(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
-        self.indexer.facet(COMMAND, "queue", _commanded)
+        self.indexer.add_index(QUEUE, "parent", lambda queue: ((queue.get("spec") or {}).get("parent", ""),))
+        self.indexer.add_index(COMMAND, "queue", _commanded)
         for name in WELL_KNOWN:
             self.enqueue(name)
 
@@ -67,12 +67,12 @@ class QueueController(Reconciler):
         if event.kind == COMMAND:
             return _commanded(manifest)
         name = key_of(manifest).name
-        return (name, *(key_of(child).name for child in self.indexer.find(QUEUE, "parent", name)))
+        return (name, *(key_of(child).name for child in self.indexer.by_index(QUEUE, "parent", name)))
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         name = str(key)
         queue = self.indexer.get(QUEUE, Key("", name))
-        commands = self.indexer.find(COMMAND, "queue", name)
+        commands = self.indexer.by_index(COMMAND, "queue", name)
         if queue is None:
             self._metrics.forget(name)
             return Plan([_well_known(name)] if name in WELL_KNOWN else _consumed(commands))
@@ -88,7 +88,7 @@ class QueueController(Reconciler):
         operations += _writes(queue, move.annotation, status)
         if status["state"] in SHUT and _state(queue) not in SHUT:
             text = "Close queue succeed"
-            operations.append(note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
+            operations.append(record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE))
         operations += [*move.notes, *_consumed(commands)]
         same = status["state"] == (queue.get("status") or {}).get("state")
         return self._in_time(name, operations, now) if same else Plan(operations)
@@ -115,12 +115,12 @@ class QueueController(Reconciler):
             if above not in SHUT:
                 return _Move("Open", "false")
             text = f"Queue {key_of(queue).name} stays closed until its parent queue is open"
-            said = note(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
+            said = record_event(queue, QUEUE, "OpenQueue", text, now, source=SOURCE, warning=True)
             # Marked as closed by the parent, it follows as soon as the parent opens.
             return _Move(state if state in SHUT else "Closing", "true", (said,))
         if action == "CloseQueue" and key_of(queue).name == ROOT_QUEUE:
             text = "the root queue cannot be closed"
-            said = note(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
+            said = record_event(queue, QUEUE, "CloseQueue", text, now, source=SOURCE, warning=True)
             return _Move(state, annotation, (said,))
         if action == "CloseQueue":  # closed on its own account from now on
             return _Move(state if state in SHUT else "Closing", "false")

@@ -1,1 +1,1 @@
-"""One main() per process; wires everything."""
+"""Programs: one main function per process, which composes its parts."""

@@ -1,4 +1,5 @@
-"""The webhook manager's certificates: the user's, or our own, kept in a Secret that all replicas share."""
+"""Certificates of the webhook manager: provided by the user, or self-signed in a Secret shared by all
+replicas."""
 
 import argparse
 import base64
@@ -31,14 +32,15 @@ RETRY = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """The authority the API server is told to trust, and what we show."""
+    """CA bundle for the API server, and the serving certificate."""
 
     authority: bytes
     server: Credential
 
 
 async def certificates(arguments: argparse.Namespace, client: Client, clock: Clock) -> Certificates:
-    """The user's certificates, or our own, kept in a Secret that all replicas share and renewed before they expire."""
+    """Loads the user's certificates, or creates and renews self-signed ones in a Secret shared by all
+    replicas."""
     files = (arguments.ca_cert_file, arguments.tls_cert_file, arguments.tls_private_key_file)
     if all(files):
         authority, certificate, key = (path.read_bytes() for path in files)
@@ -49,9 +51,9 @@ async def certificates(arguments: argparse.Namespace, client: Client, clock: Clo
         try:
             return await _shared(client, secret, hosts, clock.now())
         except (AlreadyExists, Conflict):
-            continue  # another replica was faster: take its
+            continue  # another replica created it first: use that one
         except ApiError as error:
-            log.warning("certificates cannot be kept yet", reason=error.message)
+            log.warning("certificates not stored, retrying", reason=error.message)
             await clock.sleep(RETRY)
 
 
@@ -86,9 +88,9 @@ async def _shared(client: Client, key: Key, hosts: Sequence[str], now: Instant) 
 
 
 def _authority(data: dict[str, bytes], now: Instant) -> tuple[Authority, bytes]:
-    """Who signs, and whom the API server is to trust: after a change of authority the last one too, for a while.
+    """Signing CA and the CA bundle; after a change of CA the previous one stays in the bundle for a while.
 
-    Another replica shows a certificate of the old authority until its next look at the Secret.
+    Another replica serves a certificate of the previous CA until it reads the Secret again.
     """
     old, key = data.get("ca.crt", b""), data.get("ca.key", b"")
     try:
@@ -102,13 +104,13 @@ def _authority(data: dict[str, bytes], now: Instant) -> tuple[Authority, bytes]:
 
 
 def _first(bundle: bytes) -> bytes:
-    """The first certificate of several."""
+    """First certificate of a PEM bundle."""
     end = b"-----END CERTIFICATE-----\n"
     return bundle.partition(end)[0] + end
 
 
 def _decoded(data: Manifest) -> dict[str, bytes]:
-    """A Secret's values; what is no base64 counts as absent."""
+    """Decoded values of a Secret; invalid base64 counts as absent."""
     decoded = {}
     for name, text in data.items():
         try:

@@ -1,4 +1,4 @@
-"""What `volcano`'s commands do."""
+"""Commands of `volcano`."""
 
 import argparse
 import asyncio
@@ -36,7 +36,7 @@ from volcano.local.options import ClusterOptions, LocalNodeOptions
 from volcano.local.progress import ProgressRow, ProgressWatcher, table_of, tracked
 from volcano.local.temporary_directory import temporary_directory
 from volcano.nodes.pools import Pool, PoolError, parse_pools
-from volcano.nodes.runtimes.probe import NotPossible
+from volcano.nodes.runtimes.probe import RuntimeNotAvailable
 from volcano.scheduler.engine.config import ConfigError
 
 DETACHED_WITHIN = 30.0
@@ -47,7 +47,7 @@ WIDE = 200
 
 
 class CommandError(Exception):
-    """A command that cannot be carried out: the message says why and what would help."""
+    """The command failed; the message says why and what would help."""
 
     def __init__(self, message: str, code: int = 1) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ class CommandError(Exception):
 
 
 def up(arguments: argparse.Namespace) -> int:
-    """Starts a cluster and stays until it is told to stop."""
+    """Starts a cluster and runs until it is stopped."""
     settings = _settings(arguments, default_duration=float("inf"))
     running = state.find(settings.directory)
     if running is not None:
@@ -79,7 +79,7 @@ async def _up(settings: ClusterOptions, documents: list[Document], verbose: int)
     started = time.monotonic()
     try:
         await cluster.start()
-    except (DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
+    except (DataDirectoryError, state.DirectoryError, RuntimeNotAvailable, OSError) as error:
         await cluster.stop(keep_pods=True)
         raise CommandError(_reason(error, settings)) from None
     try:
@@ -91,17 +91,17 @@ async def _up(settings: ClusterOptions, documents: list[Document], verbose: int)
     except FileError as error:
         raise CommandError(str(error)) from None
     finally:
-        # Whoever sends SIGTERM may want to start again: pods run on, and `volcano down` ends them.
+        # SIGTERM may precede a restart: pods keep running, and `volcano down` ends them.
         await cluster.stop(keep_pods=why is signal.SIGTERM)
         if not settings.durable:
             state.retract(settings.directory)
-            if why is signal.SIGINT:  # after a failure its log stays
+            if why is signal.SIGINT:  # keep the log after a failure
                 shutil.rmtree(settings.directory, ignore_errors=True)
     return 0
 
 
 def _reason(error: Exception, settings: ClusterOptions) -> str:
-    """Why a cluster did not start; that a name is unknown does not say whose."""
+    """Reason for which a cluster did not start; a bare name resolution error lacks the name."""
     if isinstance(error, socket.gaierror):
         return f"--host {settings.host}: no address of this machine: {error.strerror}"
     return str(error)
@@ -150,7 +150,7 @@ def _nodes_in_words(running: state.Running) -> str:
 
 
 def _detach(settings: ClusterOptions) -> int:
-    """Starts the same command without --detach in a session of its own, and waits until it is ready."""
+    """Starts the same command without --detach in a new session and waits until it is ready."""
     try:
         state.make_private(settings.directory)
     except state.DirectoryError as error:
@@ -181,7 +181,7 @@ def _detach(settings: ClusterOptions) -> int:
 
 
 def down(arguments: argparse.Namespace) -> int:
-    """Stops a running cluster; its pods end too unless they are to be kept, and nothing of them is left."""
+    """Stops a running cluster and its pods, unless they are kept."""
     directory = arguments.data_dir.absolute() if arguments.data_dir else None
     running = state.find(directory) if directory else state.find_any()
     if running is None:
@@ -199,7 +199,7 @@ def down(arguments: argparse.Namespace) -> int:
 
 
 def _clear_up(directory: Path | None) -> int:
-    """After a cluster that was killed: its pods may still run."""
+    """Removes the pods of a cluster that was killed."""
     removed: list[str] = []
     for place in [directory] if directory else [state.default_directory(), state.memory_directory()]:
         removed += asyncio.run(remove_leftovers(place))
@@ -237,7 +237,7 @@ def _find(directory: Path | None) -> state.Running:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs files on a throw-away cluster; 0 only if every job completed."""
+    """Runs manifest files on a temporary cluster; returns 0 only if every job completed."""
     try:
         timeout = parse_duration(arguments.timeout)
     except ValueError as error:
@@ -253,9 +253,7 @@ async def _run(
 ) -> int:
     log.configure(logging.DEBUG if verbose > 1 else logging.INFO if verbose else logging.ERROR)
     console = _console(stderr=output == "json")
-    if (
-        task := asyncio.current_task()
-    ) is not None:  # whoever ends us finds nothing of us left, as after Ctrl-C
+    if (task := asyncio.current_task()) is not None:  # clean up on SIGTERM as after Ctrl-C
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     cluster = LocalCluster(settings)
     try:
@@ -265,14 +263,14 @@ async def _run(
         targets = tracked(applied, kinds)
         console.print(_applied_in_words(len(applied), len(targets)), highlight=False)
         tail = _tail(cluster, console)
-        see = tail.add_pod if tail is not None else _unseen
+        see = tail.add_pod if tail is not None else _ignore_pod
         follower = ProgressWatcher(
-            cluster.client, SystemClock(), targets, on_pod=lambda pod: _hear(cluster, see, pod)
+            cluster.client, SystemClock(), targets, on_pod=lambda pod: _follow_local_pod(cluster, see, pod)
         )
         rows = await follower.follow(timeout=timeout, console=console, quiet=output == "json")
         if tail is not None:
             await tail.close()
-    except (FileError, DataDirectoryError, state.DirectoryError, NotPossible, OSError) as error:
+    except (FileError, DataDirectoryError, state.DirectoryError, RuntimeNotAvailable, OSError) as error:
         raise CommandError(_reason(error, settings)) from None
     finally:
         await cluster.stop()
@@ -293,18 +291,18 @@ def _tail(cluster: LocalCluster, console: Console) -> LogTail | None:
     return LogTail(cluster.local_nodes.pods, find, cluster.clock, console)
 
 
-def _unseen(pod: Manifest) -> None:
-    """Simulated pods have nothing to say."""
+def _ignore_pod(pod: Manifest) -> None:
+    """Does nothing: simulated pods have no logs."""
 
 
-def _hear(cluster: LocalCluster, see: Callable[[Manifest], None], pod: Manifest) -> None:
-    """Pods that really run have something to say."""
+def _follow_local_pod(cluster: LocalCluster, see: Callable[[Manifest], None], pod: Manifest) -> None:
+    """Follows the log of a pod that runs on this host."""
     if cluster.local_nodes is not None and cluster.local_nodes.is_real(pod):
         see(pod)
 
 
 def _console(*, stderr: bool = False) -> Console:
-    """A console as wide as its terminal; in a file or a pipe, wide enough for a whole row."""
+    """Console as wide as the terminal; in a file or pipe, wide enough for a whole row."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=WIDE)
 
@@ -329,7 +327,7 @@ def _conclude(rows: list[ProgressRow], output: str, console: Console, timeout: f
 
 
 def demo(arguments: argparse.Namespace) -> int:
-    """A gang that trains on this host, one that waits for its turn, and one on simulated GPU nodes."""
+    """Runs a gang on this host, one that waits for resources, and one on simulated GPU nodes."""
     from volcano.entry.demo import INTRODUCTION, manifests, settings
 
     print(INTRODUCTION)
@@ -338,7 +336,7 @@ def demo(arguments: argparse.Namespace) -> int:
 
 
 def nodes(arguments: argparse.Namespace) -> int:
-    """Simulates nodes on another API server until it is told to stop."""
+    """Simulates nodes on another API server until it is stopped."""
     from volcano.entry.simulation import simulate
 
     pools = _pools(arguments)
@@ -349,7 +347,7 @@ def nodes(arguments: argparse.Namespace) -> int:
 
 
 def config(arguments: argparse.Namespace) -> int:
-    """Checks a scheduler configuration file."""
+    """Validates a scheduler configuration file."""
     from volcano.entry.configuration import validate
 
     return validate(Path(arguments.file))
@@ -368,7 +366,7 @@ def _read(files: list[str]) -> list[Document]:
 def _settings(
     arguments: argparse.Namespace, *, default_duration: float, once_in: Path | None = None
 ) -> ClusterOptions:
-    """The cluster that was asked for; `once_in` is where one lives that is thrown away."""
+    """Cluster options from the flags; `once_in` is the directory of a temporary cluster."""
     pools = _pools(arguments)
     usual = state.memory_directory() if arguments.in_memory else state.default_directory()
     directory = once_in or arguments.data_dir or usual
@@ -388,7 +386,7 @@ def _settings(
 
 
 def _local(arguments: argparse.Namespace) -> LocalNodeOptions:
-    """The nodes of this host: one, unless another number or none at all is asked for."""
+    """Nodes of this host: one, unless another number or none is requested."""
     if arguments.local_nodes < 1:
         raise CommandError("--local-nodes: at least 1; --no-local-node does without", code=2)
     if arguments.fake_gpus < 0:

@@ -1,4 +1,4 @@
-"""`volcano config validate`: what the scheduler would say of a configuration, without a scheduler."""
+"""`volcano config validate`: validates a scheduler configuration without a scheduler."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from volcano.scheduler.engine.config import ConfigError, parse
 
 
 def validate(path: Path) -> int:
-    """Prints what is wrong with a file, or that nothing is."""
+    """Prints the errors of a file, or that it is valid."""
     try:
         config = parse(read(path), str(path))
     except ConfigError as error:
@@ -24,7 +24,7 @@ def validate(path: Path) -> int:
 
 
 def read(path: Path) -> str:
-    """The configuration in a file, or in the ConfigMap that a file holds; ConfigError says what keeps it unread."""
+    """Reads the configuration from a file, or from a ConfigMap in that file. Raises ConfigError."""
     try:
         text = path.read_text()
     except OSError as error:
@@ -35,14 +35,14 @@ def read(path: Path) -> str:
 
 
 def checked(path: Path) -> str:
-    """The configuration in a file that the scheduler would take; ConfigError says what it would not."""
+    """Reads and validates a configuration as the scheduler does. Raises ConfigError."""
     text = read(path)
     parse(text, str(path))
     return text
 
 
 def _embedded(text: str) -> str | None:
-    """The configuration inside a ConfigMap; None when the text is none."""
+    """Configuration inside a ConfigMap; None if the text is not a ConfigMap."""
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError:

@@ -1,4 +1,4 @@
-"""`vc-controller-manager`: our controllers against a Kubernetes API server."""
+"""`vc-controller-manager`: controllers for a Kubernetes API server."""
 
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ from volcano.kube.names import SYSTEM_NAMESPACE
 from volcano.metrics import CollectorRegistry
 
 NAME = "vc-controller-manager"
-# Known from Volcano and not built here: naming them is refused, unless it is to switch them off.
+# Volcano controllers that are not provided: enabling one by name is an error, disabling it is not.
 NOT_BUILT = ("colocation-config-controller", "sharding-controller")
 Make = Callable[[argparse.Namespace, CollectorRegistry], Controller]
 CONTROLLERS: Mapping[str, Make] = {
@@ -48,22 +48,22 @@ CONTROLLERS: Mapping[str, Make] = {
         release=os.environ.get("HELM_RELEASE_NAME") or "volcano",
     ),
 }
-# Controllers that a feature gate switches off.
+# Controllers that a feature gate disables.
 GATES: Mapping[str, tuple[str, ...]] = {
     "job-controller": ("VolcanoJobSupport",),
     "cronjob-controller": ("VolcanoJobSupport", "CronVolcanoJobSupport"),
 }
-# Deleting finished jobs is part of the job controller; the name only switches it.
+# Deletion of finished jobs is part of the job controller; the name only enables it.
 SWITCHES = ("gc-controller",)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parse(arguments)
-    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The flags, checked. Exits with a message when they make no sense."""
+    """Parses and validates the flags. Exits with a message if they are invalid."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
     parsed.scheduler_name = parsed.scheduler_name or ["volcano"]
@@ -109,14 +109,15 @@ def _parser() -> argparse.ArgumentParser:
         "sharding-configmap",
         "sharding-configmap-namespace",
     ):
-        parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)  # of a controller not built here
+        # flag of a controller that is not provided
+        parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     process.add_switch(parser, "--enable-node-event-trigger", default=True, help=argparse.SUPPRESS)
     process.add_ignored_flags(parser)
     return parser
 
 
 def check_controllers(wanted: Sequence[str]) -> str:
-    """What is wrong with a list of controllers; empty when nothing is."""
+    """Error in a list of controllers; empty if it is valid."""
     known = [*CONTROLLERS, *SWITCHES, *NOT_BUILT]
     plain = [entry.lstrip("+-") for entry in wanted if entry != "*"]
     for name in plain:
@@ -131,7 +132,7 @@ def check_controllers(wanted: Sequence[str]) -> str:
 
 
 def is_enabled(name: str, wanted: Sequence[str]) -> bool:
-    """Whether a list such as `*,-gc-controller` switches a controller on."""
+    """Whether a list such as `*,-gc-controller` enables a controller."""
     if not wanted:
         return True
     for entry in wanted:
@@ -141,7 +142,7 @@ def is_enabled(name: str, wanted: Sequence[str]) -> bool:
 
 
 def is_gated(name: str, feature_gates: str) -> bool:
-    """Whether `Gate=false,...` switches a controller off."""
+    """Whether `Gate=false,...` disables a controller."""
     off = {
         gate.partition("=")[0].strip() for gate in feature_gates.split(",") if gate.lower().endswith("=false")
     }
@@ -160,14 +161,14 @@ async def _run(arguments: argparse.Namespace) -> None:
 async def manage(
     arguments: argparse.Namespace, client: Client, clock: Clock, *, election: Client | None = None
 ) -> None:
-    """Serves health and metrics, stands for election and runs the controllers while leading."""
+    """Serves health and metrics, takes part in leader election and runs the controllers while leading."""
     registry = CollectorRegistry()
     controllers = [
         make(arguments, registry)
         for name, make in CONTROLLERS.items()
         if is_enabled(name, arguments.controllers) and not is_gated(name, arguments.feature_gates)
     ]
-    waiting: set[str] = set()  # whom the leader waits for; who does not lead is ready to
+    waiting: set[str] = set()  # controllers that are not ready yet; a standby replica is ready
     health = process.Health(
         ready={"caches": lambda: f"waiting for {', '.join(sorted(waiting))}" if waiting else ""}
     )

@@ -1,4 +1,4 @@
-"""What `volcano demo` shows: real gangs that compete for this host, beside a simulated one."""
+"""`volcano demo`: gangs that compete for this host, and a simulated one."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 NODES = 2
 SIMULATED = "cpu=32,memory=256Gi,nvidia.com/gpu=8,name=gpu"
 SIM_DURATION = 5.0
-# So much of a node that two workers fill it: there is room for one gang of four at a time.
+# Two workers fill a node, so that one gang of four runs at a time.
 SHARE = 0.45
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 REAL = {"matchExpressions": [{"key": names.SIMULATED, "operator": "DoesNotExist"}]}
@@ -32,7 +32,7 @@ This host, as two nodes, and four simulated nodes with 8 GPUs each.
 
 
 def settings(directory: Path) -> ClusterOptions:
-    """A throw-away cluster with real and simulated nodes."""
+    """Options of a temporary cluster with local and simulated nodes."""
     return ClusterOptions(
         directory,
         durable=False,
@@ -43,7 +43,7 @@ def settings(directory: Path) -> ClusterOptions:
 
 
 def manifests() -> list[Document]:
-    """The jobs, with requests that suit this host however many processors it has."""
+    """Jobs with requests that fit this host, whatever its number of CPUs."""
     documents = read_files([str(HERE / "allreduce.yaml"), str(HERE / "demo.yaml")])
     share = f"{int(1000 * SHARE * (os.cpu_count() or 1) / NODES)}m"
     for document in documents:

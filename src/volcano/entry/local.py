@@ -1,4 +1,4 @@
-"""`volcano`: a whole cluster in one process, and running jobs on a throw-away one."""
+"""`volcano`: a whole cluster in one process, and jobs on a temporary one."""
 
 import argparse
 import asyncio
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(parsed: argparse.Namespace) -> int:
-    from volcano.entry import commands  # late: `volcano --help` must not wait for numpy
+    from volcano.entry import commands  # imported late so that `volcano --help` does not import numpy
 
     command: Callable[[argparse.Namespace], int] = getattr(commands, parsed.command)
     try:

@@ -1,4 +1,4 @@
-"""What our programs have in common: flags, a client, an election, health and metrics, an orderly end."""
+"""Common parts of programs: flags, client, leader election, health and metrics, shutdown."""
 
 import argparse
 import asyncio
@@ -18,11 +18,11 @@ from typing import Any
 from volcano import __version__, log, metrics
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.clock import Clock
 from volcano.kube.client import Client
 from volcano.kube.duration import parse as parse_duration
-from volcano.kube.election import Candidate, LeadershipLost, Terms, lead
+from volcano.kube.election import Candidate, LeaderElectionConfig, LeadershipLost, run_leader_election
 from volcano.kube.manifest import Key
 from volcano.local.gc_policy import GcPolicy
 from volcano.net.messages import Answer, Handler, Request, Response
@@ -30,13 +30,13 @@ from volcano.net.server import Server
 from volcano.net.tls import Credential, server_context
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
-CONNECTIONS = 32  # requests at a time; each opens a connection, which costs the server as much as a write
-# What is true or not: a complaint when it is not.
+CONNECTIONS = 32  # concurrent requests; each opens a connection, which costs the server as much as a write
+# A check: an error message, or empty.
 Check = Callable[[], str]
 
 
 def boolean(text: str) -> bool:
-    """A switch as Go's flags read it: `--x`, `--x=true`, `--x=0`."""
+    """Boolean flag as Go parses it: `--x`, `--x=true`, `--x=0`."""
     if text.lower() in ("true", "t", "1"):
         return True
     if text.lower() in ("false", "f", "0"):
@@ -74,7 +74,7 @@ def add_client_flags(parser: argparse.ArgumentParser, *, qps: float, burst: int)
 
 
 def add_ignored_flags(parser: argparse.ArgumentParser) -> None:
-    """Flags of Volcano's own logging, which its deployments pass, with a word for a shell: taken, to no effect."""
+    """Adds flags of Volcano's logging library that its Deployments pass; they have no effect here."""
     for name in ("--logtostderr", "--alsologtostderr", "--add-dir-header", "--skip-headers"):
         add_switch(parser, name, default=True, help=argparse.SUPPRESS)
     for name in ("--log-flush-frequency", "--log-dir", "--log-file", "--stderrthreshold", "--vmodule"):
@@ -117,10 +117,10 @@ def add_serving_flags(parser: argparse.ArgumentParser, *, metrics_address: str) 
 def client_of(
     arguments: argparse.Namespace, clock: Clock, *, user_agent: str, limited: bool = True
 ) -> HttpClient:
-    """A client as the flags say, rate limits included if `limited`. Exits with a message when they make no sense."""
+    """Client from the flags, with rate limits if `limited`. Exits with a message if the flags are invalid."""
     try:
         overrides = Overrides(server=arguments.master)
-        settings = load_settings(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
+        settings = load_client_config(os.environ, kubeconfig=arguments.kubeconfig, overrides=overrides)
         qps = arguments.kube_api_qps if limited else 0.0
         burst = arguments.kube_api_burst
         return connect(settings, clock, qps=qps, burst=burst, connections=CONNECTIONS, user_agent=user_agent)
@@ -130,7 +130,7 @@ def client_of(
 
 @dataclass(slots=True)
 class Health:
-    """What /healthz and /readyz answer from."""
+    """Checks behind /healthz and /readyz."""
 
     live: dict[str, Check] = field(default_factory=dict)
     ready: dict[str, Check] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Health:
 async def serve(
     arguments: argparse.Namespace, stack: AsyncExitStack, health: Health, registry: metrics.CollectorRegistry
 ) -> None:
-    """Opens the health and metrics endpoints that the flags ask for."""
+    """Serves the health and metrics endpoints that the flags request."""
     routes: dict[str, dict[str, Callable[[], Response]]] = {}
     if arguments.enable_healthz:
         paths = routes.setdefault(arguments.healthz_address, {})
@@ -158,7 +158,7 @@ async def serve(
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """`:8080`, `127.0.0.1:8080`: host and port; an empty host is every address of this machine."""
+    """Host and port of `:8080` or `127.0.0.1:8080`; an empty host means all addresses."""
     host, _, port = address.rpartition(":")
     if not port.isdigit() or int(port) > 65535:
         raise SystemExit(f"address {address!r} is not of the form host:port")
@@ -191,7 +191,7 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
 def election_client(
     arguments: argparse.Namespace, clock: Clock, stack: AsyncExitStack, *, user_agent: str
 ) -> HttpClient:
-    """A client for the lease alone: renewing it must not wait in line behind the work of the day."""
+    """Client for the lease alone: renewal must not wait behind other requests."""
     client = client_of(arguments, clock, user_agent=f"{user_agent}/leader-election", limited=False)
     stack.push_async_callback(client.close)
     return client
@@ -200,7 +200,7 @@ def election_client(
 async def lead_or_run(
     arguments: argparse.Namespace, client: Client, clock: Clock, work: Callable[[], Awaitable[None]]
 ) -> None:
-    """Runs `work` while leading, or at once where no election is wanted. Raises `LeadershipLost`.
+    """Runs `work` while leading, or at once without leader election. Raises `LeadershipLost`.
 
     `client` is for the lease; see `election_client`.
     """
@@ -210,19 +210,19 @@ async def lead_or_run(
     namespace = arguments.lock_object_namespace or arguments.leader_elect_resource_namespace
     key = Key(namespace, arguments.leader_elect_resource_name)
     try:
-        terms = Terms(
+        config = LeaderElectionConfig(
             arguments.leader_elect_lease_duration,
             arguments.leader_elect_renew_deadline,
             arguments.leader_elect_retry_period,
         )
     except ValueError as error:
         raise SystemExit(f"--leader-elect-lease-duration and its like: {error}") from None
-    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", terms)
-    await lead(client, candidate, clock, work, chance=random.random)
+    candidate = Candidate(key, f"{socket.gethostname()}_{uuid.uuid4()}", config)
+    await run_leader_election(client, candidate, clock, work, chance=random.random)
 
 
-def run_until_told(main: Coroutine[Any, Any, None], *, name: str, verbosity: int) -> int:
-    """Runs a program until it ends or a signal ends it; a second signal ends it at once."""
+def run_until_signal(main: Coroutine[Any, Any, None], *, name: str, verbosity: int) -> int:
+    """Runs a program until it ends or a signal stops it; a second signal ends it at once."""
     levels = {0: 40, 1: 30, 2: 20, 3: 20}
     log.configure(levels.get(verbosity, 10))
     try:

@@ -1,4 +1,4 @@
-"""`vc-scheduler`: our scheduler against a Kubernetes API server, or a saved snapshot replayed."""
+"""`vc-scheduler`: the scheduler for a Kubernetes API server, or the replay of a saved snapshot."""
 
 import argparse
 import asyncio
@@ -16,16 +16,17 @@ from volcano.scheduler.config_source import ConfigSource, FileSource
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import ConfigError, parse
 from volcano.scheduler.loop import Scheduler
+from volcano.scheduler.options import SchedulerOptions
 from volcano.scheduler.plugins.extender.http import HttpPort
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.report.metrics import SchedulerMetrics
 from volcano.scheduler.report.summary import report
 from volcano.scheduler.snapshot_file import SnapshotError, load, save
 
 log = Log("vc-scheduler")
 
 NAME = "vc-scheduler"
-IDLE_COLLECTION = 30.0  # seconds between full garbage collections, made between cycles
-# Flags of Volcano's that have nothing to switch here: work is not done in worker threads, all nodes are looked at.
+IDLE_COLLECTION = 30.0  # seconds between full garbage collections, which run between cycles
+# Volcano flags without an equivalent here: there are no worker threads, and all nodes are evaluated.
 ACCEPTED = {
     "--resync-period": "0",
     "--minimum-feasible-nodes": "100",
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"{flag}={value} is not available yet; leave it out")
     if parsed.replay:
         return _replay(parsed.replay, parsed.scheduler_conf)
-    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -96,10 +97,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _run(arguments: argparse.Namespace) -> None:
-    clock, gauges = SystemClock(), Gauges()
-    source = FileSource(Path(arguments.scheduler_conf)) if arguments.scheduler_conf else ConfigSource()
-    source.features = features(arguments.feature_gates)
-    source.ports = {"extender": HttpPort()}
+    clock, metrics = SystemClock(), SchedulerMetrics()
+    source = _source(arguments)
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
@@ -107,19 +106,12 @@ async def _run(arguments: argparse.Namespace) -> None:
             client,
             source,
             clock,
-            scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
-            default_queue=arguments.default_queue,
-            node_selector=label_pairs(arguments.node_selector),
-            ignored_provisioners=[
-                name for given in arguments.ignored_provisioners for name in given.split(",")
-            ],
-            period=arguments.schedule_period,
-            seed=int(clock.now().wall),
-            gauges=gauges,
+            _options(arguments, seed=int(clock.now().wall)),
+            metrics=metrics,
             between_cycles=_Collector(clock),
             on_ready=_freeze,
         )
-        leading = asyncio.Event()  # who stands by has listed nothing, and is ready to
+        leading = asyncio.Event()  # a standby replica has listed nothing and is ready
 
         async def work() -> None:
             leading.set()
@@ -128,7 +120,7 @@ async def _run(arguments: argparse.Namespace) -> None:
         health = process.Health(
             ready={
                 "config": lambda: source.error if source.current is None else "",
-                "plugins": lambda: "; ".join(scheduler.troubles),
+                "plugins": lambda: "; ".join(scheduler.last_outcome.errors),
                 "caches": lambda: (
                     "waiting for the cluster to be listed"
                     if leading.is_set() and not scheduler.synced
@@ -136,14 +128,34 @@ async def _run(arguments: argparse.Namespace) -> None:
                 ),
             }
         )
-        await process.serve(arguments, stack, health, gauges.registry)
+        await process.serve(arguments, stack, health, metrics.registry)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, _dump, scheduler, arguments.cache_dump_dir, clock)
         await process.lead_or_run(arguments, client, clock, work)
 
 
+def _source(arguments: argparse.Namespace) -> ConfigSource:
+    ports, enabled = {"extender": HttpPort()}, features(arguments.feature_gates)
+    if arguments.scheduler_conf:
+        return FileSource(Path(arguments.scheduler_conf), ports=ports, features=enabled)
+    return ConfigSource(ports=ports, features=enabled)
+
+
+def _options(arguments: argparse.Namespace, seed: int) -> SchedulerOptions:
+    return SchedulerOptions(
+        scheduler_names=tuple(arguments.scheduler_name) or ("volcano",),
+        default_queue=arguments.default_queue,
+        node_selector=label_pairs(arguments.node_selector),
+        ignored_provisioners=tuple(
+            name for given in arguments.ignored_provisioners for name in given.split(",")
+        ),
+        period=arguments.schedule_period,
+        seed=seed,
+    )
+
+
 def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """`label:value` pairs; what has no value is left out, as Volcano does."""
+    """`label:value` pairs; pairs without a value are dropped, as in Volcano."""
     pairs = (text.strip().partition(":") for text in given)
     return tuple(
         (label.strip(), value.strip()) for label, _, value in pairs if label.strip() and value.strip()
@@ -151,20 +163,20 @@ def label_pairs(given: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def features(given: str) -> frozenset[str]:
-    """The feature gates that are on in `A=true,B=false`."""
+    """Feature gates enabled in `A=true,B=false`."""
     pairs = (gate.partition("=") for gate in given.split(","))
     return frozenset(name.strip() for name, _, value in pairs if value.strip().lower() == "true")
 
 
 def _freeze() -> None:
-    """What was listed at the start stays: the garbage collector need not look at it again and again."""
+    """Excludes the objects of the first list from garbage collection: they are long-lived."""
     gc.collect()
     gc.freeze()
     gc.disable()
 
 
 class _Collector:
-    """Collects garbage now and then, between cycles only."""
+    """Runs garbage collection between cycles only."""
 
     def __init__(self, clock: SystemClock) -> None:
         self._clock = clock
@@ -180,7 +192,7 @@ class _Collector:
 def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
     snapshot, config = scheduler.last_snapshot, scheduler.source.current
     if snapshot is None or config is None:
-        log.info("nothing to save yet")
+        log.info("no snapshot to save yet")
         return
     path = directory / f"snapshot-{int(clock.now().wall)}.json.gz"
     path.write_bytes(save(snapshot, config.text))
@@ -188,7 +200,7 @@ def _dump(scheduler: Scheduler, directory: Path, clock: SystemClock) -> None:
 
 
 def _replay(path: Path, conf: str) -> int:
-    """Schedules a saved snapshot and prints what comes of it."""
+    """Schedules a saved snapshot and prints the decisions."""
     try:
         snapshot, text = load(path.read_bytes())
         config = parse(Path(conf).read_text() if conf else text, conf or str(path))

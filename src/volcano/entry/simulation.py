@@ -1,4 +1,4 @@
-"""`volcano nodes`: simulated nodes for an API server of somebody else's, the same code as in the embedded cluster."""
+"""`volcano nodes`: simulated nodes for any API server."""
 
 import logging
 import os
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import ConfigError, Overrides, load_settings
+from volcano.clients.kubeconfig import ConfigError, Overrides, load_client_config
 from volcano.clock import SteadyClock, SystemClock
-from volcano.entry.process import run_until_told
+from volcano.entry.process import run_until_signal
 from volcano.kube.controller_runner import ControllerRunner
 from volcano.log import Log
 from volcano.nodes.pools import Pool, nodes_of
@@ -20,17 +20,17 @@ CONNECTIONS = 32
 
 
 def simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str, verbose: int) -> int:
-    """Runs until told to stop."""
+    """Runs until it is stopped."""
     logging.getLogger("volcano").setLevel(logging.INFO)
-    return run_until_told(
+    return run_until_signal(
         _simulate(pools, duration, kubeconfig, context), name="volcano nodes", verbosity=2 + verbose
     )
 
 
 async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, context: str) -> None:
-    clock = SteadyClock(SystemClock())  # pods end after so many seconds, not at a time of day
+    clock = SteadyClock(SystemClock())  # pods end after a duration, not at a time of day
     try:
-        settings = load_settings(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
+        settings = load_client_config(os.environ, kubeconfig=kubeconfig, overrides=Overrides(context=context))
         client = connect(settings, clock, connections=CONNECTIONS, user_agent="volcano-nodes")
     except ConfigError as error:
         raise SystemExit(f"volcano: {error}") from None
@@ -38,5 +38,5 @@ async def _simulate(pools: Sequence[Pool], duration: float, kubeconfig: str, con
         stack.push_async_callback(client.close)
         nodes = nodes_of(pools)
         controller = SimulatedNodes(nodes, default_duration=duration)
-        log.info("simulating", nodes=len(nodes), server=settings.server)
+        log.info("nodes simulated", nodes=len(nodes), server=settings.server)
         await ControllerRunner(controller, client, clock, concurrency=CONNECTIONS).run()

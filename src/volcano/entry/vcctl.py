@@ -1,4 +1,4 @@
-"""`vcctl`, `kubectl volcano` and the commands that Slurm's users know."""
+"""`vcctl`, `kubectl volcano` and the programs for Slurm users."""
 
 import sys
 
@@ -11,7 +11,7 @@ def main() -> int:
 
 
 def kubectl_plugin() -> int:
-    """kubectl volcano: kubectl finds it by its file's name, kubectl-volcano."""
+    """kubectl volcano: kubectl finds the plugin by its file name, kubectl-volcano."""
     return run(program="kubectl volcano")
 
 

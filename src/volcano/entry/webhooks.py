@@ -1,4 +1,4 @@
-"""`vc-webhook-manager`: our admission as webhooks of an API server, certificates and registration included."""
+"""`vc-webhook-manager`: admission webhooks, with certificates and registration."""
 
 import argparse
 import asyncio
@@ -17,7 +17,7 @@ from volcano.admission.webhook import BODY_LIMIT, Webhook
 from volcano.clock import Clock, SystemClock
 from volcano.entry import process
 from volcano.entry.certificates import SECRET_NAME, certificates
-from volcano.entry.slimming import slim_group
+from volcano.entry.podgroup_fields import slim_group
 from volcano.kube.client import Client, Decode, Event, Options, PatchType
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError
@@ -34,23 +34,23 @@ from volcano.net.tls import load_credential, server_context
 log = Log("webhooks")
 
 NAME = "vc-webhook-manager"
-# What rules look at all the time, and what only a queue that becomes a parent is looked at for: of that there are
-# thousands, and following them all would cost more than a list now and then.
+# Kinds that rules read on every request are watched. PodGroups are needed only when a queue becomes a parent:
+# they are listed on demand, because there are thousands.
 KEPT = (QUEUE, NAMESPACE)
 FETCHED: Mapping[Kind, Decode] = {POD_GROUP: slim_group}
-LOOK_EVERY = 60.0  # seconds between looks at certificates, registration and resource groups
-LOOK_SOON = 5.0  # the same while the registration is not as it should be
+CHECK_SECONDS = 60.0  # seconds between checks of certificates, registration and resource groups
+RECHECK_SECONDS = 5.0  # seconds between checks while the registration is incomplete
 WHOLE = Options(patch_type=PatchType.APPLY, field_manager=NAME, force=True)
 PART = Options(patch_type=PatchType.STRATEGIC, field_manager=NAME)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = parse(arguments)
-    return process.run_until_told(_run(parsed), name=NAME, verbosity=parsed.v)
+    return process.run_until_signal(_run(parsed), name=NAME, verbosity=parsed.v)
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The flags, checked. Exits with a message when they make no sense."""
+    """Parses and validates the flags. Exits with a message if they are invalid."""
     parser = _parser()
     parsed = parser.parse_args(arguments)
     parsed.enabled = [path.strip() for path in parsed.enabled_admission.split(",") if path.strip()]
@@ -121,7 +121,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True, slots=True)
 class IndexLookup:
-    """What rules look at, from what the mirrors have seen, and what was fetched for one review."""
+    """Lookup for rules, from watched kinds and from objects fetched for one review."""
 
     index: Indexer
     fetched: Mapping[Kind, list[Manifest]] = field(default_factory=dict)
@@ -141,11 +141,11 @@ async def _run(arguments: argparse.Namespace) -> None:
     async with AsyncExitStack() as stack:
         client = process.client_of(arguments, clock, user_agent=NAME)
         stack.push_async_callback(client.close)
-        await answer(arguments, client, clock)
+        await serve_reviews(arguments, client, clock)
 
 
-async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
-    """Answers the API server's questions, for ever: with certificates, registered, after everything is listed."""
+async def serve_reviews(arguments: argparse.Namespace, client: Client, clock: Clock) -> None:
+    """Serves admission reviews until cancelled, once certificates, caches and registration are ready."""
     index, groups = Indexer(), _groups(arguments.admission_conf)
 
     async def fetch(kind: Kind) -> IndexLookup:
@@ -154,29 +154,29 @@ async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) ->
 
     settings = _settings(arguments, groups)
     webhook = Webhook(IndexLookup(index), settings, arguments.enabled, fetch=fetch)
-    mirrors = [Reflector(client, Watch(kind), each_event(_sink(index)), clock) for kind in KEPT]
+    reflectors = [Reflector(client, Watch(kind), each_event(_sink(index)), clock) for kind in KEPT]
     listening: list[int] = []
     health = process.Health(
         ready={
-            "caches": lambda: "" if all(m.synced.is_set() for m in mirrors) else "not listed yet",
+            "caches": lambda: "" if all(m.synced.is_set() for m in reflectors) else "not listed yet",
             "webhooks": lambda: "" if listening else "not listening yet",
         }
     )
     async with AsyncExitStack() as stack:
         await process.serve(arguments, stack, health, CollectorRegistry())
         async with asyncio.TaskGroup() as group:
-            for mirror in mirrors:
-                group.create_task(mirror.run())
-            for mirror in mirrors:
-                await mirror.synced.wait()
+            for reflector in reflectors:
+                group.create_task(reflector.run())
+            for reflector in reflectors:
+                await reflector.synced.wait()
             credentials = await certificates(arguments, client, clock)
             context = server_context(credentials.server)
             server = Server(webhook, tls=context, max_body=BODY_LIMIT)
             port = await server.start(arguments.listen_address or "0.0.0.0", arguments.port)
             stack.push_async_callback(server.stop, arguments.graceful_shutdown_time)
             listening.append(port)
-            log.info("listening", port=port)
-            await look_after(
+            log.info("webhook server listening", port=port)
+            await maintain(
                 arguments,
                 client,
                 clock,
@@ -186,7 +186,7 @@ async def answer(arguments: argparse.Namespace, client: Client, clock: Clock) ->
             )
 
 
-async def look_after(
+async def maintain(
     arguments: argparse.Namespace,
     client: Client,
     clock: Clock,
@@ -195,9 +195,9 @@ async def look_after(
     *,
     registered: bool = True,
 ) -> None:
-    """Keeps certificates, registration and resource groups as they should be, for ever."""
+    """Keeps certificates, registration and resource groups up to date until cancelled."""
     while True:
-        await clock.sleep(LOOK_EVERY if registered else LOOK_SOON)
+        await clock.sleep(CHECK_SECONDS if registered else RECHECK_SECONDS)
         if groups is not None:
             groups.reload()
         credentials = await certificates(arguments, client, clock)
@@ -232,9 +232,9 @@ def _settings(arguments: argparse.Namespace, groups: GroupsFile | None) -> Admis
 
 
 async def register(arguments: argparse.Namespace, client: Client, authority: bytes) -> bool:
-    """Writes the webhook configurations, or in those of an installer only whom to trust.
+    """Writes the webhook configurations, or only the CA bundle into those of an installer.
 
-    Says whether all were taken; a refusal is tried again at the next look.
+    Returns whether all were written; a failed write is retried at the next check.
     """
     service = Key(arguments.webhook_namespace, arguments.webhook_service_name)
     wanted = configurations(
@@ -252,12 +252,12 @@ async def register(arguments: argparse.Namespace, client: Client, authority: byt
             await client.patch(kind, key_of(manifest), patch, options=options)
         except ApiError as error:
             taken = False
-            log.warning("registration refused", configuration=key_of(manifest), reason=error.message)
+            log.warning("webhook registration failed", configuration=key_of(manifest), reason=error.message)
     return taken
 
 
 def _trust(configuration: Manifest) -> Manifest:
-    """Of a configuration only whom the API server is to trust, entry by entry."""
+    """Patch with only the CA bundle of every webhook in a configuration."""
     entries = (
         {"name": webhook["name"], "clientConfig": {"caBundle": webhook["clientConfig"]["caBundle"]}}
         for webhook in configuration["webhooks"]

@@ -1,9 +1,8 @@
 """Controllers that do no I/O: events in, operations out, time as an argument."""
 
-import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from types import MappingProxyType
 from typing import Protocol
@@ -14,22 +13,21 @@ from volcano.kube.errors import ApiError
 from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, key_of, uid_of
-from volcano.kube.operations import Create, Delete, Operation, Together, refused
+from volcano.kube.operations import Concurrent, Create, Delete, Get, Operation, is_rejected
+from volcano.kube.workqueue import WorkQueue
 from volcano.log import Log
 
 log = Log("reconciler")
 
-FIRST_RETRY = 0.05
-LONGEST_RETRY = 30.0
-# Keys looked at in one step; others in the process get their turn before the rest.
-MOST_AT_ONCE = 32
-# Reports under way at a time: a server that is busy is not kept from work by what we have to say about it.
-REPORTS_AT_ONCE = 4
+# Keys reconciled in one step; other tasks of the process run before the rest.
+MAX_KEYS_PER_STEP = 32
+# Keys with low-priority writes in flight, so that status reports do not delay a busy server's other work.
+MAX_LOW_PRIORITY = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Objects a controller wants to hear of."""
+    """Objects that a controller receives events of."""
 
     kind: Kind
     namespace: str = ""
@@ -39,20 +37,20 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """Writes that belong together, done in order; the first refusal ends them.
+    """Writes for one key, done in order; the first error ends them.
 
-    `groups` are ranges of `operations` (start, stop) that may be done side by side: all of a group are tried, the
-    refused ones answered with their Status, and the first refusal among them ends the work after its group.
+    `concurrent` are ranges of `operations` (start, stop) that may be done concurrently: all of a range are tried, a
+    failed one has its Status as result, and the first error among them ends the item after the range.
     """
 
     key: Hashable
     operations: tuple[Operation, ...]
-    groups: tuple[tuple[int, int], ...] = ()
+    concurrent: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class WorkResult:
-    """What became of one piece of work: each operation's answer, and the refusal that ended it, if any."""
+    """The result of each operation of a WorkItem, and the error that ended it, if any."""
 
     work: WorkItem
     results: tuple[Manifest, ...]
@@ -60,245 +58,217 @@ class WorkResult:
 
 
 class Controller(Protocol):
-    """What a runner (or a simulator under a virtual clock) drives."""
+    """A controller without I/O, driven by a ControllerRunner or by a simulation under a virtual clock."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def watches(self) -> Sequence[Watch]: ...
+    def watches(self) -> Sequence[Watch]:
+        """The same object as long as nothing changes; a different one changes the subscriptions while it runs."""
+        ...
 
     def on_event(self, event: Event) -> None:
-        """Takes in one change. Cheap; decides nothing."""
+        """Records one change. Cheap; decides nothing."""
         ...
 
     def step(self, now: Instant) -> list[WorkItem]:
-        """What should be written now. Work under one key never overlaps: the next waits for `settle`."""
+        """Returns the writes to do now. Items of one key never overlap: the next one follows `on_result`."""
         ...
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
-        """Hears what became of a piece of work."""
+        """Receives the result of one WorkItem."""
         ...
 
     def next_due(self) -> float | None:
-        """The monotonic moment at which `step` has work even without a new event; None when never."""
+        """Returns the monotonic time at which `step` has work even without a new event; None for never."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What reconciling one key came to: writes in order, and when to look again (seconds from now), if ever.
+    """Result of reconciling one key: writes in order, and after how many seconds to reconcile it again, if at all.
 
-    A `report` changes nothing for anybody but who reads it: while many are under way, the key is looked at again later.
+    A `low_priority` plan, such as one that only updates counters, is postponed while many others are in flight.
     """
 
-    operations: Sequence[Operation | Together] = ()
-    again_after: float | None = None
-    report: bool = False
+    operations: Sequence[Operation | Concurrent] = ()
+    requeue_after: float | None = None
+    low_priority: bool = False
 
 
 NOTHING = Plan()
 
 
-@dataclass(slots=True)
-class _Retry:
-    failures: int = 0
-
-
-@dataclass(slots=True)
-class _Queue:
-    """Keys that need a look: at once, or at a moment. One entry a key; keys in flight wait."""
-
-    ready: dict[Hashable, None] = field(default_factory=dict)
-    due: list[tuple[float, int, Hashable]] = field(default_factory=list)
-    due_at: dict[Hashable, float] = field(default_factory=dict)
-    busy: dict[Hashable, bool] = field(default_factory=dict)  # in flight → touched meanwhile
-    count: int = 0
-
-    def add(self, key: Hashable) -> None:
-        if key in self.busy:
-            self.busy[key] = True
-        else:
-            self.ready[key] = None
-
-    def add_at(self, key: Hashable, moment: float) -> None:
-        if self.due_at.get(key, float("inf")) > moment:
-            self.due_at[key] = moment
-            self.count += 1
-            heapq.heappush(self.due, (moment, self.count, key))
-
-    def take(self, moment: float) -> list[Hashable]:
-        while self.due and self.due[0][0] <= moment:
-            at, _, key = heapq.heappop(self.due)
-            if self.due_at.get(key) == at:
-                del self.due_at[key]
-                self.add(key)
-        keys = list(islice(self.ready, MOST_AT_ONCE))
-        for key in keys:
-            del self.ready[key]
-        return keys
-
-
 class Reconciler(ABC):
-    """A controller that looks at one key at a time: indexes events, queues keys, retries refusals with back-off."""
+    """A controller that reconciles one key at a time.
+
+    A controller names the kinds it watches in `watches`. Each event updates `indexer`, and `keys` maps its object to
+    the keys to reconcile, often the object's own key or that of its owner. `step` takes due keys from the work queue
+    and calls `reconcile`, which compares the desired with the actual state, both read from `indexer`, and returns a
+    `Plan`: the writes to do, and optionally when to reconcile the key again. The runner does the writes and passes
+    their results to `on_result`, which updates `indexer`, so that the next reconcile sees them, and queues the key
+    again: at once after success, until there is nothing left to write, or after a back-off when a write failed. A key
+    is never reconciled while its writes are in flight.
+    """
 
     name: str = ""
     watches: Sequence[Watch] = ()
-    # Of these kinds, only objects that one of the given kinds manages (None: that nobody manages) need be told of.
-    # Whoever tells of others does no harm: `wants` has the last word.
-    managers: Mapping[Kind, Sequence[Kind | None]] = MappingProxyType({})
+    # Kinds of which only objects with a controller of one of the given kinds (None: without a controller) are needed.
+    # Filters events of shared informers; other events may arrive nevertheless and are left to `accepts`.
+    owner_kinds: Mapping[Kind, Sequence[Kind | None]] = MappingProxyType({})
 
     def __init__(self) -> None:
         self.indexer = Indexer()
-        self._queue = _Queue()
-        self._retries: dict[Hashable, _Retry] = {}
-        self._reporting: set[Hashable] = set()  # keys whose reports are under way
-        self._unreported: dict[Hashable, None] = {}  # keys that have something to report, in order
+        self._queue: WorkQueue[Hashable] = WorkQueue()
+        self._low_priority: set[Hashable] = set()  # keys with low-priority writes in flight
+        self._postponed: dict[Hashable, None] = {}  # keys whose low-priority writes wait, in order
 
     @abstractmethod
     def keys(self, event: Event) -> Iterable[Hashable]:
-        """The keys that an object concerns; asked for what it was and for what it is now."""
+        """Returns the keys to reconcile for an object; called for its previous and its present version."""
 
     @abstractmethod
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
-        """What has to be written so that the cluster moves towards what `key` asks for. Reads `self.index` only."""
+        """Returns the writes that move the cluster towards the desired state of `key`. Reads `self.indexer` only."""
 
-    def written(self, operation: Operation, result: Manifest) -> None:  # noqa: B027 - optional
-        """Hears of one successful write, beyond the index having taken it in."""
+    def on_written(self, operation: Operation, result: Manifest) -> None:  # noqa: B027 - optional
+        """Called after each successful write, when the indexer has been updated."""
 
-    def wants(self, event: Event) -> bool:
-        """Whether an object is of any concern. Cheap: it spares the index what is of none, such as others' pods."""
+    def accepts(self, event: Event) -> bool:
+        """Whether an object is of this controller's concern. Cheap; keeps other objects out of the indexer."""
         return True
 
-    def indifferent(self, event: Event) -> bool:
-        """Whether nobody could be concerned by an object at present, neither as it was nor as it is now, so that it
-        need not be looked at before somebody looks for it. To be answered without a look at objects of its kind."""
+    def is_irrelevant(self, event: Event) -> bool:
+        """Whether no key is concerned by an object at present, neither by its previous nor by its new version, so that
+        the event can be deferred until the indexer is read. Must not read objects of the event's kind."""
         return False
 
     def on_event(self, event: Event) -> None:
-        if event.type is EventType.BOOKMARK or not self.wants(event):
+        if event.type is EventType.BOOKMARK or not self.accepts(event):
             return
-        place = event.key or key_of(event.object)
-        if event.type is not EventType.DELETED and self.indifferent(event):
-            self.indexer.put_aside(event, place)
+        object_key = event.key or key_of(event.object)
+        if event.type is not EventType.DELETED and self.is_irrelevant(event):
+            self.indexer.defer(event, object_key)
             return
-        known = self.indexer.get(event.kind, place)
-        if not self.indexer.take(event, place, known):
+        known = self.indexer.get(event.kind, object_key)
+        if not self.indexer.update(event, object_key, known):
             return
         if known is None:
             concerned = self.keys(event)
-        else:  # whom the object concerned before hears of it too: it may have moved away
+        else:  # the keys of the previous version too: the object may have moved to another owner
             concerned = {*self.keys(Event(event.type, event.kind, known)), *self.keys(event)}
         for key in concerned:
             self._queue.add(key)
 
+    def on_unsubscribed(self, watch: Watch) -> None:
+        """Removes the objects of a watch that is not among `watches` any more."""
+        self.indexer.drop(watch.kind, watch.namespace)
+
     def enqueue(self, key: Hashable) -> None:
-        """Asks for a look at `key` in the next step."""
+        """Queues `key` for the next step."""
         self._queue.add(key)
 
     def enqueue_at(self, key: Hashable, monotonic: float) -> None:
-        """Asks for a look at `key` at a moment."""
+        """Queues `key` for a due time."""
         self._queue.add_at(key, monotonic)
 
     def step(self, now: Instant) -> list[WorkItem]:
-        works = []
-        for key in self._queue.take(now.monotonic):
-            self._unreported.pop(key, None)
+        queue = self._queue
+        items = []
+        for key in queue.get(now.monotonic, MAX_KEYS_PER_STEP):
+            self._postponed.pop(key, None)
             try:
                 plan = self.reconcile(key, now)
-            except Exception as error:  # one key's trouble must not cost the others their turn
+            except Exception as error:  # a bug that one key triggers must not stop the others
                 log.error("reconcile failed", controller=self.name, key=key, error=error)
-                self._retry(key, now)
+                queue.retry(key, now.monotonic)
+                queue.done(key)
                 continue
-            if plan.again_after is not None:
-                self._queue.add_at(key, now.monotonic + plan.again_after)
-            if plan.report and len(self._reporting) >= REPORTS_AT_ONCE:
-                self._unreported[key] = None
+            if plan.requeue_after is not None:
+                queue.add_at(key, now.monotonic + plan.requeue_after)
+            if plan.low_priority and len(self._low_priority) >= MAX_LOW_PRIORITY:
+                self._postponed[key] = None
+                queue.done(key)
             elif plan.operations:
-                if plan.report:
-                    self._reporting.add(key)
-                self._queue.busy[key] = False
-                works.append(_work(key, plan.operations))
+                if plan.low_priority:
+                    self._low_priority.add(key)
+                items.append(_work_item(key, plan.operations))  # done when `on_result` is called
             else:
-                self._retries.pop(key, None)
-        self._ask_for_reports()
-        return works
+                queue.forget(key)
+                queue.done(key)
+        self._enqueue_postponed()
+        return items
 
-    def _ask_for_reports(self) -> None:
-        """Has keys looked at again whose reports there is room for now."""
-        for key in list(islice(self._unreported, max(REPORTS_AT_ONCE - len(self._reporting), 0))):
-            del self._unreported[key]
+    def _enqueue_postponed(self) -> None:
+        """Queues as many postponed keys as there are free low-priority slots."""
+        for key in list(islice(self._postponed, max(MAX_LOW_PRIORITY - len(self._low_priority), 0))):
+            del self._postponed[key]
             self._queue.add(key)
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
         for operation, result in zip(done.work.operations, done.results, strict=False):
-            if refused(result):
+            if is_rejected(result):
                 continue
-            self._learn(operation, result)
-            self.written(operation, result)
+            self._update_indexer(operation, result)
+            self.on_written(operation, result)
         key = done.work.key
-        self._reporting.discard(key)
-        touched = self._queue.busy.pop(key, False)
+        self._low_priority.discard(key)
         if done.error is not None:
-            self._retry(key, now)
+            self._queue.retry(key, now.monotonic)
         else:
-            self._retries.pop(key, None)
-            # Our own writes may ask for more: look again until there is nothing left to write.
+            self._queue.forget(key)
+            # Own writes may require more writes: reconcile until there is nothing left to write.
             self._queue.add(key)
-        if touched:
-            self._queue.add(key)
+        self._queue.done(key)
 
     def next_due(self) -> float | None:
-        if self._queue.ready:
-            return float("-inf")
-        return self._queue.due[0][0] if self._queue.due else None
+        return self._queue.next_due()
 
-    def _retry(self, key: Hashable, now: Instant) -> None:
-        retry = self._retries.setdefault(key, _Retry())
-        delay = min(FIRST_RETRY * 2**retry.failures, LONGEST_RETRY)
-        retry.failures += 1
-        self._queue.add_at(key, now.monotonic + delay)
-
-    def _learn(self, operation: Operation, result: Manifest) -> None:
-        """Feeds the answer to a write back as an event, so that the next look sees it."""
+    def _update_indexer(self, operation: Operation, result: Manifest) -> None:
+        """Applies the result of a write as an event, so that the next reconcile sees it."""
+        if isinstance(operation, Get) and not result:
+            return  # what is known under the key may be another object than the one that was read
         if not result and getattr(operation, "if_present", False):
             known = self.indexer.get(operation.kind, operation.key)
             if known is not None:
                 self.on_event(Event(EventType.DELETED, operation.kind, known))
             return
         if isinstance(operation, Delete) and result.get("kind") == "Status":
-            self._learn_of_going(operation, result)
+            self._apply_deletion(operation, result)
             return
         if getattr(operation, "subresource", "") not in ("", "status") or "metadata" not in result:
             return
         if result.get("kind") not in (None, operation.kind.kind):
-            return  # a Status: the watch will tell
+            return  # a Status: the change arrives with the watch
         if isinstance(operation, Delete):
-            gone = not result["metadata"].get("deletionTimestamp") and not result["metadata"].get(
-                "finalizers"
-            )
-            event_type = EventType.DELETED if gone else EventType.MODIFIED
+            metadata = result["metadata"]
+            is_deleted = not metadata.get("deletionTimestamp") and not metadata.get("finalizers")
+            event_type = EventType.DELETED if is_deleted else EventType.MODIFIED
         else:
             event_type = EventType.ADDED if isinstance(operation, Create) else EventType.MODIFIED
         self.on_event(Event(event_type, operation.kind, result))
 
-    def _learn_of_going(self, operation: Delete, answer: Manifest) -> None:
-        """A deletion answered with a Status is done: who waits for something else is answered with the object."""
+    def _apply_deletion(self, operation: Delete, status: Manifest) -> None:
+        """Removes an object whose deletion was answered with a Status: it is complete.
+
+        An object that still waits for its finalizers is returned instead of a Status.
+        """
         known = self.indexer.get(operation.kind, operation.key)
-        if known is None or answer.get("status") != "Success" or known["metadata"].get("finalizers"):
+        if known is None or status.get("status") != "Success" or known["metadata"].get("finalizers"):
             return
-        if (answer.get("details") or {}).get("uid") in (None, "", uid_of(known)):
+        if (status.get("details") or {}).get("uid") in (None, "", uid_of(known)):
             self.on_event(Event(EventType.DELETED, operation.kind, known))
 
 
-def _work(key: Hashable, operations: Sequence[Operation | Together]) -> WorkItem:
-    """Operations laid out flat, remembering which of them may be done side by side."""
+def _work_item(key: Hashable, operations: Sequence[Operation | Concurrent]) -> WorkItem:
+    """Flattens operations into a WorkItem that records the ranges of concurrent ones."""
     flat: list[Operation] = []
-    groups = []
+    ranges = []
     for operation in operations:
-        if isinstance(operation, Together):
-            groups.append((len(flat), len(flat) + len(operation.operations)))
+        if isinstance(operation, Concurrent):
+            ranges.append((len(flat), len(flat) + len(operation.operations)))
             flat.extend(operation.operations)
         else:
             flat.append(operation)
-    return WorkItem(key, tuple(flat), tuple(groups))
+    return WorkItem(key, tuple(flat), tuple(ranges))

@@ -2,28 +2,28 @@
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event
-from volcano.kube.controller import Controller, Reconciler, Watch, WorkItem, WorkResult
+from volcano.kube.controller import Controller, Reconciler, WorkItem, WorkResult
 from volcano.kube.errors import ApiError, InternalError
 from volcano.kube.informers import SharedInformerFactory
-from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, perform
+from volcano.kube.subscriptions import Subscriptions
+from volcano.kube.workqueue import Waker
 from volcano.log import Log
 
 log = Log("runner")
 
-CONCURRENCY = 64  # pieces of work at a time
-ABREAST = 32  # writes at a time within groups; those of earlier work go first
-AFTER_FAILURE = 1.0  # seconds before a controller that broke is asked again
+MAX_CONCURRENT_ITEMS = 64
+MAX_CONCURRENT_WRITES = 32  # within concurrent ranges; those of earlier items go first
+STEP_RETRY_SECONDS = 1.0  # after a step that raised
 
 
 class ControllerRunner:
-    """One controller at work. Work under different keys is done in parallel, under one key in order."""
+    """Runs one controller. Work items of different keys are done concurrently, those of one key in order."""
 
     def __init__(
         self,
@@ -31,215 +31,183 @@ class ControllerRunner:
         client: Client,
         clock: Clock,
         *,
-        concurrency: int = CONCURRENCY,
+        concurrency: int = MAX_CONCURRENT_ITEMS,
         on_ready: Callable[[], None] | None = None,
         informers: SharedInformerFactory | None = None,
     ) -> None:
-        """Runners side by side in one process share a `hub`, so that each object is watched and decoded once."""
+        """Runners of one process share `informers`, so that each object is watched and decoded once."""
         self._controller = controller
-        self._knows_its_keys = isinstance(controller, Reconciler)
+        self._has_work_queue = isinstance(controller, Reconciler)
         self._client = client
         self._clock = clock
-        self._slots = asyncio.Semaphore(concurrency)
-        self._line = Line(ABREAST)
-        self._begun = 0
-        self._wake = asyncio.Event()
+        self._item_slots = asyncio.Semaphore(concurrency)
+        self._write_slots = PrioritySemaphore(MAX_CONCURRENT_WRITES)
+        self._ranges_started = 0
+        self._waker = Waker(clock)
         self._tasks: set[asyncio.Task[None]] = set()
         self._on_ready = on_ready
-        self._failed = False
-        self._alarm: tuple[float, asyncio.Task[None]] | None = (
-            None  # when it goes off, and what waits for that
+        self._step_failed = False
+        self._subscriptions = Subscriptions(
+            informers or SharedInformerFactory(client, clock), controller, self._on_events, self._waker.wake
         )
-        self._informers = informers or SharedInformerFactory(client, clock)
 
     async def run(self) -> None:
-        """Runs until cancelled. Nothing is decided before every watched kind has been listed once."""
-        with ExitStack() as subscriptions:
-            mirrors = [
-                subscriptions.enter_context(
-                    self._informers.subscribe_batches(watch, self._handle, self._managers(watch))
-                )
-                for watch in self._controller.watches
-            ]
-            async with asyncio.TaskGroup() as group:
-                for watch in self._controller.watches:
-                    group.create_task(self._informers.following(watch))
-                for mirror in mirrors:
-                    await mirror.synced.wait()
-                if self._on_ready is not None:
-                    self._on_ready()
-                try:
-                    await self._drive()
-                finally:
-                    self._disarm()
-                    await self._abandon()
+        """Runs until cancelled. The first step follows the first list of every watched kind."""
+        async with asyncio.TaskGroup() as group:
+            try:
+                await self._loop(group)
+            finally:
+                self._waker.close()
+                self._subscriptions.close()
+                await self._cancel_writes()
 
-    def _managers(self, watch: Watch) -> Iterable[Kind | None] | None:
-        return self._controller.managers.get(watch.kind) if isinstance(self._controller, Reconciler) else None
-
-    async def _abandon(self) -> None:
-        """Ends the writes that are still under way: nobody would hear of them."""
+    async def _cancel_writes(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _handle(self, group: Sequence[Event]) -> None:
+    def _on_events(self, batch: Sequence[Event]) -> None:
         on_event = self._controller.on_event
-        for event in group:
+        for event in batch:
             try:
                 on_event(event)
-            except Exception as error:  # one object a controller cannot take must not keep it from the others
-                log.error("event not taken", controller=self._controller.name, kind=event.kind, error=error)
-        if not self._can_sleep_on():
-            self._wake.set()
+            except Exception as error:  # a bug that one object triggers must not stop the events of others
+                log.error(
+                    "event handler failed", controller=self._controller.name, kind=event.kind, error=error
+                )
+        # A reconciler's work queue says whether the events require a step before the timer; most events concern few
+        # controllers. Other controllers are stepped after every batch.
+        if (
+            self._subscriptions.are_outdated()
+            or not self._has_work_queue
+            or not self._waker.wakes_by(self._controller.next_due())
+        ):
+            self._waker.wake()
 
-    def _can_sleep_on(self) -> bool:
-        """Whether events have left nothing to do before the alarm rings: most concern few of those who hear of them.
-        Reconcilers work off keys and know when there are none; other controllers may want a look at any event."""
-        if not self._knows_its_keys:
-            return False
-        due = self._controller.next_due()
-        return due is None or (self._alarm is not None and self._alarm[0] <= due)
-
-    async def _drive(self) -> None:
+    async def _loop(self, group: asyncio.TaskGroup) -> None:
         while True:
-            self._wake.clear()
-            for work in self._step():
-                task = asyncio.create_task(self._do(work))
+            self._waker.clear()
+            if not self._subscriptions.update(group):
+                await self._waker.wait()  # until more of them are synced, or other ones are needed
+                continue
+            if self._on_ready is not None:
+                self._on_ready()
+                self._on_ready = None
+            for item in self._step():
+                task = asyncio.create_task(self._process(item))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             due = self._controller.next_due()
-            if self._failed:
-                await self._clock.sleep(AFTER_FAILURE)  # what it could not do is due still
+            if self._step_failed:
+                await self._clock.sleep(STEP_RETRY_SECONDS)  # the failed work is still due
             elif due is not None and due <= self._clock.now().monotonic:
-                await asyncio.sleep(0)  # more to do at once; let others run first
+                await asyncio.sleep(0)  # more work is due; other tasks run first
             else:
-                await self._wait(due)
+                await self._waker.wait(due)
 
     def _step(self) -> list[WorkItem]:
-        self._failed = False
+        self._step_failed = False
         try:
             return self._controller.step(self._clock.now())
         except Exception as error:  # a controller's bug must not end the process
             log.error("step failed", controller=self._controller.name, error=error)
-            self._failed = True
+            self._step_failed = True
             return []
 
-    async def _wait(self, due: float | None) -> None:
-        """Until something happens or the moment has come. An alarm that goes off too early does no harm: most waits
-        end by an event long before, and setting it anew each time would cost more than looking once in vain."""
-        if due is not None and (self._alarm is None or due < self._alarm[0]):
-            self._disarm()
-            self._alarm = (due, asyncio.create_task(self._ring_at(due)))
-        await self._wake.wait()
-
-    async def _ring_at(self, due: float) -> None:
-        await self._clock.sleep(due - self._clock.now().monotonic)
-        self._alarm = None
-        self._wake.set()
-
-    def _disarm(self) -> None:
-        if self._alarm is not None:
-            self._alarm[1].cancel()
-            self._alarm = None
-
-    async def _do(self, work: WorkItem) -> None:
+    async def _process(self, item: WorkItem) -> None:
         results: list[Manifest] = []
-        refusal: ApiError | None = None
-        async with self._slots:
-            for operations, side_by_side in _stages(work):
-                answers = await (self._abreast(operations) if side_by_side else self._one(operations[0]))
-                refusals = [answer for answer in answers if isinstance(answer, ApiError)]
-                if side_by_side:
+        error: ApiError | None = None
+        async with self._item_slots:
+            for operations, concurrent in _stages(item):
+                answers = await (self._write_all(operations) if concurrent else self._write(operations[0]))
+                errors = [answer for answer in answers if isinstance(answer, ApiError)]
+                if concurrent:
                     results += [
                         answer.status() if isinstance(answer, ApiError) else answer for answer in answers
                     ]
                 else:
                     results += [answer for answer in answers if not isinstance(answer, ApiError)]
-                if refusals:
-                    refusal = refusals[0]
+                if errors:
+                    error = errors[0]
                     log.info(
-                        "write refused",
-                        controller=self._controller.name,
-                        key=work.key,
-                        reason=refusal.message,
+                        "write rejected", controller=self._controller.name, key=item.key, reason=error.message
                     )
                     break
         try:
-            self._controller.on_result(WorkResult(work, tuple(results), refusal), self._clock.now())
-        except Exception as error:
-            log.error("outcome not taken", controller=self._controller.name, key=work.key, error=error)
-        self._wake.set()
+            self._controller.on_result(WorkResult(item, tuple(results), error), self._clock.now())
+        except Exception as bug:  # a bug that one result triggers must not stop the other items
+            log.error("result handler failed", controller=self._controller.name, key=item.key, error=bug)
+        self._waker.wake()
 
-    async def _one(self, operation: Operation) -> list[Manifest | ApiError]:
+    async def _write(self, operation: Operation) -> list[Manifest | ApiError]:
         try:
             return [await perform(self._client, operation)]
-        except ApiError as refusal:
-            return [refusal]
-        except Exception as error:  # our own bug: the key is tried again later
+        except ApiError as error:
+            return [error]
+        except Exception as error:  # a bug in the client: the key is retried with back-off
             log.error("write failed", controller=self._controller.name, key=operation.key, error=error)
             return [InternalError(str(error))]
 
-    async def _abreast(self, operations: Sequence[Operation]) -> list[Manifest | ApiError]:
-        """Does writes side by side, a limited number at a time; the answers are in the order of the writes."""
+    async def _write_all(self, operations: Sequence[Operation]) -> list[Manifest | ApiError]:
+        """Does writes concurrently, a limited number at a time; returns the answers in the order of the writes."""
         answers: list[Manifest | ApiError] = [{}] * len(operations)
-        waiting = iter(enumerate(operations))
-        self._begun += 1
-        place = self._begun
+        pending = iter(enumerate(operations))
+        self._ranges_started += 1
+        priority = self._ranges_started
 
-        async def work_off() -> None:
-            for position, operation in waiting:
-                await self._line.enter(place)
+        async def worker() -> None:
+            for position, operation in pending:
+                await self._write_slots.acquire(priority)
                 try:
-                    answers[position] = (await self._one(operation))[0]
+                    answers[position] = (await self._write(operation))[0]
                 finally:
-                    self._line.leave()
+                    self._write_slots.release()
 
-        await asyncio.gather(*(work_off() for _ in range(min(ABREAST, len(operations)))))
+        await asyncio.gather(*(worker() for _ in range(min(MAX_CONCURRENT_WRITES, len(operations)))))
         return answers
 
 
-class Line:
-    """Lets a limited number in at a time; whoever has the lowest place goes first.
+class PrioritySemaphore:
+    """A semaphore whose waiters are served by priority, lowest number first.
 
-    So the pods of one gang are made before those of the next: the first can start while the others are being made.
+    So the pods of one gang are created before those of the next: the first gang can start while the next is created.
     """
 
-    def __init__(self, room: int) -> None:
-        self._room = room
+    def __init__(self, value: int) -> None:
+        self._value = value
         self._arrivals = 0
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, int, asyncio.Future[None]]] = []
 
-    async def enter(self, place: int) -> None:
-        if self._room > 0:
-            self._room -= 1
+    async def acquire(self, priority: int) -> None:
+        if self._value > 0:
+            self._value -= 1
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._arrivals += 1
-        heapq.heappush(self._waiting, (place, self._arrivals, turn))
+        heapq.heappush(self._waiters, (priority, self._arrivals, waiter))
         try:
-            await turn
+            await waiter
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave()  # it was our turn just when we were told to go
+            if waiter.done() and not waiter.cancelled():
+                self.release()  # acquired at the same moment as cancelled
             raise
 
-    def leave(self) -> None:
-        while self._waiting:
-            _, _, turn = heapq.heappop(self._waiting)
-            if not turn.done():
-                turn.set_result(None)
+    def release(self) -> None:
+        while self._waiters:
+            _, _, waiter = heapq.heappop(self._waiters)
+            if not waiter.done():
+                waiter.set_result(None)
                 return
-        self._room += 1
+        self._value += 1
 
 
-def _stages(work: WorkItem) -> Iterator[tuple[Sequence[Operation], bool]]:
-    """The writes of a piece of work in order: one at a time, or a group to be done side by side."""
+def _stages(item: WorkItem) -> Iterator[tuple[Sequence[Operation], bool]]:
+    """Yields the operations of an item in order: one at a time, or a range of concurrent ones (True)."""
     position = 0
-    for start, stop in (*work.groups, (len(work.operations), len(work.operations))):
-        for operation in work.operations[position:start]:
+    for start, stop in (*item.concurrent, (len(item.operations), len(item.operations))):
+        for operation in item.operations[position:start]:
             yield (operation,), False
         if start < stop:
-            yield work.operations[start:stop], True
+            yield item.operations[start:stop], True
         position = stop

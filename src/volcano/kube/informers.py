@@ -1,4 +1,4 @@
-"""One mirror for many readers: controllers in one process that watch the same objects are told by one watch."""
+"""Shared informers: event handlers in one process that watch the same objects share one reflector."""
 
 import asyncio
 from collections import OrderedDict
@@ -12,127 +12,145 @@ from volcano.kube.client import Client, Decode, Event, EventType
 from volcano.kube.controller import Watch
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, controller_of
-from volcano.kube.reflector import Reflector, each_event
+from volcano.kube.mutation_detector import MutationDetector, process_detector
+from volcano.kube.reflector import BatchHandler, Reflector, each_event
 
-Sink = Callable[[Event], None]
-BatchHandler = Callable[[Sequence[Event]], None]
-
-# Watchers of one process hear of a change within a few turns of the loop; more need not be remembered.
-REMEMBERED = 2048
+# Watches of one process receive a change within a few turns of the event loop; older entries are not needed.
+DECODE_CACHE_SIZE = 2048
 
 
 class SharedInformerFactory:
-    """Shares mirrors among subscribers, and so the manifests: nobody may change what he is told of.
+    """Shares one reflector per watch among event handlers, and so the manifests: handlers must not modify them.
 
-    A mirror runs while somebody subscribes to it. Whoever comes late is told first of everything there is. Manifests
-    come without `managedFields`, which are half of an object; servers keep them when an update leaves them out.
-    An in-process client that decodes answers with `decode` shares those, too.
+    A reflector runs while it has handlers. A handler that is added later first receives an ADDED event for each
+    present object. Manifests come without `managedFields`, which are half of an object; servers keep them when an
+    update leaves them out. An in-process client that decodes answers with `decode` shares those manifests too.
     """
 
-    def __init__(self, client: Client, clock: Clock, decode: "SharedDecodeCache | None" = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        decode: "SharedDecodeCache | None" = None,
+        *,
+        detector: MutationDetector | None = None,
+    ) -> None:
         self._client = client
         self._clock = clock
-        self._shared: dict[Watch, _Shared] = {}
-        self.decode = decode or SharedDecodeCache()
+        self._detector = detector or process_detector()
+        self._informers: dict[Watch, _SharedInformer] = {}
+        self.decode = decode or SharedDecodeCache(detector=self._detector)
 
     @contextmanager
-    def subscription(self, watch: Watch, sink: Sink) -> Iterator[Reflector]:
-        """Tells `sink` of every change for as long as the block lasts; the mirror says when it has listed once.
+    def add_event_handler(self, watch: Watch, handler: Callable[[Event], None]) -> Iterator[Reflector]:
+        """Calls `handler` with every event while the block lasts; the reflector says when it has synced.
 
-        The block must also await `following(watch)`, which raises what ends the mirror, should anything do so.
+        The block must also await `wait_stopped(watch)`, which raises the error that stops the informer, if any.
         """
-        with self.subscribe_batches(watch, each_event(sink)) as mirror:
-            yield mirror
+        with self.add_batch_handler(watch, each_event(handler)) as reflector:
+            yield reflector
 
     @contextmanager
-    def subscribe_batches(
-        self, watch: Watch, sink: BatchHandler, managers: Iterable[Kind | None] | None = None
+    def add_batch_handler(
+        self, watch: Watch, handler: BatchHandler, owner_kinds: Iterable[Kind | None] | None = None
     ) -> Iterator[Reflector]:
-        """As `subscription`, for a sink that takes changes in the groups in which they come; with `managers`, only
-        those of objects that one of these kinds manages (None: that nobody manages)."""
-        shared = self._shared.get(watch)
-        if shared is None or shared.task.done():
-            shared = self._shared[watch] = _Shared(self._client, watch, self._clock, self.decode)
-        listener = EventHandler(sink, managers)
-        shared.add(listener)
+        """As `add_event_handler`, for a handler of batches; with `owner_kinds`, only events of objects whose
+        controller is of one of these kinds (None: that have no controller)."""
+        informer = self._informers.get(watch)
+        if informer is None or informer.task.done():
+            informer = _SharedInformer(self._client, watch, self._clock, self.decode, self._detector)
+            self._informers[watch] = informer
+        event_handler = EventHandler(handler, owner_kinds)
+        informer.add(event_handler)
         try:
-            yield shared.mirror
+            yield informer.reflector
         finally:
-            shared.listeners.remove(listener)
-            if not shared.listeners:
-                shared.task.cancel()
-                if self._shared.get(watch) is shared:
-                    del self._shared[watch]
+            informer.handlers.remove(event_handler)
+            if not informer.handlers:
+                informer.task.cancel()
+                if self._informers.get(watch) is informer:
+                    del self._informers[watch]
+                if self._detector is not None:
+                    self._detector.check(informer.reflector.objects())
 
-    async def following(self, watch: Watch) -> None:
-        """Runs as long as the mirror of `watch` does; cancelling it leaves the mirror to the others."""
-        await asyncio.shield(self._shared[watch].task)
+    async def wait_stopped(self, watch: Watch) -> None:
+        """Waits until the informer of `watch` stops; cancelling the wait does not stop the informer."""
+        await asyncio.shield(self._informers[watch].task)
 
 
 class EventHandler:
-    """One whom a mirror tells: of everything, or of what some kinds manage."""
+    """A handler of batches, of all objects or of those whose controller is of certain kinds."""
 
-    def __init__(self, sink: BatchHandler, managers: Iterable[Kind | None] | None = None) -> None:
-        self._sink = sink
-        self._managers = None if managers is None else frozenset(map(_named, managers))
+    def __init__(self, handler: BatchHandler, owner_kinds: Iterable[Kind | None] | None = None) -> None:
+        self._handler = handler
+        self._owner_kinds = (
+            None if owner_kinds is None else frozenset(map(_api_version_and_kind, owner_kinds))
+        )
 
-    def tell(self, group: Sequence[Event], managers: "_Managers") -> None:
-        if self._managers is not None:
-            group = [event for event, manager in managers.of(group) if manager in self._managers]
-        if group:
-            self._sink(group)
+    def dispatch(self, batch: Sequence[Event], owners: "_OwnerKinds") -> None:
+        if self._owner_kinds is not None:
+            batch = [event for event, kind in owners.of(batch) if kind in self._owner_kinds]
+        if batch:
+            self._handler(batch)
 
 
-class _Managers:
-    """Who manages the objects of a group, found out once and only if somebody asks."""
+class _OwnerKinds:
+    """Kinds of the controllers of a batch's objects, computed once and only if a handler needs them."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[Event, tuple[str, str] | None]] | None = None
+        self._computed: list[tuple[Event, tuple[str, str] | None]] | None = None
 
-    def of(self, group: Sequence[Event]) -> list[tuple[Event, tuple[str, str] | None]]:
-        if self._found is None:
-            self._found = [(event, _manager(event.object)) for event in group]
-        return self._found
+    def of(self, batch: Sequence[Event]) -> list[tuple[Event, tuple[str, str] | None]]:
+        if self._computed is None:
+            self._computed = [(event, _owner_kind(event.object)) for event in batch]
+        return self._computed
 
 
-def _named(kind: Kind | None) -> tuple[str, str] | None:
+def _api_version_and_kind(kind: Kind | None) -> tuple[str, str] | None:
     return None if kind is None else (kind.api_version, kind.kind)
 
 
-def _manager(manifest: Manifest) -> tuple[str, str] | None:
+def _owner_kind(manifest: Manifest) -> tuple[str, str] | None:
     owner = controller_of(manifest)
     return None if owner is None else (owner.get("apiVersion", ""), owner.get("kind", ""))
 
 
-class _Shared:
-    """A mirror at work and whom it tells."""
+class _SharedInformer:
+    """A running reflector and its event handlers."""
 
-    def __init__(self, client: Client, watch: Watch, clock: Clock, decode: Decode) -> None:
-        self.listeners: list[EventHandler] = []
+    def __init__(
+        self, client: Client, watch: Watch, clock: Clock, decode: Decode, detector: MutationDetector | None
+    ) -> None:
+        self.handlers: list[EventHandler] = []
         self._watch = watch
-        self.mirror = Reflector(client, watch, self._tell, clock, decode=decode)
-        self.task = asyncio.create_task(self.mirror.run(), name=f"mirror of {watch.kind}")
+        self._detector = detector
+        self.reflector = Reflector(client, watch, self._dispatch, clock, decode=decode)
+        self.task = asyncio.create_task(self.reflector.run(), name=f"informer of {watch.kind}")
 
-    def add(self, listener: EventHandler) -> None:
-        present = [Event(EventType.ADDED, self._watch.kind, item) for item in self.mirror.objects()]
-        listener.tell(present, _Managers())
-        self.listeners.append(listener)
+    def add(self, handler: EventHandler) -> None:
+        present = [Event(EventType.ADDED, self._watch.kind, item) for item in self.reflector.objects()]
+        handler.dispatch(present, _OwnerKinds())
+        self.handlers.append(handler)
 
-    def _tell(self, group: Sequence[Event]) -> None:
-        managers = _Managers()
-        for listener in list(self.listeners):
-            listener.tell(group, managers)
+    def _dispatch(self, batch: Sequence[Event]) -> None:
+        if self._detector is not None:
+            for event in batch:
+                self._detector.add(event.object)
+        owners = _OwnerKinds()
+        for handler in list(self.handlers):
+            handler.dispatch(batch, owners)
 
 
 class SharedDecodeCache:
-    """Hands the same manifest to everybody who asks about the same bytes, within or across mirrors.
+    """Decodes the same bytes to the same manifest, within and across informers.
 
-    An in-process server tells its watchers of a change with one and the same bytes object, whose hash Python keeps:
-    finding it again costs nothing.
+    An in-process server sends a change to all its watches as one bytes object, whose hash Python caches: looking it
+    up costs next to nothing.
     """
 
-    def __init__(self, remembered: int = REMEMBERED) -> None:
-        self._remembered = remembered
+    def __init__(self, size: int = DECODE_CACHE_SIZE, *, detector: MutationDetector | None = None) -> None:
+        self._size = size
+        self._detector = detector or process_detector()
         self._manifests: OrderedDict[bytes, Manifest] = OrderedDict()
 
     def __call__(self, data: bytes) -> Manifest:
@@ -140,15 +158,17 @@ class SharedDecodeCache:
         if manifest is None:
             manifest = orjson.loads(data)
             manifest.get("metadata", {}).pop("managedFields", None)
-            self._keep(data, manifest)
+            self._store(data, manifest)
         return manifest
 
     def remember(self, data: bytes, manifest: Manifest) -> None:
-        """Takes over what was just encoded as `data`, so that nobody has to decode it; it is changed no more."""
+        """Stores a manifest that was just encoded as `data`, which saves decoding it; it must not change any more."""
         metadata = {name: value for name, value in manifest["metadata"].items() if name != "managedFields"}
-        self._keep(data, {**manifest, "metadata": metadata})
+        self._store(data, {**manifest, "metadata": metadata})
 
-    def _keep(self, data: bytes, manifest: Manifest) -> None:
+    def _store(self, data: bytes, manifest: Manifest) -> None:
         self._manifests[data] = manifest
-        if len(self._manifests) > self._remembered:
+        if self._detector is not None:
+            self._detector.add(manifest)
+        if len(self._manifests) > self._size:
             self._manifests.popitem(last=False)

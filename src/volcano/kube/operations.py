@@ -1,4 +1,4 @@
-"""Writes as values: what a controller wants done, and the one function that does it."""
+"""Writes as values, and the function that performs them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from volcano.kube.client import DEFAULTS, Client, Options
 from volcano.kube.errors import AlreadyExists, ApiError, NotFound
 from volcano.kube.kinds import Kind
-from volcano.kube.manifest import Key, Manifest, key_of
+from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create an object, or post to a subresource such as `binding` or `eviction` of the one it names.
+    """Creates an object, or posts to a subresource such as `binding` or `eviction` of the one it names.
 
-    With `if_absent` an object that is already there is no refusal: it is read, and is the answer.
-    With `optional` a refusal does not end the work it belongs to.
+    With `if_absent`, an object that already exists is read and returned instead of the error.
+    With `optional`, an error does not end the work item: its Status is returned.
     """
 
     kind: Kind
@@ -31,7 +31,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Replace an object; refused when its resourceVersion is no longer the newest."""
+    """Replaces an object; a conflict when its resourceVersion is not the newest."""
 
     kind: Kind
     manifest: Manifest
@@ -45,9 +45,9 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Change some fields of an object; a merge patch unless the options say otherwise.
+    """Patches an object; with a merge patch unless the options say otherwise.
 
-    With `if_present` an object that is gone is no refusal: the answer is then empty.
+    With `if_present`, the result is empty instead of an error when the object does not exist.
     """
 
     kind: Kind
@@ -60,7 +60,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Ask for an object's deletion. With `if_present` an object that is gone is no refusal: the answer is empty."""
+    """Deletes an object. With `if_present`, the result is empty instead of an error when it does not exist."""
 
     kind: Kind
     key: Key
@@ -68,37 +68,47 @@ class Delete:
     if_present: bool = False
 
 
-Operation = Create | Update | Patch | Delete
+@dataclass(frozen=True, slots=True)
+class Get:
+    """Read the newest version of an object; the result is empty when there is none, or only one with another `uid`."""
+
+    kind: Kind
+    key: Key
+    uid: str = ""
+
+
+Operation = Create | Update | Patch | Delete | Get
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
-    """Writes whose order does not matter, done side by side; a refusal of one does not stop the others."""
+class Concurrent:
+    """Writes whose order does not matter, done concurrently; an error of one does not stop the others."""
 
     operations: tuple[Operation, ...]
 
 
 async def perform(client: Client, operation: Operation) -> Manifest:
-    """Does one write; returns the object the server answered with. Raises the server's `ApiError`.
-
-    A refusal that the operation allows for is answered instead: see `if_absent`, `if_present` and `optional`.
+    """Does one write; returns the object in the server's answer. Raises the server's `ApiError`, unless the
+    operation allows for it with `if_absent`, `if_present` or `optional`.
     """
     try:
         return await _write(client, operation)
-    except ApiError as refusal:
+    except ApiError as error:
         match operation:
-            case Create(if_absent=True) if isinstance(refusal, AlreadyExists):
+            case Create(if_absent=True) if isinstance(error, AlreadyExists):
                 return await client.get(operation.kind, operation.key)
             case Create(optional=True):
-                return refusal.status()
-            case Patch(if_present=True) | Delete(if_present=True) if isinstance(refusal, NotFound):
+                return error.status()
+            case Patch(if_present=True) | Delete(if_present=True) if isinstance(error, NotFound):
+                return {}
+            case Get() if isinstance(error, NotFound):
                 return {}
         raise
 
 
-def refused(answer: Manifest) -> bool:
-    """Whether an answer says that a write was refused: a failure Status."""
-    return answer.get("kind") == "Status" and answer.get("status") == "Failure"
+def is_rejected(result: Manifest) -> bool:
+    """Whether the result of a write is a Failure Status."""
+    return result.get("kind") == "Status" and result.get("status") == "Failure"
 
 
 async def _write(client: Client, operation: Operation) -> Manifest:
@@ -111,3 +121,6 @@ async def _write(client: Client, operation: Operation) -> Manifest:
             return await client.patch(kind, key, patch, subresource=subresource, options=options)
         case Delete(kind, key, options):
             return await client.delete(kind, key, options=options)
+        case Get(kind, key, uid):
+            found = await client.get(kind, key)
+            return found if uid in ("", uid_of(found)) else {}

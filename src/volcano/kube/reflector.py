@@ -1,4 +1,4 @@
-"""Keeping a controller informed: list, then watch, and list again when history is gone or the server was away."""
+"""Lists and watches the objects of one Watch; lists again when the history has expired or the server was away."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -12,31 +12,32 @@ from volcano.kube.client import Client, Decode, Event, EventType, Query
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError, BadRequest, Gone, Invalid, TooManyRequests, Unavailable
 from volcano.kube.manifest import Manifest, annotations_of, key_of
-from volcano.kube.watch_batches import groups
+from volcano.kube.watch_batches import watch_batches
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
 
-log = Log("mirror")
+log = Log("reflector")
 
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
+BACKOFF = Backoff(first=0.05, longest=5.0)
 # On the bookmark that ends the initial events of a streaming list.
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
+BatchHandler = Callable[[Sequence[Event]], None]
+
 
 class Reflector:
-    """Feeds every change of some objects to a sink, a group at a time, for as long as `run` runs.
+    """Calls a handler with every change of some objects, in batches, for as long as `run` runs.
 
-    After a gap (410, a restarted server) it lists afresh and tells the sink of everything that is new, changed or
-    gone, and of nothing else: `identify` says where an object lives, in a way that equals its `Key`. A DELETED event
-    after a gap carries the object as it was last seen. With `streaming`, the first list comes as a watch where the
-    server can do that.
+    After a gap (410, a restarted server) it lists again and passes on what was added, changed or deleted meanwhile,
+    and nothing else: `identify` returns the identity of an object, equal to its `Key`. A DELETED event after a gap
+    carries the object as last seen. With `streaming`, the first list comes as a watch where the server supports that.
     """
 
     def __init__(
         self,
         client: Client,
         watch: Watch,
-        sink: Callable[[Sequence[Event]], None],
+        handler: BatchHandler,
         clock: Clock,
         *,
         decode: Decode = orjson.loads,
@@ -46,7 +47,7 @@ class Reflector:
     ) -> None:
         self._client = client
         self._watch = watch
-        self._sink = sink
+        self._handler = handler
         self._clock = clock
         self._decode = decode
         self._identify = identify
@@ -57,149 +58,155 @@ class Reflector:
         self.synced = asyncio.Event()
 
     def objects(self) -> list[Any]:
-        """Everything known at present."""
+        """Returns all objects known at present."""
         return list(self._known.values())
 
     async def run(self) -> None:
-        """Runs until cancelled; no refusal or lost connection ends it."""
-        pause = FIRST_PAUSE
+        """Runs until cancelled; neither an error of the server nor a lost connection ends it."""
+        failures = 0
         while True:
             self._progress = False
             try:
                 await self._follow(await (self._stream() if self._streaming else self._relist()))
             except Gone:
-                log.info("history gone, listing again", kind=self._watch.kind)
+                log.info("history expired, listing again", kind=self._watch.kind)
             except ApiError as error:
                 if self._streaming and isinstance(error, Invalid | BadRequest):
-                    log.info("no streaming lists here", kind=self._watch.kind, reason=error.message)
+                    log.info(
+                        "streaming lists not supported, listing",
+                        kind=self._watch.kind,
+                        reason=error.message,
+                    )
                     self._streaming = False
                     continue
-                log.warning("watch broken, will list again", kind=self._watch.kind, reason=error.message)
-            pause = FIRST_PAUSE if self._progress else min(pause * 2, LONGEST_PAUSE)
-            await self._clock.sleep(pause)
+                log.warning("watch failed, listing again", kind=self._watch.kind, reason=error.message)
+            if self._progress:
+                failures = 0
+            await self._clock.sleep(BACKOFF.delay(failures))
+            failures += 1
 
     async def _relist(self) -> str:
         listing = await self._client.list(self._watch.kind, self._query(), decode=self._decode)
-        self._drop_all_but({self._identify(item) for item in listing.items})
-        self._tell([event for item in listing.items for event in self._news_of(item)])
-        self._announce()
+        self._delete_all_but({self._identify(item) for item in listing.items})
+        self._dispatch([event for item in listing.items for event in self._changes(item)])
+        self._set_synced()
         return listing.resource_version
 
     async def _stream(self) -> str:
-        """The list as the beginning of a watch; returns the version reached when the watch ends."""
+        """Lists as the beginning of a watch; returns the version reached when the watch ends."""
         present: set[object] | None = set()
         version = ""
         query = self._query(send_initial_events=True, resource_version_match="NotOlderThan")
         try:
-            async with aclosing(self._groups(query)) as told:
-                async for group in told:
-                    version = _reached(group) or version
-                    present = self._begin(group, present)
+            async with aclosing(self._batches(query)) as batches:
+                async for batch in batches:
+                    version = _last_version(batch) or version
+                    present = self._on_initial_batch(batch, present)
         except Unavailable:
             if present is not None:
                 raise
         if present is not None:
-            raise Unavailable("the stream ended before it had told everything")
+            raise Unavailable("the stream ended before the initial events were complete")
         return version
 
-    def _begin(self, group: Sequence[Event], present: set[object] | None) -> set[object] | None:
-        """Hears of a group that may be about what is present; None once all of that has been told."""
-        for position, event in enumerate(group):
+    def _on_initial_batch(self, batch: Sequence[Event], present: set[object] | None) -> set[object] | None:
+        """Handles a batch that may contain initial events; returns their objects, None once they are complete."""
+        for position, event in enumerate(batch):
             if present is None:
-                self._hear(group[position:])
+                self._on_batch(batch[position:])
                 break
             if event.type is EventType.BOOKMARK:
                 if _ends_initial_events(event.object):
-                    self._drop_all_but(present)
+                    self._delete_all_but(present)
                     present = None
-                    self._announce()
+                    self._set_synced()
             elif event.type is EventType.ADDED:
                 present.add(self._identify(event.object))
-                self._tell(self._news_of(event.object))
+                self._dispatch(self._changes(event.object))
             else:
-                self._hear((event,))
+                self._on_batch((event,))
         return present
 
     async def _follow(self, version: str) -> None:
-        """Watches from `version`, resuming after each end, until the server refuses."""
-        pause = FIRST_PAUSE
+        """Watches from `version`, resuming after each end, until the server answers with an error."""
+        failures = 0
         while True:
             try:
-                async with aclosing(self._groups(self._query(resource_version=version))) as told:
-                    async for group in told:
-                        version = _reached(group) or version
-                        pause = FIRST_PAUSE
+                async with aclosing(self._batches(self._query(resource_version=version))) as batches:
+                    async for batch in batches:
+                        version = _last_version(batch) or version
+                        failures = 0
                         self._progress = True
-                        self._hear(group)
+                        self._on_batch(batch)
             except (Unavailable, TooManyRequests) as error:
                 log.info("watch interrupted", kind=self._watch.kind, reason=error.message)
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, LONGEST_PAUSE)
+            await self._clock.sleep(BACKOFF.delay(failures))
+            failures += 1
 
-    def _groups(self, query: Query) -> AsyncGenerator[Sequence[Event], None]:
-        return groups(self._client, self._watch.kind, query, decode=self._decode)
+    def _batches(self, query: Query) -> AsyncGenerator[Sequence[Event], None]:
+        return watch_batches(self._client, self._watch.kind, query, decode=self._decode)
 
     def _query(self, **more: Any) -> Query:
         watch = self._watch
         return Query(namespace=watch.namespace, labels=watch.labels, fields=watch.fields, **more)
 
-    def _announce(self) -> None:
+    def _set_synced(self) -> None:
         if not self.synced.is_set():
             self.synced.set()
             if self._on_synced is not None:
                 self._on_synced()
 
-    def _drop_all_but(self, present: set[object]) -> None:
-        gone = [item for identity, item in self._known.items() if identity not in present]
-        self._tell([Event(EventType.DELETED, self._watch.kind, item) for item in gone])
+    def _delete_all_but(self, present: set[object]) -> None:
+        deleted = [item for identity, item in self._known.items() if identity not in present]
+        self._dispatch([Event(EventType.DELETED, self._watch.kind, item) for item in deleted])
 
-    def _news_of(self, item: Any) -> list[Event]:
-        """What there is to tell of a listed object that the sink does not know yet."""
+    def _changes(self, item: Any) -> list[Event]:
+        """Returns the events that lead from the known version of a listed object to this one."""
         kind, known = self._watch.kind, self._known.get(self._identify(item))
         if known is None:
             return [Event(EventType.ADDED, kind, item)]
-        if _uid(known) != _uid(item):  # a namesake took its place while we were not looking
+        if _uid(known) != _uid(item):  # deleted and created again during the gap
             return [Event(EventType.DELETED, kind, known), Event(EventType.ADDED, kind, item)]
         if not _version(item) or _version(known) != _version(item):
             return [Event(EventType.MODIFIED, kind, item)]
         return []
 
-    def _hear(self, group: Sequence[Event]) -> None:
-        """Passes on what a watch told, but for how far it has come."""
-        if any(event.type is EventType.BOOKMARK for event in group):
-            group = [event for event in group if event.type is not EventType.BOOKMARK]
-        self._tell(group)
+    def _on_batch(self, batch: Sequence[Event]) -> None:
+        """Dispatches a batch of a watch without its bookmarks."""
+        if any(event.type is EventType.BOOKMARK for event in batch):
+            batch = [event for event in batch if event.type is not EventType.BOOKMARK]
+        self._dispatch(batch)
 
-    def _tell(self, group: Sequence[Event]) -> None:
-        if not group:
+    def _dispatch(self, batch: Sequence[Event]) -> None:
+        if not batch:
             return
         known, identify = self._known, self._identify
-        for event in group:
+        for event in batch:
             identity = event.key or identify(event.object)
             if event.type is EventType.DELETED:
                 known.pop(identity, None)
             else:
                 known[identity] = event.object
-        self._sink(group)
+        self._handler(batch)
 
 
-def each_event(sink: Callable[[Event], None]) -> Callable[[Sequence[Event]], None]:
-    """A sink of groups for one who wants to be told of each change by itself."""
+def each_event(handler: Callable[[Event], None]) -> BatchHandler:
+    """Returns a batch handler that calls `handler` with each event."""
 
-    def each(group: Sequence[Event]) -> None:
-        for event in group:
-            sink(event)
+    def on_batch(batch: Sequence[Event]) -> None:
+        for event in batch:
+            handler(event)
 
-    return each
+    return on_batch
 
 
-def _reached(group: Sequence[Event]) -> str:
-    """The version up to which a group has told everything."""
-    return next((version for event in reversed(group) if (version := _version(event.object))), "")
+def _last_version(batch: Sequence[Event]) -> str:
+    """Returns the resource version that a batch leads to."""
+    return next((version for event in reversed(batch) if (version := _version(event.object))), "")
 
 
 def _version(item: Any) -> str:
-    """The version of an object; a decoder that drops metadata must keep `resource_version`."""
+    """Returns the resource version; a decoder that drops metadata must keep `resource_version`."""
     if isinstance(item, dict):
         return str(item["metadata"].get("resourceVersion", ""))
     return str(getattr(item, "resource_version", ""))
@@ -212,7 +219,7 @@ def _uid(item: Any) -> str:
 
 
 def _ends_initial_events(bookmark: Any) -> bool:
-    """Bookmarks of a streaming list that a decoder has stripped of annotations count as its end."""
+    """Whether a bookmark ends the initial events; one without annotations, which a decoder may drop, does."""
     if isinstance(bookmark, dict):
         return annotations_of(bookmark).get(INITIAL_EVENTS_END) == "true"
     return True

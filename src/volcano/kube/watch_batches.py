@@ -1,4 +1,4 @@
-"""Changes in the groups in which a client hears of them, so that whoever is told is told once a group."""
+"""Watch events in batches, so that each batch is dispatched once."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
@@ -9,29 +9,29 @@ from volcano.kube.kinds import Kind
 
 
 class BatchWatcher(Protocol):
-    """A client whose watches also come in groups: what one commit or one read from the network brought."""
+    """A client that can watch in batches: the events of one commit or of one read from the network."""
 
     def watch_batches(
         self, kind: Kind, query: Query, *, decode: Decode
     ) -> AsyncGenerator[Sequence[Event], None]:
-        """As `watch`, several events at a time; no group is empty."""
+        """As `watch`, several events at a time; no batch is empty."""
         ...
 
 
-def groups(
+def watch_batches(
     client: Client, kind: Kind, query: Query, *, decode: Decode
 ) -> AsyncGenerator[Sequence[Event], None]:
-    """What `client.watch` tells, in the client's own groups if it has any, else one by one."""
-    if _has_groups(client):
+    """Watches in the client's own batches if it has any, else in batches of one event."""
+    if _has_batches(client):
         return cast(BatchWatcher, client).watch_batches(kind, query, decode=decode)
     return _one_by_one(client.watch(kind, query, decode=decode))
 
 
-async def members(groups: AsyncGenerator[Sequence[Event], None]) -> AsyncGenerator[Event, None]:
-    """The events of groups, one after the other: how a client of groups offers `watch`."""
-    async with aclosing(groups):
-        async for group in groups:
-            for event in group:
+async def flatten(batches: AsyncGenerator[Sequence[Event], None]) -> AsyncGenerator[Event, None]:
+    """Yields the events of batches one by one: implements `watch` on top of `watch_batches`."""
+    async with aclosing(batches):
+        async for batch in batches:
+            for event in batch:
                 yield event
 
 
@@ -40,8 +40,8 @@ async def _one_by_one(events: AsyncIterator[Event]) -> AsyncGenerator[Sequence[E
         yield (event,)
 
 
-def _has_groups(client: Client) -> bool:
-    """Whoever makes a client of another and changes `watch` alone wants to be asked for every event."""
+def _has_batches(client: Client) -> bool:
+    """Whether the client's batches are those of its `watch`: a subclass that overrides only `watch` has none."""
     for cls in type(client).__mro__:
         if "watch_batches" in vars(cls):
             return True

@@ -8,6 +8,7 @@ from volcano.admission.rules import applies_to, mutate, validate
 from volcano.apiserver.interfaces import AdmissionPlugin, Attributes, FunctionPlugin, Lookup
 from volcano.apiserver.registry.pod_defaulting import default_template
 from volcano.apiserver.schema.validation.pods import template
+from volcano.controllers.job.plugins.loading import known_plugins
 from volcano.kube.errors import Cause, Invalid
 from volcano.kube.manifest import Manifest
 from volcano.local.logs import component
@@ -19,7 +20,7 @@ ADMISSION = "volcano-admission"  # component of the log lines
 
 
 def admission_options() -> AdmissionOptions:
-    return AdmissionOptions(check_template=check_template)
+    return AdmissionOptions(check_template=check_template, job_plugins=frozenset(known_plugins()))
 
 
 def check_template(value: Manifest) -> Iterable[Cause]:

@@ -34,7 +34,7 @@ from volcano.local.options import ClusterOptions
 from volcano.local.supervisor import Supervisor
 from volcano.local.system import CONTROL_PLANE_POOL, ONLY_SIMULATED, system_manifests
 from volcano.log import Log
-from volcano.metrics import CollectorRegistry, Parts
+from volcano.metrics import CollectorRegistry, CompositeRegistry
 from volcano.net.server import Server
 from volcano.nodes.pools import SimulatedNode, nodes_of
 from volcano.scheduler.engine.config import shipped
@@ -57,7 +57,7 @@ class LocalCluster:
         self.control_plane: ControlPlane | None = None
         self._scheduler: Scheduler | None = None
         self.url = ""
-        self._component_metrics = Parts(self.metrics)
+        self._component_metrics = CompositeRegistry(self.metrics)
         self._random = Random(secrets.randbits(64))
         self._supervisor = Supervisor(self.clock)
         self._stack = AsyncExitStack()
@@ -115,7 +115,6 @@ class LocalCluster:
         self._start_controllers(plane)
         self._start_scheduler(plane)
         self._start_local_nodes(plane)
-        self._start_store_controllers(plane)
         await self._wait_until_ready(plane)
         self._start_gc_policy()
 
@@ -229,10 +228,6 @@ class LocalCluster:
             await nodes.run(plane.listener, on_ready)
 
         self._supervisor.start_until_ready(components.KUBERNETES, components.KUBELET, run)
-
-    def _start_store_controllers(self, plane: ControlPlane) -> None:
-        for janitor in components.janitors(plane.registry):
-            self._supervisor.start(components.KUBERNETES, janitor.name, janitor.run)
 
     def _start_gc_policy(self) -> None:
         policy = GcPolicy()

@@ -5,15 +5,9 @@ import string
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from volcano.apiserver.admission.quota import QuotaStatus
 from volcano.apiserver.bootstrap import system_priority_classes
-from volcano.apiserver.budgetkeeper import BudgetKeeper
-from volcano.apiserver.garbage import Collector
-from volcano.apiserver.janitor import Janitor
 from volcano.apiserver.registry.registry import Registry
-from volcano.apiserver.terminations import CrdTerminator, NamespaceTerminator
 from volcano.clock import Clock
 from volcano.controllers.cronjob import CronJobController
 from volcano.controllers.hypernode import HyperNodeController
@@ -21,9 +15,13 @@ from volcano.controllers.job.controller import JobController
 from volcano.controllers.jobflow import JobFlowController, JobTemplateController
 from volcano.controllers.kubernetes.daemonset import DaemonSetController
 from volcano.controllers.kubernetes.deployment import DeploymentController
+from volcano.controllers.kubernetes.disruption import DisruptionController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
+from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
 from volcano.controllers.kubernetes.job import JobController as BatchJobController
+from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
+from volcano.controllers.kubernetes.quota import ResourceQuotaController
 from volcano.controllers.kubernetes.replicaset import ReplicaSetController
 from volcano.controllers.kubernetes.service_accounts import NamespaceAccounts
 from volcano.controllers.kubernetes.statefulset import StatefulSetController
@@ -40,11 +38,12 @@ from volcano.local.configmap_source import ConfigMapSource
 from volcano.local.options import ClusterOptions
 from volcano.local.state import STATE_FILE, VOLUMES
 from volcano.local.system import CONFIG_KEY, CONFIG_NAME
-from volcano.metrics import Parts
+from volcano.metrics import CompositeRegistry
 from volcano.nodes.pools import SimulatedNode
 from volcano.nodes.simulated.controller import SimulatedNodes
 from volcano.scheduler.loop import Scheduler
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.options import SchedulerOptions
+from volcano.scheduler.report.metrics import SchedulerMetrics
 
 MakeController = Callable[[], Controller]
 SCHEDULER = "volcano-scheduler"
@@ -54,13 +53,21 @@ KUBERNETES = "kubernetes"  # controllers of Kubernetes' own control plane
 
 
 def controllers(
-    options: ClusterOptions, nodes: Sequence[SimulatedNode], random: Random, authority: str, metrics: Parts
+    options: ClusterOptions,
+    nodes: Sequence[SimulatedNode],
+    random: Random,
+    authority: str,
+    metrics: CompositeRegistry,
 ) -> Mapping[str, list[MakeController]]:
     """Constructors of all controllers, by the component whose log they write to."""
     return {
         KUBERNETES: [
             lambda: NamespaceAccounts(authority),
-            QuotaStatus,
+            GarbageCollector,
+            NamespaceController,
+            CrdFinalizer,
+            DisruptionController,
+            ResourceQuotaController,
             ReplicaSetController,
             DeploymentController,
             StatefulSetController,
@@ -72,11 +79,11 @@ def controllers(
             lambda: SimulatedNodes(nodes, default_duration=options.sim_duration),
         ],
         CONTROLLERS: [
-            lambda: JobController(registry=metrics.fresh(JobController.name)),
-            lambda: QueueController(metrics.fresh(QueueController.name)),
+            lambda: JobController(registry=metrics.reset(JobController.name)),
+            lambda: QueueController(metrics.reset(QueueController.name)),
             PodGroupController,
             CronJobController,
-            lambda: JobFlowController(metrics.fresh(JobFlowController.name)),
+            lambda: JobFlowController(metrics.reset(JobFlowController.name)),
             JobTemplateController,
             lambda: HyperNodeController(
                 lambda: "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
@@ -85,23 +92,14 @@ def controllers(
     }
 
 
-def janitors(registry: Registry) -> list[Janitor[Any]]:
-    """Those who tidy up in the store itself."""
-    return [
-        Collector(registry),
-        NamespaceTerminator(registry),
-        CrdTerminator(registry),
-        BudgetKeeper(registry),
-    ]
-
-
 def scheduler(
-    client: Client, clock: Clock, conf: str | None, metrics: Parts, on_ready: Callable[[], None]
+    client: Client, clock: Clock, conf: str | None, metrics: CompositeRegistry, on_ready: Callable[[], None]
 ) -> Scheduler:
     """The scheduler. As the only one in the cluster, it also schedules pods of Kubernetes' default scheduler."""
     source = ConfigMapSource(client, conf)
-    gauges = Gauges(metrics.fresh(SCHEDULER))
-    return Scheduler(client, source, clock, serve_default=True, gauges=gauges, on_ready=on_ready)
+    own_metrics = SchedulerMetrics(metrics.reset(SCHEDULER))
+    options = SchedulerOptions(serve_default=True)
+    return Scheduler(client, source, clock, options, metrics=own_metrics, on_ready=on_ready)
 
 
 def priority_classes() -> list[tuple[Kind, Manifest]]:

@@ -1,5 +1,7 @@
 """The scheduler's configuration in a ConfigMap: editing it reconfigures the scheduler."""
 
+from collections.abc import Callable
+
 from volcano.clock import Clock
 from volcano.kube.client import Client, Event, EventType
 from volcano.kube.controller import Watch
@@ -16,15 +18,15 @@ class ConfigMapSource(ConfigSource):
     configuration."""
 
     def __init__(self, client: Client, text: str | None) -> None:
-        super().__init__(text, file=f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_NAME}")
+        file = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_NAME}"
+        super().__init__(text, file, ports={"extender": HttpPort()})
         self._client = client
-        self.ports = {"extender": HttpPort()}
 
-    async def follow(self, clock: Clock) -> None:
+    async def watch(self, clock: Clock, on_change: Callable[[], None]) -> None:
+        def on_event(event: Event) -> None:
+            data = event.object.get("data") or {}
+            if event.type is not EventType.DELETED and CONFIG_KEY in data and self.load(data[CONFIG_KEY]):
+                on_change()
+
         watch = Watch(CONFIG_MAP, namespace=SYSTEM_NAMESPACE, fields=f"metadata.name={CONFIG_NAME}")
-        await Reflector(self._client, watch, each_event(self._on_event), clock).run()
-
-    def _on_event(self, event: Event) -> None:
-        data = event.object.get("data") or {}
-        if event.type is not EventType.DELETED and CONFIG_KEY in data:
-            self.offer(data[CONFIG_KEY])
+        await Reflector(self._client, watch, each_event(on_event), clock).run()

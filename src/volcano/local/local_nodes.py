@@ -23,15 +23,15 @@ from volcano.log import Log
 from volcano.net.messages import Answer, Request
 from volcano.net.server import Server
 from volcano.nodes.cri import Runtime
-from volcano.nodes.kubelet.dns.names import Names
+from volcano.nodes.kubelet.dns.names import ClusterDns
 from volcano.nodes.kubelet.dns.server import DnsServer
-from volcano.nodes.kubelet.kubelet import Located, NodeAgent
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.kubelet import Kubelet, PodLocation
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.streams.streams import PodStreams
-from volcano.nodes.kubelet.volumes.reclaim import Reclaimer
+from volcano.nodes.kubelet.volumes.reclaim import VolumeReclaimer
 from volcano.nodes.kubelet.volumes.store import remove_tree
-from volcano.nodes.runtimes.probe import Choice, choose
-from volcano.nodes.runtimes.process import KeeperRuntime, sweep
+from volcano.nodes.runtimes.probe import RuntimeChoice, choose
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
 
 log = Log("local")
 
@@ -54,21 +54,21 @@ class LocalNodes:
     ) -> None:
         """`adoptable` pods keep running when this process ends, for the next one to adopt."""
         self.options = options
-        self.choice: Choice = choose(options.runtime)
-        self.names = Names(api=(API_ADDRESS, API_PORT))
+        self.choice: RuntimeChoice = choose(options.runtime)
+        self.names = ClusterDns(api=(API_ADDRESS, API_PORT))
         self._client = client
         self._clock = clock
         self._informers = informers
         self._adoptable = adoptable
         self._directory = directory
-        self._agent_settings = AgentSettings(
+        self._agent_settings = KubeletOptions(
             directory,
             nodes=options.nodes,
             fake_gpus=options.fake_gpus,
             dns=DNS_ADDRESS,
             keep_logs=options.keep_logs,
         )
-        self._agent: NodeAgent | None = None
+        self._agent: Kubelet | None = None
         self._streams: PodStreams | None = None
         self._services = AsyncExitStack()
         self._reopening: deque[asyncio.Task[None]] = deque(maxlen=1)
@@ -82,9 +82,9 @@ class LocalNodes:
         """Whether a pod is on a node of this host."""
         return pod["spec"].get("nodeName") in self._agent_settings.node_names
 
-    def locate(self, pod: Manifest) -> Located | None:
+    def locate(self, pod: Manifest) -> PodLocation | None:
         """The containers of a pod, for logs and streams."""
-        return self._agent.find(pod) if self._agent is not None else None
+        return self._agent.locate_pod(pod) if self._agent is not None else None
 
     def _running(self, pod: Manifest) -> frozenset[str]:
         located = self.locate(pod)
@@ -101,7 +101,7 @@ class LocalNodes:
         await self._detach(keep=True)
         runtime = self._runtime(api_server)
         self._streams = PodStreams(runtime, self._clock, self._running)
-        self._agent = agent = NodeAgent(
+        self._agent = agent = Kubelet(
             replace(self._agent_settings, api=_api_address(runtime, api_server)),
             runtime,
             self._client,
@@ -109,10 +109,10 @@ class LocalNodes:
             informers=self._informers,
             on_ready=on_ready,
             on_open=lambda: self._open_services(runtime, api_server),
-            on_address=self.names.tell_address,
+            on_address=self.names.set_pod_address,
         )
         volumes = self._directory / VOLUMES
-        reclaimer = Reclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
+        reclaimer = VolumeReclaimer(self._client, self._informers, self._clock, volumes, lambda: agent.pods)
         async with asyncio.TaskGroup() as group:
             group.create_task(agent.run())
             group.create_task(reclaimer.run())
@@ -128,7 +128,7 @@ class LocalNodes:
             from volcano.nodes.runtimes.engine.engine import EngineRuntime
 
             return EngineRuntime(self.choice.name, self._directory, lifeline=not self._adoptable)
-        runtime = KeeperRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
+        runtime = ProcessRuntime(self._directory, mode, lifeline=not self._adoptable, clock=self._clock)
         loop = asyncio.get_running_loop()
         runtime.on_restart(
             lambda: self._reopening.append(loop.create_task(self._open_services(runtime, api_server)))
@@ -165,9 +165,9 @@ def _api_address(runtime: Runtime, api_server: Server) -> tuple[str, int]:
 
 async def remove_leftovers(directory: Path) -> list[str]:
     """Stops and removes all pods that a stopped cluster has left in a directory; returns what was removed."""
-    from volcano.nodes.runtimes.engine.engine import sweep as sweep_engine
+    from volcano.nodes.runtimes.engine.engine import cleanup as cleanup_engine
 
-    removed = [*await sweep(directory), *await sweep_engine(directory)]
+    removed = [*await cleanup(directory), *await cleanup_engine(directory)]
     pods = directory / PODS
     if pods.exists():
         await asyncio.to_thread(remove_tree, pods)

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from volcano.clock import Clock
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.nodes.kubelet.logs.files import Wanted
+from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.kubelet.logs.follow import LogFile, follow
 from volcano.nodes.kubelet.logs.logs import is_over
 
@@ -72,7 +72,7 @@ class LogTail:
                 return True
             return is_over(present, container, attempt) or (directory / f"{attempt + 1}.log").exists()
 
-        log = LogFile(directory / f"{attempt}.log", Wanted())
+        log = LogFile(directory / f"{attempt}.log", LogFilter())
         log.begin(None, None)
         label = _label(pod, container)
         unfinished = b""

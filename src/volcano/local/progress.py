@@ -78,9 +78,9 @@ class ProgressWatcher:
         self._clock = clock
         self._targets = [(kind, key_of(manifest)) for kind, manifest in targets if kind in TRACKED]
         self._index = Indexer()
-        self._index.by_controller(JOB)
-        self._index.by_controller(POD)
-        self._index.by_controller(POD_GROUP)
+        self._index.add_controller_index(JOB)
+        self._index.add_controller_index(POD)
+        self._index.add_controller_index(POD_GROUP)
         self._waker = Waker(clock)
         self._deleted: dict[tuple[Kind, Key], Manifest] = {}  # as they were when they were deleted
 

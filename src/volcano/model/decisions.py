@@ -84,7 +84,7 @@ class SetQueue:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class RecordEvent:
     """An event on a PodGroup, for people. Said again only when its text changes."""
 
     job: str
@@ -104,4 +104,4 @@ class RemoveGate:
     name: str
 
 
-Decision = Bind | Evict | Nominate | SetPodGroup | SetPodCondition | SetQueue | Tell | RemoveGate
+Decision = Bind | Evict | Nominate | SetPodGroup | SetPodCondition | SetQueue | RecordEvent | RemoveGate

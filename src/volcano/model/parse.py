@@ -11,12 +11,12 @@ from volcano.kube import duration, kinds, names, quantity, selectors
 from volcano.kube.client import Decode
 from volcano.kube.kinds import Kind
 from volcano.model import resources
+from volcano.model.api_types import ApiNode, ApiPod, ApiPodGroup, ApiQueue, Metadata, PartialObjectMetadata
 from volcano.model.job import Condition, NetworkTopology, PodGroup, SubGroupPolicy
 from volcano.model.node import Node, Taint
-from volcano.model.parse_storage import STORAGE
+from volcano.model.parse_auxiliary import AUXILIARY_DECODERS
+from volcano.model.pod_shape import ShapeCache, named
 from volcano.model.queue import GroupAffinity, Queue
-from volcano.model.records import Bare, Metadata, NodeRecord, Pod, PodGroupRecord, QueueRecord
-from volcano.model.shapes import Shapes, named
 from volcano.model.status import Status
 from volcano.model.task import Constraints, Shape, Task
 
@@ -26,18 +26,18 @@ RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Fai
 UNSAID = ("", "")  # no reason, no message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
-_pod = msgspec.json.Decoder(Pod)
-_node = msgspec.json.Decoder(NodeRecord)
-_pod_group = msgspec.json.Decoder(PodGroupRecord)
-_queue = msgspec.json.Decoder(QueueRecord)
-_bare = msgspec.json.Decoder(Bare)
+_pod = msgspec.json.Decoder(ApiPod)
+_node = msgspec.json.Decoder(ApiNode)
+_pod_group = msgspec.json.Decoder(ApiPodGroup)
+_queue = msgspec.json.Decoder(ApiQueue)
+_bare = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class Parser:
     """Reads objects as the API server sends them. What cannot be understood becomes a fact that says so."""
 
     def __init__(self, default_queue: str = names.DEFAULT_QUEUE) -> None:
-        self.shapes = Shapes()
+        self.shapes = ShapeCache()
         self._default_queue = default_queue
         self._moments: dict[str, float] = {}
 
@@ -49,7 +49,7 @@ class Parser:
             kinds.POD_GROUP: self.pod_group,
             kinds.QUEUE: self.queue,
         }
-        return own.get(kind) or STORAGE[kind]
+        return own.get(kind) or AUXILIARY_DECODERS[kind]
 
     # -- pods --------------------------------------------------------------------------------------
 
@@ -62,7 +62,7 @@ class Parser:
             metadata = _bare.decode(data).metadata
             return self._malformed_task(metadata, f"the pod cannot be understood: {error}")
 
-    def _task(self, pod: Pod) -> Task:
+    def _task(self, pod: ApiPod) -> Task:
         metadata, spec, status = pod.metadata, pod.spec, pod.status
         annotations, labels = metadata.annotations or {}, metadata.labels or {}
         zone = _revocable_zone(annotations)
@@ -121,7 +121,7 @@ class Parser:
             malformed=why,
         )
 
-    def _scheduling(self, pod: Pod) -> tuple[float, tuple[str, str]]:
+    def _scheduling(self, pod: ApiPod) -> tuple[float, tuple[str, str]]:
         """Since when a pod has its node (0 when it has none), and why it has none, as was said before."""
         for condition in pod.status.conditions or ():
             if condition.type == "PodScheduled":
@@ -154,7 +154,7 @@ class Parser:
                 metadata.name, {}, unschedulable=True, malformed=f"the node cannot be understood: {error}"
             )
 
-    def _parsed_node(self, node: NodeRecord) -> Node:
+    def _parsed_node(self, node: ApiNode) -> Node:
         labels, annotations = node.metadata.labels or {}, node.metadata.annotations or {}
         allocatable, capacity = (
             resources.parse(node.status.allocatable),
@@ -205,7 +205,7 @@ class Parser:
                 malformed=f"the PodGroup cannot be understood: {error}",
             )
 
-    def _parsed_group(self, record: PodGroupRecord) -> PodGroup:
+    def _parsed_group(self, record: ApiPodGroup) -> PodGroup:
         metadata, spec, status = record.metadata, record.spec, record.status
         annotations, labels = metadata.annotations or {}, metadata.labels or {}
         minimum = None if spec.min_resources is None else resources.parse(spec.min_resources)
@@ -259,7 +259,7 @@ class Parser:
                 malformed=f"the Queue cannot be understood: {error}",
             )
 
-    def _parsed_queue(self, record: QueueRecord) -> Queue:
+    def _parsed_queue(self, record: ApiQueue) -> Queue:
         metadata, spec = record.metadata, record.spec
         capability, deserved = resources.parse(spec.capability), resources.parse(spec.deserved)
         guarantee = resources.parse((spec.guarantee or {}).get("resource"))
@@ -284,7 +284,7 @@ class Parser:
         )
 
 
-def _status(pod: Pod) -> Status:
+def _status(pod: ApiPod) -> Status:
     phase = pod.status.phase or "Pending"
     if phase in ("Running", "Pending"):
         if pod.metadata.deletion_timestamp:
@@ -328,7 +328,7 @@ def _revocable_zone(annotations: Mapping[str, str]) -> str:
     return "*" if _truth(annotations.get(names.PREEMPTABLE)) else ""
 
 
-def _disrupted(pod: Pod) -> bool:
+def _disrupted(pod: ApiPod) -> bool:
     return any(
         c.type == "DisruptionTarget" and c.status == "True" and c.reason == "PreemptionByScheduler"
         for c in pod.status.conditions or ()

@@ -1,4 +1,4 @@
-"""A pool of connections to one server: kept open, bounded, through TLS and proxies."""
+"""A bounded pool of persistent connections to one server, with TLS and proxies."""
 
 import asyncio
 import contextlib
@@ -7,22 +7,29 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
-from volcano.net.link import Broken, Flow, Link, Reply, TimedOut
+from volcano.net.client_connection import (
+    ClientConnection,
+    Reply,
+    RequestFailed,
+    RequestTimedOut,
+    StreamedReply,
+)
+from volcano.net.http1 import RequestHeaders, request_head
 from volcano.net.proxy import Proxy, Tunnel
 from volcano.net.tls import client_context
-from volcano.net.wire import RequestHeaders, request_head
 
 NO_HEADERS: RequestHeaders = {}
 CONNECTIONS = 64
 TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
 SHUTDOWN_TIMEOUT = 2.0
-# Servers drop idle connections after a few minutes; we do so first, not to write into a closing one.
+# Servers close idle connections after a few minutes; closing them earlier avoids writing to a closing one.
 MAX_IDLE = 50.0
 
 
-class Pool:
-    """Connections to the server at `url`. At most `connections` requests run at a time; streams come on top."""
+class ConnectionPool:
+    """Connections to the server at `url`. At most `connections` requests run at a time; streams are not
+    counted."""
 
     def __init__(
         self,
@@ -44,12 +51,12 @@ class Pool:
         self._proxy = proxy
         self._slots = asyncio.Semaphore(connections)
         self._connect_timeout = connect_timeout
-        self._idle: list[Link] = []
-        self._streams: set[Link] = set()
+        self._idle: list[ClientConnection] = []
+        self._streams: set[ClientConnection] = set()
         default = 443 if self.secure else 80
         name = f"[{self.host}]" if ":" in self.host else self.host
         self._authority = name if self.port == default else f"{name}:{self.port}"
-        # A plain request through a proxy names the whole address.
+        # A plain request through a proxy has an absolute target.
         self._prefix = f"http://{self._authority}" if proxy and not self.secure else ""
         self._common = {"Host": self._authority, **(proxy.headers if proxy and not self.secure else {})}
 
@@ -62,13 +69,13 @@ class Pool:
         *,
         timeout: float = TIMEOUT,
     ) -> Reply:
-        """One exchange. Raises `Broken` when the reply does not arrive whole."""
+        """Sends a request. Raises `RequestFailed` when the reply is incomplete."""
         data = self._encode(method, target, headers, body)
         async with self._slots:
-            link = self._kept() or await self._connect()
-            reply = await link.exchange(data, timeout=timeout, head_only=method == "HEAD")
-            if link.reusable:
-                self._idle.append(link)
+            connection = self._take_idle() or await self._connect()
+            reply = await connection.request(data, timeout=timeout, head_only=method == "HEAD")
+            if connection.reusable:
+                self._idle.append(connection)
         return reply
 
     @asynccontextmanager
@@ -80,28 +87,29 @@ class Pool:
         body: bytes = b"",
         *,
         timeout: float = TIMEOUT,
-    ) -> AsyncIterator[Flow]:
-        """An exchange whose reply is read as it comes; also for upgrades (status 101). Leaving ends it."""
-        link = self._kept() or await self._connect()
-        self._streams.add(link)
+    ) -> AsyncIterator[StreamedReply]:
+        """Sends a request and reads the reply as it arrives, also of upgrades (status 101). Leaving the block
+        ends it."""
+        connection = self._take_idle() or await self._connect()
+        self._streams.add(connection)
         try:
-            yield await link.open(self._encode(method, target, headers, body), timeout=timeout)
+            yield await connection.stream(self._encode(method, target, headers, body), timeout=timeout)
         finally:
-            self._streams.discard(link)
-            if link.reusable:
-                self._idle.append(link)
-            elif link.upgraded:
-                link.close()
+            self._streams.discard(connection)
+            if connection.reusable:
+                self._idle.append(connection)
+            elif connection.upgraded:
+                connection.close()
             else:
-                link.abort()
+                connection.abort()
 
     async def close(self) -> None:
-        """Closes idle connections and breaks off streams; returns when they are gone."""
-        ending = [link.closed for link in (*self._idle, *self._streams)]
-        for link in self._idle:
-            link.close()
-        for link in self._streams:
-            link.abort()
+        """Closes idle connections, aborts streams, and waits until they are closed."""
+        ending = [connection.closed for connection in (*self._idle, *self._streams)]
+        for connection in self._idle:
+            connection.close()
+        for connection in self._streams:
+            connection.abort()
         self._idle.clear()
         if ending:
             await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
@@ -112,61 +120,65 @@ class Pool:
             lines["Content-Length"] = str(len(body))
         return request_head(method, self._prefix + target, lines) + body
 
-    def _kept(self) -> Link | None:
-        """The idle connection used last, if any is still good."""
+    def _take_idle(self) -> ClientConnection | None:
+        """Returns the most recently used idle connection that is still usable, if any."""
         while self._idle:
-            link = self._idle.pop()
-            if link.reusable and asyncio.get_running_loop().time() - link.idle_since < MAX_IDLE:
-                return link
-            link.abort()
+            connection = self._idle.pop()
+            if connection.reusable and asyncio.get_running_loop().time() - connection.idle_since < MAX_IDLE:
+                return connection
+            connection.abort()
         return None
 
-    async def _connect(self) -> Link:
-        where = f"{self.host}:{self.port}"
+    async def _connect(self) -> ClientConnection:
+        address = f"{self.host}:{self.port}"
         try:
             async with asyncio.timeout(self._connect_timeout):
-                link = await (self._through(self._proxy) if self._proxy else self._directly())
+                connection = await (
+                    self._connect_through(self._proxy) if self._proxy else self._connect_directly()
+                )
         except TimeoutError:
-            raise TimedOut(
-                f"cannot connect to {where} in {self._connect_timeout:g} seconds", sent=False
+            raise RequestTimedOut(
+                f"cannot connect to {address} in {self._connect_timeout:g} seconds", sent=False
             ) from None
         except ssl.SSLCertVerificationError as error:
-            raise Broken(f"{where} is not trusted: {error.verify_message}", sent=False) from error
+            raise RequestFailed(f"{address} is not trusted: {error.verify_message}", sent=False) from error
         except (OSError, ssl.SSLError) as error:
-            raise Broken(f"cannot connect to {where}: {error}", sent=False) from error
-        link.server = where
-        return link
+            raise RequestFailed(f"cannot connect to {address}: {error}", sent=False) from error
+        connection.server = address
+        return connection
 
-    async def _directly(self) -> Link:
-        _, link = await asyncio.get_running_loop().create_connection(
-            Link,
+    async def _connect_directly(self) -> ClientConnection:
+        _, connection = await asyncio.get_running_loop().create_connection(
+            ClientConnection,
             self.host,
             self.port,
             ssl=self._tls,
             server_hostname=self._server_name if self._tls else None,
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT if self._tls else None,
         )
-        return link
+        return connection
 
-    async def _through(self, proxy: Proxy) -> Link:
+    async def _connect_through(self, proxy: Proxy) -> ClientConnection:
         loop = asyncio.get_running_loop()
-        outer = ssl.create_default_context() if proxy.secure else None
+        proxy_tls = ssl.create_default_context() if proxy.secure else None
         if self._tls is None:
-            _, link = await loop.create_connection(Link, proxy.host, proxy.port, ssl=outer)
-            return link
+            _, connection = await loop.create_connection(
+                ClientConnection, proxy.host, proxy.port, ssl=proxy_tls
+            )
+            return connection
         name = f"[{self.host}]" if ":" in self.host else self.host
         authority = f"{name}:{self.port}"
         transport, tunnel = await loop.create_connection(
-            lambda: Tunnel(proxy, authority), proxy.host, proxy.port, ssl=outer
+            lambda: Tunnel(proxy, authority), proxy.host, proxy.port, ssl=proxy_tls
         )
-        try:
+        with contextlib.ExitStack() as unless_secured:
+            unless_secured.callback(transport.abort)
             await tunnel.opened
-            link = Link()
-            secured = await loop.start_tls(transport, link, self._tls, server_hostname=self._server_name)
-        except BaseException:
-            with contextlib.suppress(Exception):
-                transport.abort()
-            raise
+            connection = ClientConnection()
+            secured = await loop.start_tls(
+                transport, connection, self._tls, server_hostname=self._server_name
+            )
+            unless_secured.pop_all()
         assert secured is not None
-        link.connection_made(secured)
-        return link
+        connection.connection_made(secured)
+        return connection

@@ -1,1 +1,1 @@
-"""What a kubelet does, for simulated nodes and for this host."""
+"""Nodes: the kubelet of this host, its container runtimes, and simulated nodes."""

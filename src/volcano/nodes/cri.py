@@ -1,4 +1,4 @@
-"""What the node agent asks of whatever runs containers: the keeper's process runtimes, or a container engine."""
+"""Container runtime interface: the calls a kubelet makes to the shim's process runtimes or to a container engine."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from volcano.nodes.shim.specs import ContainerSpec, ContainerState, SandboxSpec,
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What a runtime gives a pod. `limitations` are sentences for an event: what it cannot give here."""
+    """Capabilities of a runtime. `limitations` are sentences for an event about features it lacks on this host."""
 
     own_network: bool
     pulls_images: bool
@@ -20,11 +20,11 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was still there when a runtime was opened: pods of an earlier process, to be adopted."""
+class ExistingPods:
+    """Pods left by an earlier process, found when the runtime is opened; the kubelet adopts them."""
 
     sandboxes: Sequence[SandboxState] = ()
-    containers: Sequence[ContainerState] = ()  # every attempt it remembers, those that ended since included
+    containers: Sequence[ContainerState] = ()  # every attempt the runtime knows, ended ones included
 
 
 class Process(Protocol):
@@ -44,40 +44,40 @@ class Process(Protocol):
     def resize(self, rows: int, columns: int) -> None: ...
 
     def close(self) -> None:
-        """Lets go of the descriptors; a process started with `execute` that still runs is hung up on and killed."""
+        """Closes the descriptors; a process started with `execute` that still runs gets SIGHUP and SIGKILL."""
         ...
 
 
 class Runtime(Protocol):
-    """Every method may raise a `Failure` (see keeper.specs); a pod or container that is gone is no error to end."""
+    """Runs pods. Every method may raise a `Failure` (see shim.specs); removing what is missing is no error."""
 
     name: str
     features: Features
 
-    async def open(self) -> Found:
-        """Starts or finds what does the work, and tells what runs already."""
+    async def open(self) -> ExistingPods:
+        """Starts or connects to the runtime and returns the pods it already runs."""
         ...
 
     async def close(self, *, keep: bool) -> None:
-        """Lets go. With `keep`, pods run on for whoever opens it next; without, they end and nothing is left."""
+        """Disconnects. With `keep`, pods keep running for the next `open`; without, they are killed and removed."""
         ...
 
-    def on_change(self, tell: Callable[[ContainerState], None]) -> None:
-        """`tell` is called in the event loop whenever a container ends (also one ended by `signal`)."""
+    def on_change(self, handler: Callable[[ContainerState], None]) -> None:
+        """Sets the handler called in the event loop whenever a container ends (also one ended by `signal`)."""
         ...
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
-        """Idempotent: a sandbox that is there is returned as it is."""
+        """Idempotent: an existing sandbox is returned unchanged."""
         ...
 
     async def remove_sandbox(self, pod: str) -> None:
-        """Kills what still runs in it and takes everything away but the pod's directory and its logs."""
+        """Kills the containers and removes everything but the pod's directory and its logs."""
         ...
 
     async def start(self, spec: ContainerSpec) -> ContainerState: ...
 
     async def signal(self, pod: str, container: str, number: int) -> None:
-        """To the first process; SIGKILL to the whole tree. The end is heard of through `on_change`."""
+        """Signals the first process; SIGKILL goes to the whole process tree. `on_change` reports the end."""
         ...
 
     async def execute(
@@ -92,7 +92,7 @@ class Runtime(Protocol):
         tty: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> Process:
-        """A further process in a running container, with the container's own environment, user and directory."""
+        """Starts a further process in a running container, with the container's environment, user and directory."""
         ...
 
     async def attach(self, pod: str, container: str) -> Process:
@@ -100,18 +100,18 @@ class Runtime(Protocol):
         ...
 
     async def connect(self, pod: str, port: int, *, host: str = "") -> socket.socket:
-        """A connected, non-blocking TCP socket to a port of the pod, from within its network. OSError when refused."""
+        """A connected, non-blocking TCP socket to a port of the pod, from within its network. Raises OSError."""
         ...
 
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
-        """A socket that pods reach at `address`:`port`, bound and listening; None where pods share the host's network.
+        """A bound and listening socket that pods reach at `address`:`port`; None where pods share the host's network.
 
-        It is kept across a restart of `volcano`: what arrives in between waits.
+        The socket survives a restart of `volcano`: connections made in between wait in its backlog.
         """
         ...
 
     async def usage(self) -> Sequence[Usage]: ...
 
-    async def written(self, pod: str) -> Mapping[str, int]:
-        """What containers have written beside their volumes, in bytes, where that is not in the pod's directory."""
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
+        """Bytes in the writable layers of containers, where those are not in the pod's directory."""
         ...

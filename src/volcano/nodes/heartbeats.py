@@ -1,4 +1,4 @@
-"""A node's signs of life: its lease, renewed often, and its conditions, repeated rarely."""
+"""Node heartbeats: the lease, renewed often, and the conditions, repeated rarely."""
 
 from volcano.clock import Instant
 from volcano.kube.kinds import LEASE
@@ -12,7 +12,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 
 def renewal(node: Manifest, now: Instant, *, exists: bool) -> Operation:
-    """Renews the lease of a node, or makes it, owned by the node; one that was left from before is no refusal."""
+    """The write that renews a node's lease, or creates it, owned by the node. An existing lease is no error."""
     name = key_of(node).name
     spec = {
         "holderIdentity": name,

@@ -17,7 +17,8 @@ DEFAULT_RESOURCES: Mapping[str, str] = {
     "pods": "110",
 }
 NODE_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-LONGEST_NAME = 53  # with a dash and the node's number it stays a label value, as which it is used too
+# leaves space for a dash and the node's number within a label value, as which names are used too
+MAX_NAME_LENGTH = 53
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 FIRST_NODE_ADDRESS = IPv4Address("172.16.0.1")
 POD_NETWORK = 10 << 24 | 128 << 16  # 10.128.0.0: each node has the /24 of its number
@@ -25,7 +26,7 @@ KUBELET_VERSION = "v1.36.1-volcano"
 
 
 class PoolError(ValueError):
-    """A node specification that cannot be understood; says which part and what would be right."""
+    """An invalid node specification; the message names the part and what would be right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """So many nodes of one shape."""
+    """A number of equal nodes."""
 
     name: str
     count: int
@@ -59,12 +60,12 @@ class SimulatedNode:
         return str(FIRST_NODE_ADDRESS + self.number)
 
     def pod_address(self, host: int) -> str:
-        """The address of the pod with this number on this node, 1 to 254."""
+        """The address of the pod with this host number (1 to 254) on this node."""
         return str(IPv4Address(POD_NETWORK + self.number * 256 + host))
 
 
 def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
-    """Reads `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`."""
+    """Parses `cpu=32,memory=128Gi,label:zone=a,taint:gpu=true:NoSchedule,count=4,name=gpu`."""
     resources, labels = dict(DEFAULT_RESOURCES), {}
     taints: list[Taint] = []
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -85,7 +86,7 @@ def parse_pool(text: str, *, count: int | None = None, name: str = "") -> Pool:
 
 
 def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Pool]:
-    """Pairs each `--nodes N` with the `--node SPEC` of the same place; what is missing has its default."""
+    """Pairs each `--nodes N` with the `--node SPEC` at the same position; missing ones have defaults."""
     pools = []
     for place in range(max(len(counts), len(specifications))):
         count = counts[place] if place < len(counts) else None
@@ -104,7 +105,7 @@ def parse_pools(counts: Sequence[int], specifications: Sequence[str]) -> list[Po
 
 
 def nodes_of(pools: Sequence[Pool]) -> list[SimulatedNode]:
-    """Every node of some pools, numbered through."""
+    """The nodes of some pools, numbered consecutively."""
     nodes: list[SimulatedNode] = []
     for pool in pools:
         for index in range(pool.count):
@@ -161,7 +162,7 @@ def node_manifest(node: SimulatedNode, timestamp: str) -> Manifest:
     }
 
 
-# What a condition says when it is as it should be, and when it is not.
+# Status, reason and message of each condition: normal, then abnormal.
 _CONDITIONS = {
     "MemoryPressure": (
         ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -183,13 +184,13 @@ _CONDITIONS = {
 
 
 def node_conditions(
-    heartbeat: str, transition: str, *, unwell: Collection[str] = (), before: Manifest | None = None
+    heartbeat: str, transition: str, *, abnormal: Collection[str] = (), before: Manifest | None = None
 ) -> list[Manifest]:
-    """The conditions of a node, well but for those named `unwell`; one that is as `before` keeps its time."""
+    """The conditions of a node; those named in `abnormal` are not met. An unchanged one keeps its transition time."""
     known = {c["type"]: c for c in ((before or {}).get("status") or {}).get("conditions") or ()}
     conditions = []
     for kind, texts in _CONDITIONS.items():
-        status, reason, message = texts[kind in unwell]
+        status, reason, message = texts[kind in abnormal]
         same = known.get(kind, {}).get("status") == status
         conditions.append(
             {
@@ -225,7 +226,7 @@ def _quantity(name: str, value: str, text: str) -> str:
 
 
 def _label(key: str, value: str, text: str) -> str:
-    """The key of a label that a node may have."""
+    """Returns the key of a valid node label."""
     try:
         check_label_key(key)
         check_label_value(value)
@@ -235,10 +236,10 @@ def _label(key: str, value: str, text: str) -> str:
 
 
 def _name(value: str, text: str) -> str:
-    if not NODE_NAME.fullmatch(value) or len(value) > LONGEST_NAME:
+    if not NODE_NAME.fullmatch(value) or len(value) > MAX_NAME_LENGTH:
         raise PoolError(
             f"node specification {text!r}: name={value!r} cannot begin the names of nodes; write at most "
-            f"{LONGEST_NAME} lower-case letters, digits or '-', with a letter or digit at both ends"
+            f"{MAX_NAME_LENGTH} lower-case letters, digits or '-', with a letter or digit at both ends"
         )
     return value
 

@@ -1,4 +1,4 @@
-"""Where the configuration comes from: a file, or text handed in; the last good one stays in force."""
+"""Sources of the scheduler configuration: a given text, or a file that is re-read when it changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -11,72 +11,73 @@ from volcano.scheduler.engine.config import Config, ConfigError, parse, shipped
 
 log = Log("config")
 
-LOOK_EVERY = 1.0  # seconds
+POLL_INTERVAL = 1.0  # seconds
 
 
 class ConfigSource:
-    """The configuration in force, and what is wrong with the newest one, if anything is."""
+    """The last valid configuration, and the error of the newest one if it is invalid."""
 
-    def __init__(self, text: str | None = None, file: str = "configuration") -> None:
-        """Starts with a text; with None, with the configuration that is shipped."""
+    def __init__(
+        self,
+        text: str | None = None,
+        file: str = "configuration",
+        *,
+        ports: Mapping[str, Any] | None = None,
+        features: frozenset[str] = frozenset(),
+    ) -> None:
+        """Starts with a text, or with the default configuration when it is None.
+
+        `ports` are network clients of plugins, such as {"extender": HttpPort()}; `features` the enabled feature gates.
+        """
         self.file = file
         self.error = ""
-        self.ports: Mapping[
-            str, Any
-        ] = {}  # ways out for plugins, such as {"extender": HttpPort()}; set by the program
-        self.features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
-        self.on_change: Callable[[], None] = lambda: None
-        self._current: Config | None = None
+        self.current: Config | None = None  # None until a valid configuration was loaded
+        self._ports = ports or {}
+        self._features = features
         self._text: str | None = None
-        self.offer(shipped() if text is None else text)
+        self.load(shipped() if text is None else text)
 
-    @property
-    def current(self) -> Config | None:
-        """The last good configuration; None when there never was one."""
-        if self._current is None or not (self.ports or self.features):
-            return self._current
-        return replace(self._current, ports=self.ports, features=self.features)
-
-    def offer(self, text: str) -> bool:
-        """Takes a new text in force if it is good; otherwise remembers why not and keeps the last good one."""
+    def load(self, text: str) -> bool:
+        """Replaces the configuration if the text is valid, otherwise records the error; returns whether it is new."""
         if text == self._text:
-            return not self.error
+            return False
         self._text = text
         try:
             config = parse(text, self.file)
         except ConfigError as error:
             self.error = str(error)
-            log.warning("configuration refused", reason=self.error, kept=self._current is not None)
+            log.warning("configuration rejected", reason=self.error, kept=self.current is not None)
             return False
         for warning in config.warnings:
-            log.warning("configuration", warning=warning)
+            log.warning("configuration warning", warning=warning)
         self.error = ""
-        self._current = config
-        self.on_change()
-        log.info("configuration in force", file=self.file, actions=", ".join(config.actions))
+        self.current = replace(config, ports=self._ports, features=self._features)
+        log.info("configuration loaded", file=self.file, actions=", ".join(config.actions))
         return True
 
-    async def follow(self, clock: Clock) -> None:
-        """Keeps up with where the text comes from; handed-in text needs no following."""
+    async def watch(self, clock: Clock, on_change: Callable[[], None]) -> None:
+        """Loads the text whenever it changes and calls `on_change` after it did; a given text never changes."""
 
 
 class FileSource(ConfigSource):
-    """The configuration in a file, read again whenever it changes."""
+    """Configuration in a file, re-read whenever it changes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(
+        self, path: Path, *, ports: Mapping[str, Any] | None = None, features: frozenset[str] = frozenset()
+    ) -> None:
         self._path = path
         self._stamp: tuple[int, int] | None = None
-        super().__init__(self._read() or "", str(path))
+        super().__init__(self._read() or "", str(path), ports=ports, features=features)
 
-    async def follow(self, clock: Clock) -> None:
+    async def watch(self, clock: Clock, on_change: Callable[[], None]) -> None:
         while True:
-            await clock.sleep(LOOK_EVERY)
+            await clock.sleep(POLL_INTERVAL)
             text = self._read()
-            if text is not None:
-                self.offer(text)
+            if text is not None and self.load(text):
+                on_change()
 
     def _read(self) -> str | None:
-        """The text when the file changed since the last look; a mounted ConfigMap changes by a symbolic link."""
+        """The text when the file changed since the last call; a mounted ConfigMap changes by a symbolic link."""
         try:
             status = self._path.stat()
             stamp = (status.st_mtime_ns, status.st_ino)

@@ -2,11 +2,12 @@
 
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
-from volcano.scheduler.engine.config import Action, Config
-from volcano.scheduler.engine.faults import Aside, PluginFault
+from volcano.scheduler.engine.config import Config
+from volcano.scheduler.engine.faults import FailedHooks, HookError
+from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
 from volcano.scheduler.engine.times import Stopwatch, Times
-from volcano.scheduler.report.conditions import decisions
+from volcano.scheduler.report.decisions import decisions
 
 log = Log("cycle")
 
@@ -16,18 +17,18 @@ def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = N
 
     When a plugin fails on a question about no job in particular, the cycle is begun again and that is not asked.
     """
-    aside = Aside()
+    aside = FailedHooks()
     while True:
         try:
             return _run(snapshot, config, Times(stopwatch), aside)
-        except PluginFault as fault:
-            if (fault.plugin, fault.question) in aside:
+        except HookError as fault:
+            if (fault.plugin, fault.hook) in aside:
                 raise  # it was not to be asked again
-            log.error("begun again without", plugin=fault.plugin, question=fault.question, error=fault)
+            log.error("begun again without", plugin=fault.plugin, question=fault.hook, error=fault)
             aside.add(fault)
 
 
-def _run(snapshot: Snapshot, config: Config, times: Times, aside: Aside) -> Outcome:
+def _run(snapshot: Snapshot, config: Config, times: Times, aside: FailedHooks) -> Outcome:
     with times.measure("cycle"):
         with times.measure("open"):
             session = Session(snapshot, config, times, aside)
@@ -37,15 +38,15 @@ def _run(snapshot: Snapshot, config: Config, times: Times, aside: Aside) -> Outc
             with times.measure("action", name):
                 _act(session, name, action)
         decided = tuple(decisions(session))
-        verdicts, memory = session.final_verdicts(), session.close()
+        diagnoses, memory = session.final_diagnoses(), session.close()
     return Outcome(
         decided,
-        verdicts,
+        diagnoses,
         memory,
         dict(session.faults),
         times.spent,
-        tuple(session.readings),
-        tuple(session.troubles),
+        tuple(session.samples),
+        tuple(session.errors),
     )
 
 
@@ -53,7 +54,7 @@ def _act(session: Session, name: str, action: Action) -> None:
     """One action; when it fails beyond one job, what it has done so far stands and the next one follows."""
     try:
         action(session)
-    except PluginFault:
+    except HookError:
         raise
     except Exception as error:
-        session.trouble(f"action {name} failed: {type(error).__name__}: {error}")
+        session.record_error(f"action {name} failed: {type(error).__name__}: {error}")

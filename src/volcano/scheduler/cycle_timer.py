@@ -1,49 +1,70 @@
-"""Pulse: when the next cycle is due: soon after something changed, and at the latest after a period."""
+"""Cycle timer: a cycle is due soon after a change, and after a period at the latest while anything waits."""
 
-import asyncio
 from collections.abc import Callable
 
 from volcano.clock import Clock
+from volcano.kube.workqueue import Waker
 
 SHORTEST_WINDOW, LONGEST_WINDOW = 0.005, 0.05  # seconds in which changes are collected before a cycle
 
 
-class Pulse:
-    """Woken by changes; what comes right after the first is waited for, so that one cycle decides on all of it."""
+class CycleTimer:
+    """Woken by changes; collects those that follow the first one, so that one cycle handles all of them."""
 
     def __init__(
-        self, clock: Clock, period: float, revision: Callable[[], int], busy: Callable[[], bool]
+        self, clock: Clock, period: float, *, revision: Callable[[], int], busy: Callable[[], bool]
     ) -> None:
+        """`revision` counts the changes so far; `busy` tells whether a job waits."""
         self._clock = clock
         self._period = period
         self._revision = revision
         self._busy = busy
-        self._woken = asyncio.Event()
-        self._awaited = False  # whether a cycle is due after a period even if nothing waits
-        self._began = 0.0  # when the last cycle did
+        self._waker = Waker(clock)
+        self._changed = False
+        self._changed_later = False  # a cycle is due after a period even if no job waits
+        self._began = 0.0  # start of the last cycle
 
     def wake(self) -> None:
-        """Something changed that could change a decision."""
-        self._woken.set()
+        """Requests a cycle as soon as possible: a change could change a decision."""
+        self._changed = True
+        self._waker.wake()
 
-    def wake_in_time(self) -> None:
-        """Something changed that nobody waits for: a cycle a period later is soon enough."""
-        self._awaited = True
+    def wake_later(self) -> None:
+        """Requests a cycle within a period: no job waits for the change."""
+        self._changed_later = True
 
-    async def beat(self) -> None:
-        """Returns when a cycle is due: after a change, or a period later if something still waits or changed aside."""
-        least = self._clock.now().monotonic - self._began
-        while not self._woken.is_set():
-            await woken_or_late(self._woken, self._clock, self._period)
-            if self._busy() or self._awaited:
-                break
-        await self._collect(least)
-        self._woken.clear()
-        self._awaited = False
-        self._began = self._clock.now().monotonic
+    def on_change(self, only_jobless: bool) -> None:
+        """Requests a cycle; pods without a job matter at once only while a job waits for resources."""
+        if only_jobless and not self._busy():
+            self.wake_later()
+        else:
+            self.wake()
+
+    async def wait(self) -> None:
+        """Returns when a cycle is due: after a change, or after a period if a job waits or `wake_later` was called."""
+        last_cycle = self._now - self._began
+        due = self._now + self._period
+        while not self._changed:
+            await self._waker.wait(due)
+            self._waker.clear()
+            if self._now >= due:
+                if self._busy() or self._changed_later:
+                    break
+                due = self._now + self._period
+        await self._collect(last_cycle)
+        self._changed = self._changed_later = False
+        self._waker.clear()
+        self._began = self._now
+
+    def close(self) -> None:
+        self._waker.close()
+
+    @property
+    def _now(self) -> float:
+        return self._clock.now().monotonic
 
     async def _collect(self, least: float) -> None:
-        """Waits for what comes along, as long as the last cycle took: half of the time is for everybody else."""
+        """Waits until no more changes arrive, at least as long as the last cycle took, so that other tasks can run."""
         waited = 0.0
         while waited < LONGEST_WINDOW:
             before = self._revision()
@@ -51,14 +72,3 @@ class Pulse:
             waited += SHORTEST_WINDOW
             if self._revision() == before and waited >= least:
                 break
-
-
-async def woken_or_late(woken: asyncio.Event, clock: Clock, seconds: float) -> None:
-    """Returns when an event is set, or some seconds later."""
-    waiter = asyncio.create_task(woken.wait())
-    sleeper = asyncio.create_task(clock.sleep(seconds))
-    try:
-        await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        waiter.cancel()
-        sleeper.cancel()

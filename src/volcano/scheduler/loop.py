@@ -1,92 +1,86 @@
-"""THE MAIN FLOW: mirror the cluster, decide, write back, for ever. Read this first."""
+"""The scheduler's main flow: watch the cluster, run a scheduling cycle, write its decisions back. Read this first."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
 
 from volcano.clock import Clock
-from volcano.kube import names
 from volcano.kube.client import Client, Event, EventType
-from volcano.kube.controller import Watch
 from volcano.kube.kinds import POD
-from volcano.kube.recorder import Recorder
-from volcano.kube.reflector import Reflector
 from volcano.log import Log
-from volcano.model.cluster import WATCHED, Cluster
 from volcano.model.decisions import Bind, Decision, Evict
-from volcano.model.job import PodGroup
 from volcano.model.snapshot import Snapshot
-from volcano.model.task import Task
+from volcano.scheduler.cluster_informer import ClusterInformer
 from volcano.scheduler.config_source import ConfigSource
 from volcano.scheduler.cycle import schedule
-from volcano.scheduler.cycle_timer import Pulse
+from volcano.scheduler.cycle_timer import CycleTimer
 from volcano.scheduler.default_queues import ensure_queues
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis import Verdict
 from volcano.scheduler.engine.session import Outcome
-from volcano.scheduler.report.log_lines import tell
-from volcano.scheduler.report.metrics import Gauges
-from volcano.scheduler.writeback.operations import Lowering
-from volcano.scheduler.writeback.read_back import pod_as_it_is
-from volcano.scheduler.writeback.stale_decisions import without_crowded
+from volcano.scheduler.options import SchedulerOptions
+from volcano.scheduler.report.log_lines import log_cycle
+from volcano.scheduler.report.metrics import SchedulerMetrics
+from volcano.scheduler.writeback.operations import OperationBuilder
+from volcano.scheduler.writeback.read_back import read_pod
+from volcano.scheduler.writeback.stale_decisions import drop_stale
 from volcano.scheduler.writeback.writeback import WriteBack
 
 log = Log("scheduler")
 
-AT_ONCE = 100  # decisions taken for done before others get their turn
+BATCH = 100  # decisions assumed and submitted before other tasks of the event loop run
 
 
 class Scheduler:
-    """One scheduler at work. `ready` says whether it has seen the cluster and has a configuration to work with."""
+    """One running scheduler. `ready` once the caches are synced and a valid configuration is loaded."""
 
     def __init__(
         self,
         client: Client,
         source: ConfigSource,
         clock: Clock,
+        options: SchedulerOptions | None = None,
         *,
-        scheduler_names: Sequence[str] = (names.SCHEDULER_NAME,),
-        serve_default: bool = False,
-        default_queue: str = names.DEFAULT_QUEUE,
-        node_selector: Collection[tuple[str, str]] = (),
-        ignored_provisioners: Sequence[str] = (),
-        period: float = 1.0,
-        seed: int = 0,
-        gauges: Gauges | None = None,
+        metrics: SchedulerMetrics | None = None,
         between_cycles: Callable[[], None] = lambda: None,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        self.cluster = Cluster(
-            scheduler_names=scheduler_names,
-            serve_default=serve_default,
-            default_queue=default_queue,
-            node_selector=node_selector,
-            ignored_provisioners=ignored_provisioners,
-        )
+        self._options = options = options or SchedulerOptions()
+        self._client, self._clock = client, clock
+        self._between_cycles, self._on_ready = between_cycles, on_ready
         self.source = source
-        source.on_change = lambda: self._pulse.wake()
-        self.gauges = gauges or Gauges()
-        self.verdicts: dict[str, Verdict] = {}
-        self.troubles: tuple[str, ...] = ()  # what the last cycle did without, and why
+        self.metrics = metrics or SchedulerMetrics()
+        self.cluster = options.new_cluster()
         self.cycles = 0
-        component = scheduler_names[0] if len(scheduler_names) == 1 else names.SCHEDULER_NAME
-        lowering = Lowering(Recorder(component), component)
-        self.write_back = WriteBack(
-            client, lowering, clock, refused=self._refused, make_sure=self._make_sure, bound=self.gauges.bound
-        )
-        self._client = client
-        self._clock = clock
-        self._default_queue = default_queue
-        self._period = period
-        self._seed = seed
-        self._between_cycles = between_cycles
-        self._on_ready = on_ready
-        self.synced = False
-        self._memory: dict[str, Any] = {}
-        self._pulse = Pulse(
-            clock, period, lambda: self.cluster.revision, lambda: self.cluster.busy or bool(self._memory)
-        )
         self.last_snapshot: Snapshot | None = None
+        self.last_outcome = Outcome(())
+        self._timer = CycleTimer(
+            clock,
+            options.period,
+            revision=lambda: self.cluster.revision,
+            busy=lambda: self.cluster.busy or bool(self.last_outcome.memory),
+        )
+        self.write_back = WriteBack(
+            client,
+            OperationBuilder(options.component),
+            clock,
+            on_rejected=self._on_rejected,
+            read_back=self._read_back,
+            on_bound=self.metrics.bound,
+        )
+        self._informer = ClusterInformer(
+            client,
+            clock,
+            self.cluster,
+            on_change=self._timer.on_change,
+            on_pod_added=lambda task: self.metrics.watched(task, clock.now().wall),
+            on_group_deleted=self.write_back.withdraw,
+        )
+
+    @property
+    def synced(self) -> bool:
+        """Whether every watched kind has been listed."""
+        return self._informer.synced
 
     @property
     def ready(self) -> bool:
@@ -94,103 +88,61 @@ class Scheduler:
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        mirrors = [self._mirror(kind) for kind in WATCHED]
         async with asyncio.TaskGroup() as group:
-            group.create_task(ensure_queues(self._client, self._clock, self._default_queue))
-            for mirror in mirrors:
-                group.create_task(mirror.run())
+            group.create_task(ensure_queues(self._client, self._clock, self._options.default_queue))
+            group.create_task(self._informer.run())
             group.create_task(self.write_back.run())
-            group.create_task(self.source.follow(self._clock))
-            for mirror in mirrors:
-                await mirror.synced.wait()
-            self.synced = True
+            group.create_task(self.source.watch(self._clock, self._timer.wake))
+            await self._informer.wait_for_sync()
             self._on_ready()
-            while True:
-                await self._pulse.beat()
-                if (config := self.source.current) is not None:
-                    await self._cycle(config)
-                self._between_cycles()
+            with closing(self._timer):
+                while True:
+                    await self._timer.wait()
+                    if (config := self.source.current) is not None:
+                        await self._cycle(config)
+                    self._between_cycles()
 
     async def _cycle(self, config: Config) -> None:
-        """Snapshot, decide in a thread of its own, assume, and hand over to be written."""
+        """Takes a snapshot, decides in a thread of its own, assumes the decisions and submits them."""
         self.cycles += 1
-        revision = self.cluster.revision
-        snapshot = self.cluster.snapshot(self._clock.now().wall, self._seed + self.cycles, self._memory)
+        revision, seed = self.cluster.revision, self._options.seed + self.cycles
+        snapshot = self.cluster.snapshot(self._clock.now().wall, seed, self.last_outcome.memory)
         self.last_snapshot = snapshot
         try:
             outcome = await asyncio.to_thread(schedule, snapshot, config, lambda: self._clock.now().monotonic)
-        except Exception as error:  # only this cycle is lost: the next one sees the cluster afresh
-            log.error("cycle abandoned", cycle=self.cycles, error=error)
-            self.troubles = (f"cycle abandoned: {type(error).__name__}: {error}",)
-            await self._clock.sleep(self._period)
+        except Exception as error:  # a bug in one cycle must not stop the scheduler
+            log.error("cycle failed", cycle=self.cycles, error=error)
+            failure = f"cycle failed: {type(error).__name__}: {error}"
+            self.last_outcome = replace(self.last_outcome, errors=(failure,))
+            await self._clock.sleep(self._options.period)
             return
-        await self._take(outcome, snapshot, revision)
+        await self._commit(outcome, snapshot, revision)
 
-    async def _take(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
-        """Assumes and hands over some at a time: a cluster's worth of decisions must not hold up everybody else."""
-        decisions = [decision for decision in outcome.decisions if self._still_possible(decision)]
+    async def _commit(self, outcome: Outcome, snapshot: Snapshot, revision: int) -> None:
+        """Assumes decisions and submits them for writing, in batches: there may be thousands."""
+        decisions: Sequence[Decision] = outcome.decisions
         if self.cluster.revision != revision:
-            decisions = without_crowded(decisions, snapshot, self.cluster)
-        for start in range(0, len(decisions), AT_ONCE):
-            some = decisions[start : start + AT_ONCE]
-            self.cluster.assume(some)
-            self.write_back.submit(some)
-            self.gauges.placed(some, snapshot)
+            decisions = drop_stale(decisions, snapshot, self.cluster)
+        for start in range(0, len(decisions), BATCH):
+            batch = decisions[start : start + BATCH]
+            self.cluster.assume(batch)
+            self.write_back.submit(batch)
+            self.metrics.placed(batch, snapshot)
             await asyncio.sleep(0)
-        tell(decisions, snapshot.jobs, self.cycles)
-        self.verdicts = dict(outcome.verdicts)
-        self.troubles = outcome.troubles
-        self._memory = dict(outcome.memory)
-        self.gauges.cycle(outcome, snapshot)
+        log_cycle(decisions, snapshot.jobs, self.cycles)
+        self.last_outcome = outcome
+        self.metrics.cycle(outcome, snapshot)
 
-    def _mirror(self, kind: Any) -> Reflector:
-        decode = self.cluster.decoder(kind)
-        return Reflector(self._client, Watch(kind), self._saw, self._clock, decode=decode, identify=_identity)
-
-    def _saw(self, group: Sequence[Event]) -> None:
-        cluster = self.cluster
-        revision, asides = cluster.revision, cluster.asides
-        for event in group:
-            self._take_in(event)
-        if cluster.revision == revision:
-            return
-        only_aside = cluster.revision - revision == cluster.asides - asides
-        if only_aside and not cluster.busy and not self._memory:
-            self._pulse.wake_in_time()  # others' pods came or went, and nobody waits for room
-        else:
-            self._pulse.wake()
-
-    def _take_in(self, event: Event) -> None:
-        before = self.cluster.revision
-        try:
-            self.cluster.apply(event)
-        except Exception as error:  # one object we cannot take in must not blind us to the others
-            log.error("event not understood", kind=event.kind, error=error)
-        if self.cluster.revision != before:
-            seen = event.object
-            if event.type is EventType.DELETED and isinstance(seen, PodGroup):
-                self.write_back.withdraw(seen.namespace, seen.name)
-            if self.synced and event.type is EventType.ADDED and isinstance(seen, Task) and not seen.node:
-                self.gauges.watched(seen, self._clock.now().wall)
-
-    def _still_possible(self, decision: Decision) -> bool:
-        return not isinstance(decision, Bind) or self.cluster.has_node(decision.node)
-
-    async def _make_sure(self, decision: Bind | Evict) -> None:
-        """Takes in what the server has of a pod before a decision about it is forgotten."""
-        decode = self.cluster.decoder(POD)
-        task = await pod_as_it_is(self._client, self._clock, decision, decode)
+    async def _read_back(self, decision: Bind | Evict) -> None:
+        """Applies the pod as the server has it, before an unanswered decision about it is forgotten."""
+        task = await read_pod(self._client, self._clock, decision, self.cluster.decoder(POD))
         if task is not None:
-            self._saw((Event(EventType.MODIFIED, POD, task),))
+            self._informer.apply((Event(EventType.MODIFIED, POD, task),))
 
-    def _refused(self, decision: Decision) -> None:
-        """What was to be done is tried again at once, what was merely to be said with the next cycle."""
+    def _on_rejected(self, decision: Decision) -> None:
+        """Forgets a rejected decision; bindings and evictions are decided again at once, status with the next cycle."""
         self.cluster.forget(decision)
         if isinstance(decision, Bind):
-            self.gauges.refused(decision)
+            self.metrics.binding_rejected(decision)
         if isinstance(decision, Bind | Evict):
-            self._pulse.wake()
-
-
-def _identity(fact: Any) -> object:
-    return getattr(fact, "namespace", ""), fact.name
+            self._timer.wake()

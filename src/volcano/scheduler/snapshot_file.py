@@ -13,7 +13,7 @@ from volcano.kube.kinds import Kind
 from volcano.model.cluster import Cluster
 from volcano.model.job import PodGroup
 from volcano.model.node import Node
-from volcano.model.parse_storage import Namespace, Other, PriorityClass
+from volcano.model.parse_auxiliary import AuxiliaryObject, Namespace, PriorityClass
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
 from volcano.model.snapshot import Snapshot
@@ -90,19 +90,19 @@ def _events(document: dict[str, Any]) -> list[Event]:
     facts += [(kinds.NODE, msgspec.convert(node, Node)) for node in document["nodes"]]
     values = {found["priority"] for found in document["groups"]}
     facts += [
-        (kinds.PRIORITY_CLASS, Other("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
+        (kinds.PRIORITY_CLASS, AuxiliaryObject("", f"saved-{value}", PriorityClass(f"saved-{value}", value)))
         for value in values
     ]
     for name, (kind, fact_type) in OTHERS.items():
         for found in document[name]:
-            fact: Any = msgspec.convert(found, fact_type)
-            facts.append((kind, Other(getattr(fact, "namespace", ""), fact.name, fact)))
+            value: Any = msgspec.convert(found, fact_type)
+            facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
     for found in document["groups"]:
         # Priorities were resolved already: each value gets a class of its own.
         found["group"]["priority_class"] = f"saved-{found['priority']}"
         facts.append((kinds.POD_GROUP, msgspec.convert(found["group"], PodGroup)))
     facts += [(kinds.POD, _read_task(task, shapes)) for task in document["tasks"]]
-    return [Event(EventType.ADDED, kind, fact) for kind, fact in facts]
+    return [Event(EventType.ADDED, kind, value) for kind, value in facts]
 
 
 def _task(task: Task, shapes: dict[Shape, int]) -> dict[str, Any]:

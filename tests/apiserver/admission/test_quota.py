@@ -2,18 +2,16 @@
 
 import asyncio
 import copy
-from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from tests.apiserver.registries import namespace, registry
 from volcano.apiserver.admission.chain import chain
-from volcano.apiserver.admission.quota import QuotaStatus, admit_quota, used_by
+from volcano.apiserver.admission.quota import admit_quota
 from volcano.apiserver.interfaces import Attributes, Lookup, admission_plugin
 from volcano.apiserver.registry.registry import Registry
 from volcano.clock import Instant
-from volcano.kube.client import Event, EventType
 from volcano.kube.errors import Forbidden
 from volcano.kube.kinds import (
     CONFIG_MAP,
@@ -25,8 +23,8 @@ from volcano.kube.kinds import (
     SERVICE,
     Kind,
 )
-from volcano.kube.manifest import Key, Manifest, key_of
-from volcano.kube.operations import Patch
+from volcano.kube.manifest import Manifest, key_of
+from volcano.kube.policy.quota import used_by
 
 NOW = Instant(1_800_000_000.0, 0.0)
 
@@ -206,57 +204,3 @@ def test_an_update_counts_only_what_it_adds() -> None:
                     await target.update(request, changed)
 
     asyncio.run(scenario())
-
-
-class Cluster:
-    """Objects and their events, for a controller."""
-
-    def __init__(self, controller: QuotaStatus) -> None:
-        self.controller, self.version = controller, 0
-
-    def see(self, kind: Kind, manifest: Manifest, event: EventType = EventType.ADDED) -> None:
-        self.version += 1
-        metadata = {
-            "uid": manifest["metadata"]["name"],
-            **manifest["metadata"],
-            "resourceVersion": str(self.version),
-        }
-        self.controller.on_event(Event(event, kind, {**manifest, "metadata": metadata}))
-
-    def written(self) -> Iterable[Manifest]:
-        for work in self.controller.step(NOW):
-            for operation in work.operations:
-                assert isinstance(operation, Patch)
-                assert operation.subresource == "status"
-                yield operation.patch[0]["value"]
-
-
-def test_the_status_follows_creations_and_deletions() -> None:
-    cluster = Cluster(QuotaStatus())
-    cluster.see(RESOURCE_QUOTA, quota({"pods": "5", "cpu": "2"}))
-    assert list(cluster.written()) == [{"hard": {"pods": "5", "cpu": "2"}, "used": {"pods": "0", "cpu": "0"}}]
-    cluster = Cluster(QuotaStatus())
-    cluster.see(POD, pod("a", cpu="500m"))
-    cluster.see(POD, pod("b", cpu="1"))
-    cluster.see(RESOURCE_QUOTA, quota({"pods": "5", "cpu": "2"}))
-    assert [status["used"] for status in cluster.written()] == [{"pods": "2", "cpu": "1500m"}]
-    told = quota({"pods": "5", "cpu": "2"})
-    told["status"] = {"hard": {"pods": "5", "cpu": "2"}, "used": {"pods": "2", "cpu": "1500m"}}
-    cluster = Cluster(QuotaStatus())
-    cluster.see(POD, pod("a", cpu="500m"))
-    cluster.see(POD, pod("b", cpu="1"))
-    cluster.see(RESOURCE_QUOTA, told)
-    assert list(cluster.written()) == [], "a true status is left alone"
-    cluster.see(POD, pod("b", cpu="1"), EventType.DELETED)
-    assert [status["used"] for status in cluster.written()] == [{"pods": "1", "cpu": "500m"}]
-
-
-def test_keys_of_other_namespaces_are_left_alone() -> None:
-    controller = QuotaStatus()
-    cluster = Cluster(controller)
-    cluster.see(RESOURCE_QUOTA, quota({"pods": "5"}))
-    list(cluster.written())
-    elsewhere = pod("x")
-    elsewhere["metadata"]["namespace"] = "other"
-    assert list(controller.keys(Event(EventType.ADDED, POD, elsewhere))) == []
-    assert list(controller.keys(Event(EventType.ADDED, POD, pod("y")))) == [Key("default", "q")]

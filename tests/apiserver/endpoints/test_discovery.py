@@ -1,11 +1,11 @@
-"""What the server says it serves."""
+"""Discovery documents."""
 
 from typing import Any
 
 import pytest
 
 from tests.apiserver.servers import TestServer
-from volcano.apiserver.endpoints.discovery import version_rank
+from volcano.apiserver.schema.crds import version_rank
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList,application/json"
 CRD = {
@@ -63,13 +63,13 @@ def resources(document: Any, group: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
-async def test_aggregated_discovery_tells_all_at_once(server: TestServer, version: str) -> None:
-    answered = await server.get("/api", accept=AGGREGATED.format(version))
-    assert answered.headers["Content-Type"] == (
+async def test_aggregated_discovery_has_all_groups(server: TestServer, version: str) -> None:
+    response = await server.get("/api", accept=AGGREGATED.format(version))
+    assert response.headers["Content-Type"] == (
         f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
     )
-    assert answered.json["apiVersion"] == f"apidiscovery.k8s.io/{version}"
-    pods = resources(answered.json, "")["pods"]
+    assert response.json["apiVersion"] == f"apidiscovery.k8s.io/{version}"
+    pods = resources(response.json, "")["pods"]
     assert (pods["scope"], pods["singularResource"]) == ("Namespaced", "pod")
     assert {
         "subresource": "log",
@@ -100,7 +100,7 @@ async def test_crds_are_announced_as_soon_as_they_exist_with_the_best_version_fi
     await server.ask("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/kites.toys.example")
 
 
-async def test_who_has_seen_it_gets_nothing_new(server: TestServer) -> None:
+async def test_a_cached_document_is_not_sent_again(server: TestServer) -> None:
     tag = (await server.get("/apis")).headers["ETag"]
     again = await server.get("/apis", if_none_match=tag)
     assert (again.code, again.body) == (304, b"")

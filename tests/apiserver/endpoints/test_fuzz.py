@@ -130,7 +130,7 @@ LIVING: list[tuple[Kind, Manifest]] = [
     *((kind, SPECS[kind.kind]) for kind in BUILT_IN if kind.kind in SPECS),
     *OUR_SPECS.items(),
 ]
-WORDS = st.sampled_from(
+SEGMENTS = st.sampled_from(
     ["x", "default", "kube-system", "pods", "namespaces", "status", "scale", "log", "watch", "..", "%00"]
 )
 JSON_VALUES = st.recursive(
@@ -167,9 +167,9 @@ METHODS = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPT
 
 @st.composite
 def paths(draw: st.DrawFn) -> tuple[str, str]:
-    """A path that leads somewhere or nearly so, and the kind it is about."""
+    """A path that is served or nearly so, and its kind."""
     if draw(st.integers(0, 9)) == 0:
-        parts = draw(st.lists(WORDS | st.text(max_size=6), max_size=6))
+        parts = draw(st.lists(SEGMENTS | st.text(max_size=6), max_size=6))
         return "/" + "/".join(quote(part, safe="%.") for part in parts), ""
     kind = draw(st.sampled_from(KINDS))
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
@@ -254,7 +254,7 @@ def requests(draw: st.DrawFn) -> tuple[str, str, bytes, dict[str, str]]:
 
 
 class Failures(logging.Handler):
-    """Collects what the server logs as errors."""
+    """Collects the errors that the server logs."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -273,20 +273,24 @@ def failures() -> Iterator[Failures]:
 
 
 async def _send(server: TestServer, method: str, target: str, body: bytes, headers: dict[str, Any]) -> int:
-    answer = await server.send(method, target, body, token=ADMIN_TOKEN, **headers)
-    if isinstance(answer, Stream):
-        reading = asyncio.ensure_future(anext(answer.chunks, b""))
+    response = await server.send(method, target, body, token=ADMIN_TOKEN, **headers)
+    if isinstance(response, Stream):
+        reading = asyncio.ensure_future(anext(response.chunks, b""))
         await asyncio.wait({reading}, timeout=0.01)
         if not reading.done():
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
-        await answer.chunks.aclose()  # type: ignore[attr-defined]
-        return answer.status
-    assert isinstance(answer, Response)
-    if answer.status >= 400 and answer.headers.get("Content-Type") == "application/json" and method != "HEAD":
-        found = json.loads(answer.body)
+        await response.chunks.aclose()  # type: ignore[attr-defined]
+        return response.status
+    assert isinstance(response, Response)
+    if (
+        response.status >= 400
+        and response.headers.get("Content-Type") == "application/json"
+        and method != "HEAD"
+    ):
+        found = json.loads(response.body)
         assert found.get("kind") == "Status" or "paths" in found
-    return answer.status
+    return response.status
 
 
 async def _prepared() -> TestServer:
@@ -331,19 +335,21 @@ def test_no_request_makes_the_server_fail(failures: Failures) -> None:
         def fuzz(request: tuple[str, str, bytes, dict[str, str]]) -> None:
             nonlocal count
             count += 1
-            if count % 500 == 0:  # what has piled up must not hide what a fresh server does
+            if (
+                count % 500 == 0
+            ):  # a fresh server from time to time, because stored objects change the outcome
                 servers[0] = runner.run(_prepared())
             failures.seen.clear()
             code = runner.run(_send(servers[0], *request))
-            assert code not in (500, 502, 503), f"{request} was answered {code}: {failures.seen}"
+            assert code not in (500, 502, 503), f"{request} returned {code}: {failures.seen}"
             assert failures.seen == []
 
         fuzz()
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> list[tuple[str, str, bytes, dict[str, str]]]:
-    """The life of one object of one kind, with a few things wrong: created, replaced, patched, shown, deleted."""
+def object_requests(draw: st.DrawFn) -> list[tuple[str, str, bytes, dict[str, str]]]:
+    """Requests that create, replace, patch, read and delete one object, with a few errors in them."""
     kind, spec = draw(st.sampled_from(LIVING))
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     collection = f"{base}/namespaces/default/{kind.plural}" if kind.namespaced else f"{base}/{kind.plural}"
@@ -408,13 +414,13 @@ def test_no_object_with_something_wrong_makes_the_server_fail(failures: Failures
         server = runner.run(_prepared())
 
         @settings(max_examples=2500, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(lives())
+        @given(object_requests())
         def fuzz(life: list[tuple[str, str, bytes, dict[str, str]]]) -> None:
             for request in life:
                 failures.seen.clear()
                 code = runner.run(_send(server, *request))
                 codes.add(code)
-                assert code not in (500, 502, 503), f"{request} was answered {code}: {failures.seen}"
+                assert code not in (500, 502, 503), f"{request} returned {code}: {failures.seen}"
                 assert failures.seen == []
 
         fuzz()

@@ -1,4 +1,4 @@
-"""Resource requests as clients make them: verbs, shapes, parameters and refusals."""
+"""Resource requests: verbs, conversions, parameters and errors."""
 
 import gzip
 import json
@@ -24,7 +24,7 @@ async def server() -> TestServer:
     return server
 
 
-async def test_an_object_lives_through_every_verb(server: TestServer) -> None:
+async def test_an_object_goes_through_every_verb(server: TestServer) -> None:
     made = await server.post(MAPS, config_map("b", key="1"))
     assert (made.code, made.json["metadata"]["name"]) == (201, "b")
     changed = {**made.json, "data": {"key": "2"}}
@@ -40,8 +40,8 @@ async def test_an_object_lives_through_every_verb(server: TestServer) -> None:
     )
     assert (await server.ask("HEAD", f"{MAPS}/b")).code == 200
     assert (await server.ask("DELETE", f"{MAPS}/b")).json["status"] == "Success"
-    gone = await server.get(f"{MAPS}/b")
-    assert (gone.code, gone.message) == (404, 'configmaps "b" not found')
+    deleted = await server.get(f"{MAPS}/b")
+    assert (deleted.code, deleted.message) == (404, 'configmaps "b" not found')
 
 
 @pytest.mark.parametrize("content_type", ["application/yaml", "text/plain; charset=utf-8"])
@@ -121,10 +121,10 @@ UNKNOWN: dict[str, Any] = {**pod("u"), "status": {}}
 UNKNOWN["spec"]["foo"] = 1
 
 
-async def test_unknown_fields_are_refused_when_strict(server: TestServer) -> None:
-    refused = await server.post(f"{PODS}?fieldValidation=Strict", UNKNOWN)
-    assert refused.code == 400
-    assert 'strict decoding error: unknown field "spec.foo"' in refused.message
+async def test_unknown_fields_are_rejected_when_strict(server: TestServer) -> None:
+    rejected = await server.post(f"{PODS}?fieldValidation=Strict", UNKNOWN)
+    assert rejected.code == 400
+    assert 'strict decoding error: unknown field "spec.foo"' in rejected.message
 
 
 async def test_unknown_fields_are_warned_about_by_default_and_dropped(server: TestServer) -> None:
@@ -135,10 +135,10 @@ async def test_unknown_fields_are_warned_about_by_default_and_dropped(server: Te
     assert "Warning" not in ignored.headers
 
 
-async def test_duplicate_fields_are_refused_when_strict_and_else_warned_about(server: TestServer) -> None:
+async def test_duplicate_fields_are_rejected_when_strict_and_else_warned_about(server: TestServer) -> None:
     body = json.dumps(config_map("dup", key="1")).replace('"key": "1"', '"key": "1", "key": "2"').encode()
-    refused = await server.post(f"{MAPS}?fieldValidation=Strict", body, content_type="application/json")
-    assert (refused.code, refused.message) == (400, 'strict decoding error: duplicate field "data.key"')
+    rejected = await server.post(f"{MAPS}?fieldValidation=Strict", body, content_type="application/json")
+    assert (rejected.code, rejected.message) == (400, 'strict decoding error: duplicate field "data.key"')
     made = await server.post(MAPS, body, content_type="application/json")
     assert made.headers["Warning"] == '299 - "duplicate field \\"data.key\\""'
     assert made.json["data"] == {"key": "2"}
@@ -167,8 +167,8 @@ async def test_duplicate_fields_are_refused_when_strict_and_else_warned_about(se
 async def test_paths_and_methods_that_do_not_exist(
     server: TestServer, method: str, target: str, code: int
 ) -> None:
-    answered = await server.ask(method, target, config_map("x"))
-    assert (answered.code, answered.json["kind"]) == (code, "Status")
+    response = await server.ask(method, target, config_map("x"))
+    assert (response.code, response.json["kind"]) == (code, "Status")
 
 
 async def test_a_body_must_be_about_what_the_path_is_about(server: TestServer) -> None:
@@ -195,9 +195,9 @@ async def test_a_body_must_be_about_what_the_path_is_about(server: TestServer) -
 async def test_formats_that_do_not_exist(server: TestServer) -> None:
     assert (await server.get(MAPS, accept="text/html")).code == 406
     assert (await server.post(MAPS, b"x", content_type="application/cbor")).code == 415
-    answered = await server.ask("PATCH", f"{MAPS}/a", {}, content_type="application/json")
-    assert answered.code == 415
-    assert "application/merge-patch+json" in answered.message
+    response = await server.ask("PATCH", f"{MAPS}/a", {}, content_type="application/json")
+    assert response.code == 415
+    assert "application/merge-patch+json" in response.message
 
 
 async def test_wrong_patches_are_the_clients_fault(server: TestServer) -> None:
@@ -212,7 +212,7 @@ async def test_wrong_patches_are_the_clients_fault(server: TestServer) -> None:
     assert await patch("apply-patch+yaml", b": {") == 422, "an apply patch must name its manager first"
 
 
-async def test_pretty_answers_are_indented(server: TestServer) -> None:
+async def test_pretty_responses_are_indented(server: TestServer) -> None:
     assert (await server.get(f"{MAPS}/a?pretty=true")).body.startswith(b'{\n  "')
     assert (await server.get(f"{MAPS}/a", accept="application/yaml")).body.startswith(b"kind:") or (
         yaml.safe_load((await server.get(f"{MAPS}/a", accept="application/yaml")).body)["data"]
@@ -222,12 +222,12 @@ async def test_pretty_answers_are_indented(server: TestServer) -> None:
 
 async def test_long_lists_are_compressed(server: TestServer) -> None:
     await server.made(MAPS, config_map("big", blob="x" * 200_000))
-    answered = await server.get(MAPS, accept_encoding="gzip")
-    assert answered.headers["Content-Encoding"] == "gzip"
-    assert len(json.loads(gzip.decompress(answered.body))["items"]) == 2
+    response = await server.get(MAPS, accept_encoding="gzip")
+    assert response.headers["Content-Encoding"] == "gzip"
+    assert len(json.loads(gzip.decompress(response.body))["items"]) == 2
 
 
-async def test_the_audit_log_says_who_did_what(server: TestServer) -> None:
+async def test_the_audit_log_records_users_and_verbs(server: TestServer) -> None:
     server.audit.clear()
     await server.get(
         f"{MAPS}/none", user_agent="curl/8", impersonate_user="ann", impersonate_group="system:masters"
@@ -248,7 +248,7 @@ async def test_the_audit_log_says_who_did_what(server: TestServer) -> None:
     assert event["userAgent"] == "curl/8"
 
 
-async def test_refused_requests_are_recorded_too(server: TestServer) -> None:
+async def test_rejected_requests_are_recorded_too(server: TestServer) -> None:
     server.audit.clear()
     await server.get(MAPS, token="wrong")
     (event,) = map(json.loads, server.audit)

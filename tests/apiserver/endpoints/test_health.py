@@ -1,4 +1,4 @@
-"""Alive, ready, which version, and how busy."""
+"""Health checks, /version and request metrics."""
 
 from tests.apiserver.servers import TestServer
 from volcano.apiserver.endpoints.health import Health, version_info
@@ -6,12 +6,12 @@ from volcano.net.messages import Request, Response
 
 
 def ask(health: Health, path: str, **query: list[str]) -> Response:
-    answer = health.answer(Request("GET", path, dict(query)))
-    assert answer is not None
-    return answer
+    response = health.handle(Request("GET", path, dict(query)))
+    assert response is not None
+    return response
 
 
-def test_all_is_well_in_one_word() -> None:
+def test_a_healthy_server_answers_ok() -> None:
     assert ask(Health(), "/healthz").body == b"ok"
 
 
@@ -31,8 +31,8 @@ def test_a_failing_check_fails_what_it_belongs_to() -> None:
     assert ask(health, "/readyz", exclude=["scheduler"]).status == 200
 
 
-def test_other_paths_are_none_of_its_business() -> None:
-    assert Health().answer(Request("GET", "/metrics")) is None
+def test_other_paths_are_not_handled() -> None:
+    assert Health().handle(Request("GET", "/metrics")) is None
 
 
 async def test_an_unknown_check_is_not_found() -> None:
@@ -40,7 +40,7 @@ async def test_an_unknown_check_is_not_found() -> None:
     assert (await server.get("/healthz/nothing")).code == 404
 
 
-def test_the_version_says_whose_server_this_is() -> None:
+def test_the_version_names_kubernetes_and_volcano() -> None:
     info = version_info("0.1.0")
     assert (info["major"], info["minor"], info["gitVersion"]) == ("1", "36", "v1.36.1+volcano.0.1.0")
 

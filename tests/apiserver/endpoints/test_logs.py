@@ -1,4 +1,4 @@
-"""A pod's log, and what a simulated pod cannot do."""
+"""Logs of pods, and connections to them."""
 
 import json
 from collections.abc import AsyncIterator
@@ -17,13 +17,13 @@ PODS = "/api/v1/namespaces/default/pods"
 
 
 class Recorder:
-    """A log source that remembers what it was asked, and says a few lines."""
+    """A log source that records its options and returns a few lines."""
 
     def __init__(self) -> None:
-        self.asked: list[LogOptions] = []
+        self.requested: list[LogOptions] = []
 
     async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
-        self.asked.append(options)
+        self.requested.append(options)
         if options.previous:
             raise BadRequest(f'previous terminated container "{options.container}" in pod "web" not found')
         return self._lines()
@@ -58,10 +58,10 @@ async def test_a_log_is_streamed(server: TestServer) -> None:
     assert await read(server, f"{PODS}/web/log") == b"one\ntwo\n"
 
 
-async def test_parameters_reach_whoever_keeps_the_log(server: TestServer, recorder: Recorder) -> None:
+async def test_parameters_reach_the_log_source(server: TestServer, recorder: Recorder) -> None:
     await read(server, f"{PODS}/twin/log?container=b&follow=true&tailLines=5&sinceSeconds=10&timestamps=1")
     now = server.clock.now().wall
-    assert recorder.asked == [LogOptions("b", True, False, 5, now - 10, True, None)]
+    assert recorder.requested == [LogOptions("b", True, False, 5, now - 10, True, None)]
 
 
 async def test_a_limit_cuts_the_log(server: TestServer) -> None:
@@ -96,28 +96,28 @@ async def test_a_pod_that_is_nowhere_has_an_empty_log(server: TestServer) -> Non
         ("web/log?previous=true", 400, 'previous terminated container "main" in pod "web" not found'),
     ],
 )
-async def test_impossible_wishes_are_refused(
+async def test_impossible_wishes_are_rejected(
     server: TestServer, target: str, code: int, message: str
 ) -> None:
-    answered = await server.get(f"{PODS}/{target}")
-    assert answered.code == code
-    assert message in answered.message
+    response = await server.get(f"{PODS}/{target}")
+    assert response.code == code
+    assert message in response.message
 
 
 async def test_a_simulated_pod_has_no_process_to_talk_to(server: TestServer) -> None:
     for subresource in ("exec", "attach", "portforward"):
-        answered = await server.post(f"{PODS}/web/{subresource}?command=ls", b"")
-        assert answered.code == 501
-        assert "simulated node" in answered.message
+        response = await server.post(f"{PODS}/web/{subresource}?command=ls", b"")
+        assert response.code == 501
+        assert "simulated node" in response.message
 
 
-async def test_one_of_two_outputs_can_be_asked_for(server: TestServer, recorder: Recorder) -> None:
+async def test_one_of_two_streams_can_be_selected(server: TestServer, recorder: Recorder) -> None:
     await read(server, f"{PODS}/web/log?stream=Stderr")
     await read(server, f"{PODS}/web/log?stream=All")
-    assert [options.stream for options in recorder.asked] == ["stderr", ""]
+    assert [options.stream for options in recorder.requested] == ["stderr", ""]
 
 
-async def test_whoever_follows_hears_that_nobody_listens_any_more(recorder: Recorder) -> None:
+async def test_the_log_source_is_closed_when_the_client_leaves(recorder: Recorder) -> None:
     closed: list[str] = []
 
     async def endless() -> AsyncIterator[bytes]:
@@ -135,7 +135,7 @@ async def test_whoever_follows_hears_that_nobody_listens_any_more(recorder: Reco
 
 
 class Shell:
-    """Answers every connection with what it is about."""
+    """Returns the subresource and container of every connection."""
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
         return Response(200, {}, f"{subresource} {pod['metadata']['name']}".encode())
@@ -165,8 +165,8 @@ async def test_connecting_needs_the_right_to_create_even_when_it_begins_with_get
     for verbs, code in ((["get"], 403), (["create"], 403), (["get", "create"], 200)):
         await may(*verbs)
         for subresource in ("exec", "portforward"):
-            answered = await server.get(f"{PODS}/web/{subresource}?command=ls", token="joes")
-            assert answered.code == code, (verbs, subresource)
+            response = await server.get(f"{PODS}/web/{subresource}?command=ls", token="joes")
+            assert response.code == code, (verbs, subresource)
     await may("create")
     assert (await server.post(f"{PODS}/web/exec?command=ls", b"", token="joes")).code == 200
     line = json.loads(server.audit[-1])
@@ -187,11 +187,11 @@ async def test_connecting_needs_the_right_to_create_even_when_it_begins_with_get
     ],
 )
 async def test_there_must_be_something_to_connect_with(server: TestServer, target: str, message: str) -> None:
-    answered = await server.get(f"{PODS}/{target}")
-    assert (answered.code, answered.message) == (400, message)
+    response = await server.get(f"{PODS}/{target}")
+    assert (response.code, response.message) == (400, message)
 
 
-async def test_whoever_runs_pods_may_take_over_the_connection() -> None:
+async def test_the_stream_source_handles_the_connection() -> None:
     server = await TestServer(streams=Shell()).start()
     await server.made(PODS, pod("web", nodeName="n1"))
     assert (await server.get(f"{PODS}/web/exec?command=ls")).body == b"exec web"

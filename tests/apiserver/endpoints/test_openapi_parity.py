@@ -8,7 +8,7 @@ import pytest
 
 from tests.apiserver.endpoints.test_surface_parity import Both
 from tests.k8s.control_plane.cluster import RealCluster
-from volcano.apiserver.endpoints.openapi import path_of
+from volcano.apiserver.schema.openapi import path_of
 from volcano.kube.kinds import BUILT_IN, VIRTUAL
 
 pytestmark = pytest.mark.k8s
@@ -29,7 +29,7 @@ def both(real_apiserver: RealCluster) -> Iterator[Both]:
 
 
 def essence(schema: Any) -> Any:
-    """A field's schema without words, and with references told apart from plain types."""
+    """Schema of a field without descriptions; a reference is represented by its name."""
     if "allOf" in schema:
         return essence(schema["allOf"][0])
     if "$ref" in schema:
@@ -49,11 +49,11 @@ def test_schemas_have_the_same_fields(both: Both, group: str) -> None:
     for name, schema in ours["components"]["schemas"].items():
         known = expected[name]
         assert set(schema.get("required", [])) == set(known.get("required", [])), name
-        fields, wanted = schema.get("properties", {}), known.get("properties", {})
-        assert fields.keys() == wanted.keys(), name
+        fields, expected_fields = schema.get("properties", {}), known.get("properties", {})
+        assert fields.keys() == expected_fields.keys(), name
         for key, about in fields.items():
             if not (about.get("items") or about.get("additionalProperties") or about).get(OPEN):
-                assert essence(about) == essence(wanted[key]), f"{name}.{key}"
+                assert essence(about) == essence(expected_fields[key]), f"{name}.{key}"
 
 
 @pytest.mark.parametrize("group", GROUPS)

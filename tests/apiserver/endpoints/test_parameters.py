@@ -11,7 +11,7 @@ from volcano.kube.errors import BadRequest, Invalid
 from volcano.net.messages import Request
 
 
-def asked(query: str) -> Request:
+def request(query: str) -> Request:
     return Request("GET", "/", parse_qs(query, keep_blank_values=True))
 
 
@@ -28,7 +28,7 @@ def asked(query: str) -> Request:
     ],
 )
 def test_a_flag_is_set_unless_it_says_no(query: str, value: bool) -> None:
-    assert flag(asked(query), "x") is value
+    assert flag(request(query), "x") is value
 
 
 def test_list_and_watch_parameters() -> None:
@@ -36,26 +36,26 @@ def test_list_and_watch_parameters() -> None:
         "labelSelector=a%3Db&fieldSelector=c%3Dd&limit=5&continue=t&resourceVersion=7&resourceVersionMatch=Exact"
         "&sendInitialEvents=true&allowWatchBookmarks=true&timeoutSeconds=9"
     )
-    assert query_of(asked(query), "ns", watch=True) == Query(
+    assert query_of(request(query), "ns", watch=True) == Query(
         "ns", "a=b", "c=d", 5, "t", "7", "Exact", True, True, 9
     )
-    assert query_of(asked(query), "ns", watch=False).send_initial_events is False
+    assert query_of(request(query), "ns", watch=False).send_initial_events is False
 
 
 def test_numbers_must_be_numbers() -> None:
     with pytest.raises(BadRequest, match='parsing "ten": invalid syntax'):
-        query_of(asked("limit=ten"), "", watch=False)
+        query_of(request("limit=ten"), "", watch=False)
     with pytest.raises(BadRequest, match="out of range"):
-        query_of(asked("limit=" + "9" * 30), "", watch=False)
+        query_of(request("limit=" + "9" * 30), "", watch=False)
 
 
 def test_write_parameters() -> None:
-    found = options_of(asked("fieldManager=me&dryRun=All&fieldValidation=Strict"), "CreateOptions")
+    found = options_of(request("fieldManager=me&dryRun=All&fieldValidation=Strict"), "CreateOptions")
     assert found == Options(field_manager="me", dry_run=True, field_validation="Strict")
 
 
 def test_fields_are_warned_about_and_the_program_is_the_manager_by_default() -> None:
-    found = options_of(asked(""), "CreateOptions", "kubectl/v1.36 (linux/amd64)")
+    found = options_of(request(""), "CreateOptions", "kubectl/v1.36 (linux/amd64)")
     assert (found.field_validation, found.field_manager) == ("Warn", "kubectl")
 
 
@@ -71,17 +71,17 @@ def test_fields_are_warned_about_and_the_program_is_the_manager_by_default() -> 
     ],
 )
 def test_wrong_write_parameters_are_named(query: str, message: str) -> None:
-    with pytest.raises(Invalid) as refused:
-        options_of(asked(query), "CreateOptions")
-    assert refused.value.message == f'CreateOptions.meta.k8s.io "" is invalid: {message}'
+    with pytest.raises(Invalid) as rejected:
+        options_of(request(query), "CreateOptions")
+    assert rejected.value.message == f'CreateOptions.meta.k8s.io "" is invalid: {message}'
 
 
 def test_apply_needs_a_manager_and_only_apply_may_force() -> None:
-    assert patch_options(asked("fieldManager=me&force=true"), PatchType.APPLY, "").force is True
+    assert patch_options(request("fieldManager=me&force=true"), PatchType.APPLY, "").force is True
     with pytest.raises(Invalid, match="fieldManager: Required value: is required for apply patch"):
-        patch_options(asked(""), PatchType.APPLY, "kubectl/v1")
+        patch_options(request(""), PatchType.APPLY, "kubectl/v1")
     with pytest.raises(Invalid, match="force: Forbidden: may not be specified for non-apply patch"):
-        patch_options(asked("force=true"), PatchType.MERGE, "")
+        patch_options(request("force=true"), PatchType.MERGE, "")
 
 
 @pytest.mark.parametrize(
@@ -107,8 +107,8 @@ def test_apply_needs_a_manager_and_only_apply_may_force() -> None:
         ("", {"dryRun": ["All"], "propagationPolicy": "Orphan"}, Options(dry_run=True, propagation="Orphan")),
     ],
 )
-def test_deletions_are_told_how_by_body_or_query(query: str, body: Any, expected: Options) -> None:
-    assert delete_options(asked(query), body) == expected
+def test_delete_options_come_from_the_body_or_the_query(query: str, body: Any, expected: Options) -> None:
+    assert delete_options(request(query), body) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,6 @@ def test_deletions_are_told_how_by_body_or_query(query: str, body: Any, expected
         ["no object"],
     ],
 )
-def test_wrong_deletions_are_refused(body: Any) -> None:
+def test_invalid_delete_options_are_rejected(body: Any) -> None:
     with pytest.raises((Invalid, BadRequest)):
-        delete_options(asked(""), body)
+        delete_options(request(""), body)

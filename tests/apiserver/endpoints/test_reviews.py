@@ -1,4 +1,4 @@
-"""Questions about rights, answered and never stored."""
+"""Access reviews are evaluated and never stored."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ async def review(server: TestServer, path: str, kind: str, spec: Any, token: str
 LIST_PODS = {"verb": "list", "resource": "pods", "namespace": "default"}
 
 
-async def test_one_may_ask_about_oneself(server: TestServer) -> None:
+async def test_users_may_review_their_own_access(server: TestServer) -> None:
     yes = await review(
         server, "selfsubjectaccessreviews", "SelfSubjectAccessReview", {"resourceAttributes": LIST_PODS}
     )
@@ -47,28 +47,28 @@ async def test_one_may_ask_about_oneself(server: TestServer) -> None:
     assert no.json["status"] == {"allowed": False}
 
 
-async def test_paths_can_be_asked_about(server: TestServer) -> None:
+async def test_non_resource_paths_can_be_reviewed(server: TestServer) -> None:
     for path, allowed in (("/version", True), ("/metrics", False)):
         spec = {"nonResourceAttributes": {"verb": "get", "path": path}}
-        answered = await review(server, "selfsubjectaccessreviews", "SelfSubjectAccessReview", spec)
-        assert answered.json["status"]["allowed"] is allowed
+        response = await review(server, "selfsubjectaccessreviews", "SelfSubjectAccessReview", spec)
+        assert response.json["status"]["allowed"] is allowed
 
 
-async def test_asking_about_others_is_a_right(server: TestServer) -> None:
+async def test_reviewing_the_access_of_others_needs_a_permission(server: TestServer) -> None:
     spec = {"user": "joe", "resourceAttributes": LIST_PODS}
     assert (await review(server, "subjectaccessreviews", "SubjectAccessReview", spec)).code == 403
-    answered = await review(server, "subjectaccessreviews", "SubjectAccessReview", spec, token="the-admin")
-    assert answered.json["status"]["allowed"] is True
+    response = await review(server, "subjectaccessreviews", "SubjectAccessReview", spec, token="the-admin")
+    assert response.json["status"]["allowed"] is True
 
 
 async def test_a_local_review_is_about_its_namespace(server: TestServer) -> None:
     path = "namespaces/default/localsubjectaccessreviews"
     spec = {"user": "joe", "resourceAttributes": LIST_PODS}
-    answered = await review(server, path, "LocalSubjectAccessReview", spec, token="the-admin")
-    assert answered.json["status"]["allowed"] is True
+    response = await review(server, path, "LocalSubjectAccessReview", spec, token="the-admin")
+    assert response.json["status"]["allowed"] is True
     spec = {"user": "joe", "resourceAttributes": {**LIST_PODS, "namespace": "other"}}
-    refused = await review(server, path, "LocalSubjectAccessReview", spec, token="the-admin")
-    assert refused.code == 422
+    rejected = await review(server, path, "LocalSubjectAccessReview", spec, token="the-admin")
+    assert rejected.code == 422
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ async def test_a_local_review_is_about_its_namespace(server: TestServer) -> None
         {"user": "joe", "resourceAttributes": LIST_PODS, "nonResourceAttributes": {"verb": "get"}},
     ],
 )
-async def test_incomplete_questions_are_refused(server: TestServer, spec: Any) -> None:
-    refused = await review(server, "subjectaccessreviews", "SubjectAccessReview", spec, token="the-admin")
-    assert refused.code == 422
+async def test_incomplete_reviews_are_rejected(server: TestServer, spec: Any) -> None:
+    rejected = await review(server, "subjectaccessreviews", "SubjectAccessReview", spec, token="the-admin")
+    assert rejected.code == 422
 
 
 async def test_all_rules_of_a_namespace_can_be_listed(server: TestServer) -> None:
-    answered = await review(
+    response = await review(
         server, "selfsubjectrulesreviews", "SelfSubjectRulesReview", {"namespace": "default"}
     )
-    rules = answered.json["status"]["resourceRules"]
+    rules = response.json["status"]["resourceRules"]
     assert any("pods" in rule["resources"] and "list" in rule["verbs"] for rule in rules)
-    assert any("/api" in rule["nonResourceURLs"] for rule in answered.json["status"]["nonResourceRules"])
+    assert any("/api" in rule["nonResourceURLs"] for rule in response.json["status"]["nonResourceRules"])
 
 
 async def test_reviews_can_only_be_posted(server: TestServer) -> None:

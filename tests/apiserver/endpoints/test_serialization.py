@@ -1,4 +1,4 @@
-"""Request bodies in every format clients send, and the answers they accept."""
+"""Request bodies in every format clients send, and compression of responses."""
 
 import gzip
 from typing import Any
@@ -6,64 +6,13 @@ from typing import Any
 import pytest
 
 from volcano.apiserver.endpoints.serialization import (
-    DISCOVERY_SHAPES,
     PROTOBUF,
-    Wanted,
     compressed,
     decode,
     decode_yaml,
-    negotiate,
 )
 from volcano.kube import protobuf, type_info
-from volcano.kube.errors import ApiError, BadRequest, NotAcceptable, UnsupportedMediaType
-
-KUBECTL_TABLE = (
-    "application/json;as=Table;v=v1;g=meta.k8s.io,"
-    "application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
-)
-KUBECTL_DISCOVERY = (
-    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
-    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
-)
-
-
-@pytest.mark.parametrize(
-    ("accept", "wanted"),
-    [
-        pytest.param("", Wanted(), id="no preference"),
-        pytest.param("*/*", Wanted(), id="anything"),
-        pytest.param("application/json, */*", Wanted(), id="JSON first"),
-        pytest.param(
-            "application/vnd.kubernetes.protobuf,application/json", Wanted(), id="client-go settles for JSON"
-        ),
-        pytest.param(KUBECTL_TABLE, Wanted("application/json", "Table", "v1"), id="kubectl get"),
-        pytest.param(
-            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
-            Wanted("application/json", "PartialObjectMetadataList", "v1"),
-            id="metadata only",
-        ),
-        pytest.param("application/json;as=Nonsense;g=x;v=v1,application/json", Wanted(), id="unknown shape"),
-        pytest.param("application/yaml", Wanted("application/yaml"), id="YAML"),
-        pytest.param("application/yaml;q=0.1, application/json", Wanted(), id="quality decides"),
-        pytest.param("application/yaml;q=x, application/json", Wanted(), id="quality that is no number"),
-    ],
-)
-def test_the_best_acceptable_shape_is_chosen(accept: str, wanted: Wanted) -> None:
-    assert negotiate(accept) == wanted
-
-
-def test_aggregated_discovery_is_a_shape_of_its_own() -> None:
-    assert negotiate(KUBECTL_DISCOVERY, DISCOVERY_SHAPES).version == "v2"
-    assert negotiate(KUBECTL_DISCOVERY).shape == ""
-
-
-@pytest.mark.parametrize(
-    "accept", ["text/html", "application/json;as=Table;g=meta.k8s.io;v=v9", "image/*", ";,;"]
-)
-def test_what_nobody_can_answer_is_refused(accept: str) -> None:
-    with pytest.raises(NotAcceptable, match="only the following media types are accepted: application/json"):
-        negotiate(accept)
-
+from volcano.kube.errors import ApiError, BadRequest, UnsupportedMediaType
 
 POD = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
 JSON_BODY = b'{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}'
@@ -93,7 +42,7 @@ def test_protobuf_bodies_are_understood() -> None:
     assert (decoded["kind"], decoded["metadata"]["name"]) == ("Namespace", "a")
 
 
-def test_other_formats_are_refused() -> None:
+def test_other_formats_are_rejected() -> None:
     with pytest.raises(UnsupportedMediaType, match="accepted media types include: application/json"):
         decode(JSON_BODY, "application/cbor")
 
@@ -124,7 +73,7 @@ def test_malformed_bodies_are_the_clients_fault(body: bytes, content_type: str) 
         decode(body, content_type)
 
 
-def test_a_yaml_bomb_is_refused_before_it_unfolds() -> None:
+def test_a_yaml_bomb_is_rejected_before_it_is_expanded() -> None:
     levels = [b"a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     levels += [b"a%d: &a%d [%b]" % (i, i, b", ".join([b"*a%d" % (i - 1)] * 10)) for i in range(1, 9)]
     with pytest.raises(BadRequest, match="more than"):
@@ -159,20 +108,20 @@ DUPLICATE = b'{"spec": {"replicas": 1, "replicas": 2, "list": [{"a": 1, "a": 1}]
 
 def test_duplicate_fields_are_named_with_their_path() -> None:
     body = decode(DUPLICATE, "application/json", strict=True)
-    assert body.complaints == ('duplicate field "spec.replicas"', 'duplicate field "spec.list[0].a"')
+    assert body.strict_errors == ('duplicate field "spec.replicas"', 'duplicate field "spec.list[0].a"')
     assert body.value["spec"]["replicas"] == 2
 
 
-def test_duplicates_are_also_found_when_nobody_is_strict() -> None:
-    assert decode(DUPLICATE.replace(b" ", b""), "application/json").complaints
-    assert not decode(JSON_BODY, "application/json").complaints
+def test_duplicates_are_also_found_when_not_strict() -> None:
+    assert decode(DUPLICATE.replace(b" ", b""), "application/json").strict_errors
+    assert not decode(JSON_BODY, "application/json").strict_errors
 
 
 def test_duplicate_yaml_keys_are_named_with_their_line() -> None:
-    assert decode_yaml(b"a: 1\nb: 2\na: 3\n").complaints == ('line 3: key "a" already set in map',)
+    assert decode_yaml(b"a: 1\nb: 2\na: 3\n").strict_errors == ('line 3: key "a" already set in map',)
 
 
-async def test_only_long_answers_are_compressed_and_only_on_request() -> None:
+async def test_only_long_responses_are_compressed_and_only_on_request() -> None:
     long, short = b"x" * 200_000, b"x" * 1000
     packed, headers = await compressed(long, "deflate, gzip")
     assert gzip.decompress(packed) == long
@@ -183,6 +132,6 @@ async def test_only_long_answers_are_compressed_and_only_on_request() -> None:
     assert gzip.decompress((await compressed(huge, "gzip"))[0]) == huge
 
 
-def test_refusals_are_api_errors() -> None:
+def test_decoding_errors_are_api_errors() -> None:
     with pytest.raises(ApiError):
         decode(b"{", "")

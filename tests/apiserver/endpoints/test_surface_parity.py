@@ -1,4 +1,4 @@
-"""Ours and a real API server, asked the same: columns, discovery and refusals are the same."""
+"""Our server and a real API server return the same columns, discovery documents and errors."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class Both:
         self._ours = runner.run(TestServer().start())
 
     def ask(self, method: str, target: str, body: Any = None, **headers: str) -> tuple[Any, Any]:
-        """What both answer: (code, decoded body) of ours and of the real one."""
+        """Responses of both: (code, decoded body) of ours and of the real one."""
         lines = {name.replace("_", "-"): value for name, value in headers.items()}
         raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         if raw:
@@ -48,8 +48,8 @@ class Both:
         request = urllib.request.Request(self._real.url + target, raw or None, lines, method=method)
         context = ssl._create_unverified_context()
         try:
-            with urllib.request.urlopen(request, context=context, timeout=20) as answer:
-                return answer.status, _decoded(answer.read())
+            with urllib.request.urlopen(request, context=context, timeout=20) as response:
+                return response.status, _decoded(response.read())
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, _decoded(error.read())
@@ -96,7 +96,7 @@ def test_discovery_describes_kinds_the_same_way(both: Both, group_version: str) 
 
 
 STATUS_FIELDS = ("code", "reason", "message")
-REFUSALS: list[tuple[str, str, Any, dict[str, str]]] = [
+REJECTED_REQUESTS: list[tuple[str, str, Any, dict[str, str]]] = [
     ("GET", f"{MAPS}/none", None, {}),
     ("DELETE", f"{MAPS}/none", None, {}),
     ("PUT", f"{MAPS}/here", config_map("other"), {}),
@@ -124,8 +124,8 @@ REFUSALS: list[tuple[str, str, Any, dict[str, str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "target", "body", "headers"), REFUSALS)
-def test_refusals_are_worded_alike(
+@pytest.mark.parametrize(("method", "target", "body", "headers"), REJECTED_REQUESTS)
+def test_error_messages_are_the_same(
     both: Both, method: str, target: str, body: Any, headers: dict[str, str]
 ) -> None:
     (_, ours), (_, real) = both.ask(method, target, body, **headers)
@@ -155,7 +155,9 @@ def test_refusals_are_worded_alike(
         ("GET", "/healthz/nothing", {}),
     ],
 )
-def test_dead_ends_have_the_same_code(both: Both, method: str, target: str, headers: dict[str, str]) -> None:
+def test_unserved_paths_have_the_same_code(
+    both: Both, method: str, target: str, headers: dict[str, str]
+) -> None:
     body = config_map("x") if method in ("POST", "PUT", "PATCH") else None
     (ours, _), (real, _) = both.ask(method, target, body, **headers)
     assert ours == real

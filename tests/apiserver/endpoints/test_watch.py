@@ -1,4 +1,4 @@
-"""Watch streams: every change in order, in the shape asked for, until time or history runs out."""
+"""Watch streams: every change in order, in the negotiated output, until the timeout or a compaction."""
 
 import asyncio
 import json
@@ -103,12 +103,12 @@ async def test_metadata_alone_is_watched_too(server: TestServer) -> None:
 
 
 async def test_a_version_from_the_future_or_the_past_is_gone(server: TestServer) -> None:
-    answered = await server.get(f"{MAPS}?watch=true&resourceVersion=999999")
-    assert (answered.code, answered.json["reason"]) == (410, "Expired")
+    response = await server.get(f"{MAPS}?watch=true&resourceVersion=999999")
+    assert (response.code, response.json["reason"]) == (410, "Expired")
     assert (await server.get(f"{MAPS}?watch=true&resourceVersion=x")).code == 422
 
 
-async def test_a_watcher_that_history_overtakes_is_told_so_inside_the_stream() -> None:
+async def test_a_watch_behind_the_history_ends_with_an_error_event() -> None:
     server = await TestServer(store=Store(history=2)).start()
     watcher = await watch(server, f"resourceVersion={await version(server)}")
     for name in "abcdef":

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver import truth
+from tests.apiserver import conformance
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.apiserver.registry.pod_defaulting import canonical, is_latest
 from volcano.apiserver.registry.strategies import strategy_for
@@ -42,35 +42,35 @@ def _without(manifest: Manifest, paths: list[str]) -> Manifest:
     [
         pytest.param(given, stored, id=f"{given['kind']} {given['metadata']['name']}")
         for given, stored in zip(
-            truth.given_manifests(), json.loads(truth.DEFAULTED.read_text()), strict=True
+            conformance.minimal_manifests(), json.loads(conformance.DEFAULTED.read_text()), strict=True
         )
     ],
 )
 def test_an_object_is_stored_as_a_real_server_stores_it(given: Manifest, stored: Manifest) -> None:
-    ours = truth.prepared(given)
+    ours = conformance.prepared(given)
     others = BY_OTHERS.get(given["kind"], [])
     assert _without(ours, others) == _without(stored, others)
-    assert strategy_for(truth.kind_of(given)).validate(ours, None, "") == []
+    assert strategy_for(conformance.kind_of(given)).validate(ours, None, "") == []
 
 
 def test_there_is_a_sample_of_every_built_in_kind() -> None:
-    assert {truth.kind_of(given) for given in truth.given_manifests()} == set(BUILT_IN)
+    assert {conformance.kind_of(given) for given in conformance.minimal_manifests()} == set(BUILT_IN)
 
 
-@pytest.mark.parametrize("given", truth.given_manifests(), ids=lambda given: f"{given['kind']}")
+@pytest.mark.parametrize("given", conformance.minimal_manifests(), ids=lambda given: f"{given['kind']}")
 def test_filling_in_twice_changes_nothing_more(given: Manifest) -> None:
-    once = truth.prepared(given)
+    once = conformance.prepared(given)
     twice = json.loads(json.dumps(once))
-    strategy_for(truth.kind_of(given)).default(twice)
+    strategy_for(conformance.kind_of(given)).default(twice)
     assert twice == once
 
 
 @pytest.mark.k8s
 def test_the_recorded_objects_are_those_of_a_real_server(real_apiserver: RealCluster) -> None:
-    server = truth.RealServer(real_apiserver.url, real_apiserver.token)
-    recorded = json.loads(truth.DEFAULTED.read_text())
-    for given, stored in zip(truth.given_manifests(), recorded, strict=True):
-        answer = truth.stable(server.create(given))
+    server = conformance.RealServer(real_apiserver.url, real_apiserver.token)
+    recorded = json.loads(conformance.DEFAULTED.read_text())
+    for given, stored in zip(conformance.minimal_manifests(), recorded, strict=True):
+        answer = conformance.stable(server.create(given))
         others = BY_OTHERS.get(given["kind"], [])
         assert _without(answer, others) == _without(stored, others)
 

@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 
 from tests.apiserver.registries import namespace, pod, registry
-from volcano.apiserver.budgetkeeper import BudgetKeeper
 from volcano.apiserver.direct import DirectClient
-from volcano.apiserver.registry.disruption import Standing, assess
 from volcano.kube.errors import ApiError, TooManyRequests
 from volcano.kube.kinds import NAMESPACE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET
 from volcano.kube.manifest import Key, Manifest, owner_reference
+from volcano.kube.policy.disruption import Standing, assess
 
 
 async def ready() -> DirectClient:
@@ -148,40 +147,7 @@ async def test_an_eviction_may_be_rehearsed_and_may_name_its_pod() -> None:
     assert (await client.list(POD)).items == []
 
 
-async def test_a_budget_says_how_it_stands() -> None:
-    client = await ready()
-    keeper = BudgetKeeper(client._registry)
-    await budgeted(client, minAvailable=1)
-
-    async def standing() -> tuple[int, int, int, int, str]:
-        await keeper.work()
-        status = (await client.get(POD_DISRUPTION_BUDGET, Key("default", "keep")))["status"]
-        (condition,) = status["conditions"]
-        assert status["observedGeneration"] == 1
-        return (
-            status["expectedPods"],
-            status["desiredHealthy"],
-            status["currentHealthy"],
-            status["disruptionsAllowed"],
-            condition["reason"],
-        )
-
-    assert await standing() == (0, 1, 0, 0, "InsufficientPods")
-    await running(client, "a")
-    await running(client, "b")
-    assert await standing() == (2, 1, 2, 1, "SufficientPods")
-    await evict(client, "a")
-    assert await standing() == (2, 1, 1, 0, "InsufficientPods")
-    before = client._registry.store.version
-    await running(client, "c")
-    await standing()
-    assert keeper.next_due() == float("-inf"), "it looks once more at what it wrote itself"
-    await keeper.work()
-    assert keeper.next_due() is None
-    assert client._registry.store.version == before + 3
-
-
-def test_a_share_of_nobody_knows_what_allows_nothing() -> None:
+def test_a_share_of_an_unknown_number_allows_nothing() -> None:
     budget = {"spec": {"maxUnavailable": 1}}
     lonely = {"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     standing = assess(budget, [lonely], lambda pod: None)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.apiserver import truth
+from tests.apiserver import conformance
 from tests.manifests.test_manifests import FOLDER, TABLE
 from volcano.apiserver.interfaces import Strategy
 from volcano.apiserver.schema.decoding import drop_nulls
-from volcano.apiserver.schema.quick_check import well_formed
+from volcano.apiserver.schema.well_formed import well_formed
 from volcano.kube import type_info
 from volcano.kube.errors import ApiError, Cause
 from volcano.kube.manifest import Manifest
@@ -31,7 +31,7 @@ def samples() -> list[Manifest]:
         for manifest in yaml.safe_load_all(path.read_text())
         if "volcano.sh" in manifest["apiVersion"]
     ]
-    return [*truth.given_manifests(), *ours]
+    return [*conformance.minimal_manifests(), *ours]
 
 
 def _places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -65,11 +65,11 @@ def _lived(strategy: Strategy, new: Manifest, old: Manifest) -> list[Cause]:
     strategy.unknown_fields(new)
     strategy.prune(new)
     strategy.default(new)
-    strategy.prepare_for_create(new, truth.NOW)
+    strategy.prepare_for_create(new, conformance.NOW)
     causes = strategy.validate(new, None, "")
     for subresource in ("", "status"):
         changed = copy.deepcopy(new)
-        strategy.prepare_for_update(changed, old, subresource, truth.NOW)
+        strategy.prepare_for_update(changed, old, subresource, conformance.NOW)
         causes += strategy.validate(changed, old, subresource)
     return causes
 
@@ -86,7 +86,7 @@ def _fuzz(seed: int, rounds: int) -> tuple[int, int]:
             old["metadata"].setdefault("namespace", "default")
         new = garbled(old, random)
         strategy.default(old)
-        strategy.prepare_for_create(old, truth.NOW)
+        strategy.prepare_for_create(old, conformance.NOW)
         try:
             causes = _lived(strategy, new, old)
         except ApiError:
@@ -104,10 +104,10 @@ def test_odd_objects_are_refused_or_accepted_and_nothing_else() -> None:
 
 
 def test_a_quick_look_never_overlooks_what_a_close_look_finds() -> None:
-    random, originals, quick = Random(7), truth.given_manifests(), 0
+    random, originals, quick = Random(7), conformance.minimal_manifests(), 0
     for _ in range(3_000):
         manifest = garbled(random.choice(originals), random)
-        type_ = type_info.type_of(truth.kind_of(manifest))
+        type_ = type_info.type_of(conformance.kind_of(manifest))
         assert type_ is not None
         if well_formed(type_.name)(manifest):
             quick += 1
@@ -121,9 +121,9 @@ def test_a_quick_look_never_overlooks_what_a_close_look_finds() -> None:
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "Service", "Deployment", "Lease", "ConfigMap"])
 def test_kinds_that_are_written_often_get_by_with_a_quick_look(kind: str) -> None:
-    for manifest in truth.given_manifests():
+    for manifest in conformance.minimal_manifests():
         if manifest["kind"] == kind:
-            stored = truth.prepared(manifest)
+            stored = conformance.prepared(manifest)
             entry = {
                 "manager": "m",
                 "operation": "Update",
@@ -134,7 +134,7 @@ def test_kinds_that_are_written_often_get_by_with_a_quick_look(kind: str) -> Non
             stored["metadata"]["managedFields"] = [
                 {**entry, "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {}}}
             ]
-            type_ = type_info.type_of(truth.kind_of(manifest))
+            type_ = type_info.type_of(conformance.kind_of(manifest))
             assert type_ is not None
             assert well_formed(type_.name)(stored)
 

@@ -1,15 +1,15 @@
-"""Validation rules: what they see, when they are asked, and how a broken one is reported."""
+"""CEL validation rules: their variables, when they are evaluated and how errors are reported."""
 
 from typing import Any
 
 import pytest
 
-from volcano.apiserver.schema.cel import BadRule, Expression, compile_rules
+from volcano.apiserver.schema.cel import Expression, RuleCompilationError, compile_rules
 from volcano.apiserver.schema.crd_schema import CompiledSchema
 from volcano.kube.errors import Cause
 
 
-def judged(schema: dict[str, Any], new: Any, old: Any = None) -> list[Cause]:
+def causes(schema: dict[str, Any], new: Any, old: Any = None) -> list[Cause]:
     rules = compile_rules({"type": "object", "properties": {"spec": schema}})
     assert rules is not None
     return rules.causes({"spec": new}, None if old is None else {"spec": old})
@@ -39,44 +39,44 @@ def rule(text: str, **more: Any) -> list[dict[str, Any]]:
         ({"reason": "FieldValueDuplicate"}, Cause("FieldValueDuplicate", "Duplicate value: 5", "spec")),
     ],
 )
-def test_a_rule_that_fails_says_so_in_the_words_asked_for(more: dict[str, Any], expected: Cause) -> None:
+def test_a_rule_that_fails_reports_the_given_message(more: dict[str, Any], expected: Cause) -> None:
     schema = {"type": "integer", "x-kubernetes-validations": rule("self < 3", **more)}
-    assert judged(schema, 2) == []
-    assert judged(schema, 5) == [expected]
+    assert causes(schema, 2) == []
+    assert causes(schema, 5) == [expected]
 
 
-def test_a_rule_about_an_object_can_blame_one_of_its_fields() -> None:
+def test_a_rule_about_an_object_can_report_one_of_its_fields() -> None:
     schema = {
         "type": "object",
         "properties": {"low": {"type": "integer"}, "high": {"type": "integer"}},
         "x-kubernetes-validations": rule("self.low <= self.high", fieldPath=".low", message="upside down"),
     }
-    assert judged(schema, {"low": 1, "high": 2}) == []
-    assert judged(schema, {"low": 3, "high": 2}) == [
+    assert causes(schema, {"low": 1, "high": 2}) == []
+    assert causes(schema, {"low": 3, "high": 2}) == [
         Cause("FieldValueInvalid", "Invalid value: upside down", "spec.low")
     ]
 
 
-def test_transition_rules_are_asked_only_when_there_is_an_old_value() -> None:
+def test_transition_rules_are_evaluated_only_with_an_old_value() -> None:
     schema = {
         "type": "integer",
         "x-kubernetes-validations": rule("self >= oldSelf", message="may not shrink"),
     }
-    assert judged(schema, 1) == []
-    assert judged(schema, 5, 4) == []
-    assert [cause.message for cause in judged(schema, 3, 4)] == ["Invalid value: 3: may not shrink"]
+    assert causes(schema, 1) == []
+    assert causes(schema, 5, 4) == []
+    assert [cause.message for cause in causes(schema, 3, 4)] == ["Invalid value: 3: may not shrink"]
 
 
-def test_an_optional_old_value_can_be_asked_for() -> None:
+def test_an_optional_old_value_can_be_used() -> None:
     text = "oldSelf.hasValue() ? self == oldSelf.value() : self == 1"
     schema = {"type": "integer", "x-kubernetes-validations": rule(text, optionalOldSelf=True)}
-    assert judged(schema, 1) == []
-    assert judged(schema, 7, 7) == []
-    assert len(judged(schema, 2)) == 1
-    assert len(judged(schema, 2, 1)) == 1
+    assert causes(schema, 1) == []
+    assert causes(schema, 7, 7) == []
+    assert len(causes(schema, 2)) == 1
+    assert len(causes(schema, 2, 1)) == 1
 
 
-def test_items_of_keyed_lists_are_compared_with_their_former_selves() -> None:
+def test_items_of_map_lists_are_compared_with_their_old_values() -> None:
     item = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "size": {"type": "integer"}},
@@ -89,21 +89,21 @@ def test_items_of_keyed_lists_are_compared_with_their_former_selves() -> None:
         "x-kubernetes-list-map-keys": ["name"],
     }
     old = [{"name": "a", "size": 2}, {"name": "b", "size": 1}]
-    assert judged(keyed, [{"name": "b", "size": 1}, {"name": "a", "size": 2}], old) == []
+    assert causes(keyed, [{"name": "b", "size": 1}, {"name": "a", "size": 2}], old) == []
     assert [
-        cause.field for cause in judged(keyed, [{"name": "b", "size": 0}, {"name": "c", "size": 0}], old)
+        cause.field for cause in causes(keyed, [{"name": "b", "size": 0}, {"name": "c", "size": 0}], old)
     ] == ["spec[0]"]
     plain = {"type": "array", "items": item}
-    assert judged(plain, [{"name": "b", "size": 0}], old) == []
+    assert causes(plain, [{"name": "b", "size": 0}], old) == []
 
 
-def test_what_was_accepted_before_is_not_complained_about_again() -> None:
+def test_unchanged_values_are_not_validated_again() -> None:
     schema = {
         "type": "object",
         "properties": {"a": {"type": "integer", "x-kubernetes-validations": rule("self < 3")}},
     }
-    assert judged(schema, {"a": 5, "b": 2}, {"a": 5, "b": 1}) == []
-    assert len(judged(schema, {"a": 6}, {"a": 5})) == 1
+    assert causes(schema, {"a": 5, "b": 2}, {"a": 5, "b": 1}) == []
+    assert len(causes(schema, {"a": 6}, {"a": 5})) == 1
 
 
 def test_rules_see_times_durations_and_awkward_names() -> None:
@@ -120,8 +120,8 @@ def test_rules_see_times_durations_and_awkward_names() -> None:
             {"rule": "self.max__dash__surge == 3"},
         ],
     }
-    assert judged(schema, {"at": "2026-01-01T00:00:00Z", "for": "30m", "max-surge": 3}) == []
-    assert len(judged(schema, {"at": "2019-01-01T00:00:00Z", "for": "2h", "max-surge": 4})) == 3
+    assert causes(schema, {"at": "2026-01-01T00:00:00Z", "for": "30m", "max-surge": 3}) == []
+    assert len(causes(schema, {"at": "2019-01-01T00:00:00Z", "for": "2h", "max-surge": 4})) == 3
 
 
 @pytest.mark.parametrize(
@@ -151,31 +151,31 @@ def test_kubernetes_functions_are_there(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "complaint"),
+    ("text", "message"),
     [
         ("self +", "compilation failed: .*mismatched input"),
         ("nonsense(self)", "undeclared reference to 'nonsense'"),
         ("other == 1", "undeclared reference to 'other'"),
     ],
 )
-def test_a_rule_that_cannot_work_is_refused_when_it_is_written(text: str, complaint: str) -> None:
-    with pytest.raises(BadRule, match=complaint):
+def test_an_invalid_rule_is_rejected_when_it_is_compiled(text: str, message: str) -> None:
+    with pytest.raises(RuleCompilationError, match=message):
         Expression(text)
 
 
-def test_a_rule_that_has_no_answer_refuses_the_object() -> None:
+def test_a_rule_without_a_value_rejects_the_object() -> None:
     schema = {"type": "object", "x-kubernetes-validations": rule("self.missing == 1")}
-    assert [cause.message for cause in judged(schema, {})] == [
+    assert [cause.message for cause in causes(schema, {})] == [
         'Invalid value: "object": no such key: missing evaluating rule: self.missing == 1'
     ]
 
 
-def test_rules_are_not_asked_about_what_the_schema_refuses() -> None:
+def test_rules_are_not_evaluated_for_values_that_the_schema_rejects() -> None:
     schema = {"type": "integer", "x-kubernetes-validations": rule("self < 3")}
     compiled = CompiledSchema({"type": "object", "properties": {"spec": schema}})
-    refused, not_asked = compiled.causes({"spec": "text"})
-    assert refused.reason == "FieldValueTypeInvalid"
-    assert not_asked.message == (
+    type_error, not_checked = compiled.causes({"spec": "text"})
+    assert type_error.reason == "FieldValueTypeInvalid"
+    assert not_checked.message == (
         "Invalid value: null: some validation rules were not checked because the object was invalid; "
         "correct the existing errors to complete validation"
     )

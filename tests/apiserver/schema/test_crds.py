@@ -1,4 +1,4 @@
-"""CRDs at work: kinds appear, in several versions, with status and generation; clashing names are not served."""
+"""CRDs: served versions, status and generation of custom resources, conflicting names."""
 
 import copy
 from typing import Any
@@ -30,7 +30,7 @@ def version(name: str, **more: Any) -> Manifest:
 
 
 def definition(plural: str = "widgets", kind: str = "Widget", **more: Any) -> Manifest:
-    """A CRD with a status subresource in its only version, unless told otherwise."""
+    """A CRD with a status subresource in its only version, by default."""
     spec: Manifest = {
         "group": "example.com",
         "scope": "Namespaced",
@@ -80,7 +80,7 @@ def test_each_served_version_is_a_kind_stored_under_the_storage_version() -> Non
     ],
 )
 def test_versions_are_ranked_by_maturity_then_number(names: list[str], order: str) -> None:
-    assert " ".join(sorted(names, key=crds.version_order)) == order
+    assert " ".join(sorted(names, key=crds.version_rank)) == order
 
 
 def test_columns_short_names_categories_and_selectable_fields_are_taken_over() -> None:
@@ -121,7 +121,7 @@ def custom(**more: Any) -> Manifest:
     }
 
 
-def test_status_is_dropped_at_birth_and_kept_by_plain_updates() -> None:
+def test_status_is_dropped_on_create_and_kept_by_updates() -> None:
     strategy = served(definition())[0].strategy
     old = custom(spec={"size": 3}, status={"seen": 9})
     strategy.prepare_for_create(old, NOW)
@@ -163,7 +163,7 @@ async def _create(server: Registry, kind: Kind, manifest: Manifest) -> Manifest:
     return found
 
 
-async def test_the_server_serves_a_new_kind_at_once_and_judges_its_objects() -> None:
+async def test_the_server_serves_a_new_kind_at_once_and_validates_its_objects() -> None:
     server = registry(admit=crds.admit_crd)
     await _create(
         server, NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
@@ -177,15 +177,15 @@ async def test_the_server_serves_a_new_kind_at_once_and_judges_its_objects() -> 
     assert created["spec"] == {"size": 2}
     wrong = custom(spec={"size": 0})
     wrong["metadata"]["name"] = "wrong"
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as rejected:
         await _create(server, kind.kind, wrong)
-    assert refused.value.message == (
+    assert rejected.value.message == (
         'Widget.example.com "wrong" is invalid: '
         "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
     )
 
 
-async def test_a_patch_that_leaves_nothing_of_an_object_is_answered_not_stumbled_over() -> None:
+async def test_a_patch_that_removes_everything_keeps_the_identity() -> None:
     server = registry()
     await _create(
         server, NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}

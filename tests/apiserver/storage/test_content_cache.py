@@ -37,7 +37,7 @@ def test_the_name_is_judged_however_familiar_the_spec() -> None:
 def test_remembered_fields_are_those_that_would_be_found_anew() -> None:
     schema = apply.built_in("v1", "Pod")
     assert schema is not None
-    remembered: IdentityCache[apply.Written] = IdentityCache()
+    remembered: IdentityCache[apply.FieldSetsByOutline] = IdentityCache()
     spec = complete("a", hostname="h")["spec"]
     metadata: list[Manifest] = [
         {},

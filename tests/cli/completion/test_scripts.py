@@ -13,15 +13,15 @@ import pytest
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
-from volcano.cli.completion.candidates import Answer, Question, complete, encode
+from volcano.cli.completion.candidates import Answer, NameRequest, complete, encode
 from volcano.cli.program import parser_of
 from volcano.kube.kinds import QUEUE
 
 KNOWN = {"jobs": ["train", "test"], "queues": ["default", "research"], "namespaces": ["team", "kube-system"]}
 
 
-def names(question: Question) -> Iterable[str]:
-    return KNOWN.get(question.sort, [f"<{question.sort}>"])
+def names(request: NameRequest) -> Iterable[str]:
+    return KNOWN.get(request.sort, [f"<{request.sort}>"])
 
 
 def offered(*words: str, program: str = "vcctl") -> list[str]:

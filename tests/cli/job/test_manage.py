@@ -88,7 +88,7 @@ def test_with_a_file_the_flag_n_is_the_namespace(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "code", "complaint"),
+    ("name", "content", "code", "message"),
     [
         pytest.param("job.json", "{}", 2, "only support yaml file", id="a-name-that-is-not-yaml"),
         pytest.param("gone.yaml", None, 1, "gone.yaml: no such file", id="no-such-file"),
@@ -100,14 +100,14 @@ def test_with_a_file_the_flag_n_is_the_namespace(
     ],
 )
 def test_a_wrong_file_is_named(
-    vcctl: Vcctl, tmp_path: Path, name: str, content: str | None, code: int, complaint: str
+    vcctl: Vcctl, tmp_path: Path, name: str, content: str | None, code: int, message: str
 ) -> None:
     if content is not None:
         (tmp_path / name).write_text(content)
     result = vcctl("job", "run", "-f", str(tmp_path / name))
     assert (result.code, result.out) == (code, "")
     assert result.err.startswith("Failed to run job: ")
-    assert complaint in result.err
+    assert message in result.err
 
 
 def test_what_the_server_refuses_is_a_failure_with_its_reason(vcctl: Vcctl) -> None:
@@ -232,7 +232,7 @@ def test_the_seeds_lines_suspend_resume_and_delete(vcctl: Vcctl, embedded: Embed
 @pytest.mark.parametrize(
     "words",
     [
-        pytest.param(["-N", "here", "-n", "{}"], id="reference"),
+        pytest.param(["-N", "here", "-n", "{}"], id="as in Volcano"),
         pytest.param(["--name", "here", "--namespace", "{}"], id="long"),
         pytest.param(["here", "-n", "{}"], id="position"),
         pytest.param(["-n", "here", "--namespace", "{}"], id="short-name-long-namespace"),

@@ -7,7 +7,16 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Embedded, Vcctl
-from volcano.cli.job.submit import Order, command_of, image_for, job_of, name_from, roles, variables, wiring
+from volcano.cli.job.submit import (
+    Submission,
+    command_of,
+    image_for,
+    job_of,
+    name_from,
+    roles,
+    variables,
+    wiring,
+)
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest
 
@@ -23,7 +32,7 @@ def container(manifest: Manifest, name: str = "worker") -> Any:
 
 
 def test_workers_start_together_with_their_devices() -> None:
-    manifest = job_of(Order(TRAIN, workers=4, gpus=2, cpus="8", memory="32Gi"), "team")
+    manifest = job_of(Submission(TRAIN, workers=4, gpus=2, cpus="8", memory="32Gi"), "team")
     assert (manifest["spec"]["minAvailable"], task(manifest)["replicas"]) == (4, 4)
     assert container(manifest)["command"] == ["python", "train.py"]
     assert container(manifest)["resources"] == {
@@ -35,7 +44,7 @@ def test_workers_start_together_with_their_devices() -> None:
 
 
 def test_everything_asked_for_is_in_the_job() -> None:
-    order = Order(
+    order = Submission(
         TRAIN, name="mine", workers=3, queue="research", min_available=2, priority_class="high", retries=5,
         env={"A": "1"}, plugins=("env",), keep=60, image="torch:2",
     )  # fmt: skip
@@ -67,14 +76,14 @@ def test_everything_asked_for_is_in_the_job() -> None:
 def test_plugins_decide_the_roles(
     plugins: tuple[str, ...], workers: int, tasks: list[tuple[str, int]], plugged: list[str]
 ) -> None:
-    order = Order(TRAIN, workers=workers, gpus=1, plugins=plugins)
+    order = Submission(TRAIN, workers=workers, gpus=1, plugins=plugins)
     assert [(role.name, role.replicas) for role in roles(order)] == tasks
     assert wiring(order) == plugged
     assert job_of(order, "")["spec"]["minAvailable"] == sum(count for _, count in tasks)
 
 
 def test_an_mpi_launcher_runs_the_command_without_devices() -> None:
-    manifest = job_of(Order(("mpirun", "x"), workers=2, gpus=1, plugins=("mpi",)), "")
+    manifest = job_of(Submission(("mpirun", "x"), workers=2, gpus=1, plugins=("mpi",)), "")
     assert container(manifest, "master")["command"] == ["mpirun", "x"]
     assert "limits" not in container(manifest, "master")["resources"]
     assert "sshd" in container(manifest)["command"][-1]

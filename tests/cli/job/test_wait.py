@@ -10,7 +10,7 @@ from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.jobs import job, start
 from tests.cli.terminal import Terminal
 from volcano.cli.errors import UsageError
-from volcano.cli.job.wait import hopeless, judged, parse_goals, parse_timeout
+from volcano.cli.job.wait import goal_reached, goal_unreachable, parse_goals, parse_timeout
 from volcano.kube.client import Options
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest
@@ -26,7 +26,7 @@ def at_phase(phase: str, *before: str, message: str = "") -> Manifest:
     [
         pytest.param(at_phase("Running"), ("Running",), "is Running", "", id="there"),
         pytest.param(at_phase("Pending"), ("Running",), "", "", id="on its way"),
-        pytest.param({}, ("Pending",), "is Pending", "", id="nobody has looked at it yet"),
+        pytest.param({}, ("Pending",), "is Pending", "", id="no status yet"),
         pytest.param(at_phase("Failed"), ("Completed", "Failed"), "is Failed", "", id="one of several"),
         pytest.param(
             at_phase("Completed", "Pending", "Running"), ("Running",), "was Running and is Completed", "",
@@ -45,8 +45,8 @@ def at_phase(phase: str, *before: str, message: str = "") -> Manifest:
     ],
 )  # fmt: skip
 def test_a_job_is_judged(manifest: Manifest, goals: tuple[str, ...], reached: str, lost: str) -> None:
-    assert judged(manifest, goals) == reached
-    assert reached or hopeless(manifest, goals) == lost
+    assert goal_reached(manifest, goals) == reached
+    assert reached or goal_unreachable(manifest, goals) == lost
 
 
 def test_goals_are_spelled_freely() -> None:
@@ -92,18 +92,18 @@ def test_time_is_up_with_the_reason(vcctl: Vcctl, embedded: Embedded, namespace:
 
 
 def test_deletion_ends_the_wait(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:
-    start(embedded, job("doomed", namespace), "Running")
-    key = Key(namespace, "doomed")
+    start(embedded, job("deleted-job", namespace), "Running")
+    key = Key(namespace, "deleted-job")
     timer = threading.Timer(
         0.3, lambda: embedded.run(embedded.client.delete(JOB, key, options=Options(propagation="Background")))
     )
     timer.start()
-    result = vcctl("job", "wait", "doomed", "--timeout", "15s")
+    result = vcctl("job", "wait", "deleted-job", "--timeout", "15s")
     timer.join()
     assert result.code == 1
-    assert f"job {namespace}/doomed was deleted before it was Completed" in result.err
-    gone = vcctl("job", "wait", "doomed", "--for=delete")
-    assert (gone.code, gone.out) == (0, f"job {namespace}/doomed is deleted\n")
+    assert f"job {namespace}/deleted-job was deleted before it was Completed" in result.err
+    gone = vcctl("job", "wait", "deleted-job", "--for=delete")
+    assert (gone.code, gone.out) == (0, f"job {namespace}/deleted-job is deleted\n")
 
 
 def test_no_such_job_suggests_the_near_one(vcctl: Vcctl, embedded: Embedded, namespace: str) -> None:

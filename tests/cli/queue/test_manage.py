@@ -58,7 +58,7 @@ def test_get_shows_one_queue(vcctl: Vcctl, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("words", "message"),
     [
         pytest.param("get", "name is mandatory to get the particular queue details", id="get"),
         pytest.param("delete", "queue name must be specified", id="delete"),
@@ -78,10 +78,10 @@ def test_get_shows_one_queue(vcctl: Vcctl, name: str) -> None:
         pytest.param("create q --deserved cpu=a", "'a' is not a quantity", id="bad-quantity"),
     ],
 )
-def test_bad_input_is_a_usage_error(vcctl: Vcctl, words: str, complaint: str) -> None:
+def test_bad_input_is_a_usage_error(vcctl: Vcctl, words: str, message: str) -> None:
     result = vcctl("queue", *words.split())
     assert (result.code, result.out) == (2, "")
-    assert complaint in result.err
+    assert message in result.err
 
 
 def test_a_queue_is_closed_and_opened_by_commands(vcctl: Vcctl, embedded: Embedded, name: str) -> None:

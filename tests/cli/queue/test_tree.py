@@ -7,7 +7,7 @@ import pytest
 from tests.cli.conftest import Embedded, Vcctl
 from tests.cli.top.pictures import queue
 from volcano.cli.queue.tree import drawn, nested
-from volcano.cli.top.shares import queue_shares
+from volcano.cli.shares import queue_shares
 from volcano.kube.kinds import QUEUE
 
 

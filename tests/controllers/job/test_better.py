@@ -169,8 +169,10 @@ def test_a_name_that_somebody_elses_pod_holds_is_told_and_waited_for() -> None:
 
 def test_a_pod_deleted_while_pods_of_it_are_refused_is_not_forgotten() -> None:
     cluster = running(job(policies=[policy("PodEvicted", "RestartJob")]))
-    refusals = [AlreadyExists("no"), AlreadyExists("no")]
-    cluster.refuse = lambda operation: refusals.pop() if refusals and operation.kind.kind == "Job" else None
+    rejections = [AlreadyExists("no"), AlreadyExists("no")]
+    cluster.refuse = lambda operation: (
+        rejections.pop() if rejections and operation.kind.kind == "Job" else None
+    )
     cluster.evict("j-main-0")
     cluster.advance(5)
     cluster.settle()

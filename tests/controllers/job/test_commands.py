@@ -85,10 +85,10 @@ def test_commands_about_other_kinds_are_left_alone() -> None:
 
 def test_a_command_that_cannot_be_removed_at_once_is_still_carried_out_once() -> None:
     cluster = running(job())
-    refusals = iter([InternalError("not now"), InternalError("nor now")])
+    rejections = iter([InternalError("not now"), InternalError("nor now")])
 
     def refuse(operation: Operation) -> InternalError | None:
-        return next(refusals, None) if isinstance(operation, Delete) and operation.kind == COMMAND else None
+        return next(rejections, None) if isinstance(operation, Delete) and operation.kind == COMMAND else None
 
     cluster.refuse = refuse
     command(cluster, "RestartJob")

@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from tests.controllers.job.world import command, job, policy, running, submit, task, world
-from volcano.controllers.job.podgroup import make_group, trouble
+from volcano.controllers.job.min_resources import min_resources
+from volcano.controllers.job.podgroup import make_group, pending_condition
 from volcano.controllers.job.pods import pod_maker
-from volcano.controllers.job.quota_requests import min_resources, usage
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
+from volcano.controllers.pod_requests import usage
 from volcano.kube.kinds import JOB, POD_GROUP, QUEUE
 from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, owner_reference
 
@@ -249,9 +250,9 @@ def condition(kind: str, moment: int) -> Manifest:
 
 def test_e15_only_the_newest_condition_of_a_podgroup_counts() -> None:
     scheduled = {"status": {"conditions": [condition("Unschedulable", 1), condition("Scheduled", 2)]}}
-    assert trouble(scheduled) is None
+    assert pending_condition(scheduled) is None
     waiting = {"status": {"conditions": [condition("Scheduled", 1), condition("Unschedulable", 2)]}}
-    assert (trouble(waiting) or {})["type"] == "Unschedulable"
+    assert (pending_condition(waiting) or {})["type"] == "Unschedulable"
 
 
 def test_the_podgroup_is_labelled_with_its_job_and_has_its_own_name() -> None:

@@ -102,10 +102,11 @@ def test_a8_a_completed_job_stays_completed_whatever_is_asked_of_it() -> None:
     assert cluster.pod_names() == ["j-main-0"]
 
 
-def test_a9_a_fresh_job_is_first_of_all_given_a_status() -> None:
+def test_a_fresh_job_is_given_a_status_as_soon_as_its_podgroup_is_created() -> None:
     cluster = world()
     submit(cluster, job(minAvailable=2, plugins={"svc": []}))
-    first = cluster.log[0]
+    created = next(n for n, operation in enumerate(cluster.log) if operation.kind == POD_GROUP)
+    first = cluster.log[created + 1]
     assert isinstance(first, Patch)
     assert first.kind == JOB
     assert first.patch["status"]["state"]["phase"] == "Pending"

@@ -8,7 +8,7 @@ from tests.controllers.fake_cluster import FakeCluster
 from tests.controllers.job.world import command, controller, job, policy, running, submit, task, world
 from volcano.controllers.job.policies import matches, resolve
 from volcano.controllers.job.spec import Policy
-from volcano.controllers.job.terms import Action
+from volcano.controllers.job.types import Action
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Key
 

@@ -9,8 +9,8 @@ from tests.controllers.job.world import command, job, policy, running, task
 from volcano.clock import Instant
 from volcano.controllers.job.phases import next_phase
 from volcano.controllers.job.spec import parse_job
-from volcano.controllers.job.status import Counts, Status, moved
-from volcano.controllers.job.terms import Phase
+from volcano.controllers.job.status import Counts, Status, transition
+from volcano.controllers.job.types import Phase
 
 
 def stand(phase: Phase, counts: dict[str, int], **fields: Any) -> Status:
@@ -148,7 +148,7 @@ def test_c11_a_phase_that_comes_again_is_one_condition_and_the_last() -> None:
     parsed = spec()
     status = Status(phase=Phase.NONE)
     for second, phase in enumerate((Phase.PENDING, Phase.RUNNING, Phase.PENDING, Phase.RUNNING)):
-        status = moved(status, phase, parsed, Instant(second, second))
+        status = transition(status, phase, parsed, Instant(second, second))
     assert [c["status"] for c in status.conditions] == ["Pending", "Running"]
     assert [c["lastTransitionTime"][-3:-1] for c in status.conditions] == ["02", "03"]
 

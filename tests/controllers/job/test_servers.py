@@ -19,7 +19,7 @@ from volcano.apiserver.schema.crds import served
 from volcano.apiserver.storage.store import Store
 from volcano.clients.connect import connect
 from volcano.clients.http import HttpClient
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import Instant, SystemClock
 from volcano.controllers.job.controller import JobController
 from volcano.kube.client import Client, Event, Options, Query
@@ -128,7 +128,9 @@ async def room(request: pytest.FixtureRequest) -> AsyncIterator[Room]:
     client: DirectClient | HttpClient
     if request.param == "real":
         real: RealCluster = request.getfixturevalue("real_apiserver")
-        client = connect(load_settings({}, kubeconfig=str(real.kubeconfig)), SystemClock(), environment={})
+        client = connect(
+            load_client_config({}, kubeconfig=str(real.kubeconfig)), SystemClock(), environment={}
+        )
     else:
         client = _embedded()
     for kind, manifest in components.crds():

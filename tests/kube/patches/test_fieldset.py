@@ -1,4 +1,4 @@
-"""Sets of fields behave as sets, and name fields as a real server's messages do."""
+"""Sets of fields behave as sets, and format fields as in a real server's messages."""
 
 from typing import Any
 
@@ -68,10 +68,10 @@ def test_fields_are_named_as_in_messages() -> None:
 
 def test_labels_hold_sorted_keys() -> None:
     assert (
-        fieldset.key_label({"protocol": "TCP", "containerPort": 80})
+        fieldset.key_element({"protocol": "TCP", "containerPort": 80})
         == 'k:{"containerPort":80,"protocol":"TCP"}'
     )
-    assert fieldset.value_label("a") == 'v:"a"'
+    assert fieldset.value_element("a") == 'v:"a"'
 
 
 @pytest.mark.parametrize("fields", [[], {"a": {}}, {"f:a": 1}, {"x:a": {}}, {"k:[]": {}}, {"k:{": {}}])

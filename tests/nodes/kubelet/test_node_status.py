@@ -1,4 +1,4 @@
-"""Nodes register, renew, and say how they are."""
+"""Nodes register, renew their leases and report their conditions."""
 
 import asyncio
 from pathlib import Path
@@ -9,20 +9,20 @@ from volcano.kube.client import Options
 from volcano.kube.kinds import LEASE, NODE
 from volcano.kube.manifest import Key, condition_of
 from volcano.nodes.kubelet.node import local_nodes
-from volcano.nodes.kubelet.node_status import Heart
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.node_status import NodeStatusUpdater
+from volcano.nodes.kubelet.options import KubeletOptions
 
 
-def heart(cluster: SmallCluster, unwell: set[str]) -> Heart:
-    nodes = local_nodes(MACHINE, AgentSettings(Path("/d")))
+def node_status(cluster: SmallCluster, abnormal: set[str]) -> NodeStatusUpdater:
+    nodes = local_nodes(MACHINE, KubeletOptions(Path("/d")))
     about = {"name": "fake", "version": "1"}
 
     def measured() -> frozenset[str]:
-        if "broken" in unwell:
+        if "broken" in abnormal:
             raise OSError("disk gone")
-        return frozenset(unwell)
+        return frozenset(abnormal)
 
-    return Heart(cluster.client, cluster.clock, nodes, MACHINE, about, "192.0.2.7", measured)
+    return NodeStatusUpdater(cluster.client, cluster.clock, nodes, MACHINE, about, "192.0.2.7", measured)
 
 
 async def condition(cluster: SmallCluster, kind: str) -> tuple[str, str]:
@@ -31,22 +31,22 @@ async def condition(cluster: SmallCluster, kind: str) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-async def test_pressures_are_told_when_they_come_and_when_they_go() -> None:
+async def test_pressures_are_reported_when_they_begin_and_end() -> None:
     async with SmallCluster() as cluster:
-        unwell: set[str] = set()
-        beating = heart(cluster, unwell)
+        abnormal: set[str] = set()
+        beating = node_status(cluster, abnormal)
         await beating.register()
-        task = asyncio.create_task(beating.beat())
+        task = asyncio.create_task(beating.run())
         await cluster.pass_time(11)
         assert await condition(cluster, "MemoryPressure") == ("False", "KubeletHasSufficientMemory")
-        unwell.add("MemoryPressure")
+        abnormal.add("MemoryPressure")
         await cluster.pass_time(11)
         assert await condition(cluster, "MemoryPressure") == ("True", "KubeletHasInsufficientMemory")
         assert await condition(cluster, "Ready") == ("True", "KubeletReady")
-        unwell.clear()
+        abnormal.clear()
         await cluster.pass_time(11)
         assert await condition(cluster, "MemoryPressure") == ("False", "KubeletHasSufficientMemory")
-        unwell.add("broken")
+        abnormal.add("broken")
         await cluster.pass_time(11)
         assert await condition(cluster, "DiskPressure") == ("True", "KubeletHasDiskPressure")
         task.cancel()
@@ -55,9 +55,9 @@ async def test_pressures_are_told_when_they_come_and_when_they_go() -> None:
 
 async def test_a_healthy_node_repeats_its_status_rarely() -> None:
     async with SmallCluster() as cluster:
-        beating = heart(cluster, set())
+        beating = node_status(cluster, set())
         await beating.register()
-        task = asyncio.create_task(beating.beat())
+        task = asyncio.create_task(beating.run())
         await cluster.rest()
         before = (await cluster.get(NODE, "local-0"))["metadata"]["resourceVersion"]
         await cluster.pass_time(290, step=10)
@@ -70,7 +70,7 @@ async def test_a_healthy_node_repeats_its_status_rarely() -> None:
 
 async def test_a_node_that_was_there_is_brought_up_to_date_and_keeps_what_others_put_on_it() -> None:
     async with SmallCluster() as cluster:
-        await heart(cluster, set()).register()
+        await node_status(cluster, set()).register()
         change = {
             "metadata": {"labels": {"zone": "a", "kubernetes.io/os": "other"}},
             "spec": {"unschedulable": True},
@@ -81,7 +81,7 @@ async def test_a_node_that_was_there_is_brought_up_to_date_and_keeps_what_others
             "allocatable": {"nvidia.com/gpu": "4"},
         }
         await cluster.patch(NODE, "local-0", {"status": status}, "status")
-        await heart(cluster, set()).register()
+        await node_status(cluster, set()).register()
         node = await cluster.get(NODE, "local-0")
         assert node["metadata"]["labels"]["zone"] == "a"
         assert node["metadata"]["labels"]["kubernetes.io/os"] == "linux"
@@ -93,9 +93,9 @@ async def test_a_node_that_was_there_is_brought_up_to_date_and_keeps_what_others
 
 async def test_a_lease_that_is_lost_is_made_again() -> None:
     async with SmallCluster() as cluster:
-        beating = heart(cluster, set())
+        beating = node_status(cluster, set())
         await beating.register()
-        task = asyncio.create_task(beating.beat())
+        task = asyncio.create_task(beating.run())
         await cluster.pass_time(11)
         await cluster.client.delete(LEASE, Key("kube-node-lease", "local-0"), options=Options())
         await cluster.pass_time(21)
@@ -108,9 +108,9 @@ async def test_a_lease_that_is_lost_is_made_again() -> None:
 async def test_a_lease_left_from_before_is_renewed_at_once() -> None:
     async with SmallCluster() as cluster:
         for _ in range(2):
-            beating = heart(cluster, set())
+            beating = node_status(cluster, set())
             await beating.register()
-            task = asyncio.create_task(beating.beat())
+            task = asyncio.create_task(beating.run())
             await cluster.rest()
             lease = await cluster.get(LEASE, "local-0", "kube-node-lease")
             assert lease["spec"]["renewTime"] == cluster.clock.now().micro_timestamp()

@@ -1,4 +1,4 @@
-"""What engines say turned into our own terms: states, output, names, usage; and the program of our own image."""
+"""Parsing of engines' output: states, logs, names, usage; and the pause image."""
 
 import os
 import platform
@@ -9,19 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.nodes.kubelet.logs.files import Wanted
+from volcano.nodes.kubelet.logs.files import LogFilter
 from volcano.nodes.runtimes.engine import pause_image
-from volcano.nodes.runtimes.engine.hosts_files import Resident, hosts_text, resolv_text, write_in_place
+from volcano.nodes.runtimes.engine.container_inspect import parse_engine_time, parse_inspect
+from volcano.nodes.runtimes.engine.hosts_files import PodSandbox, hosts_text, resolv_text, write_in_place
 from volcano.nodes.runtimes.engine.images import default_policy
-from volcano.nodes.runtimes.engine.output import Mark, Stream, left_off, nanoseconds, rotate
-from volcano.nodes.runtimes.engine.records import known, moment
-from volcano.nodes.runtimes.engine.usage import killed_for_memory, oom_file, used
+from volcano.nodes.runtimes.engine.output import (
+    LogPosition,
+    TimestampedStream,
+    last_positions,
+    nanoseconds,
+    rotate,
+)
+from volcano.nodes.runtimes.engine.usage import cgroup_usage, oom_file, oom_killed
 from volcano.nodes.shim.specs import SandboxSpec
 
 STAMP = b"2026-11-15T13:45:52.818282023Z"
 
 
-def test_an_end_is_told_with_its_times_code_and_reason() -> None:
+def test_an_exited_container_has_times_code_and_reason() -> None:
     found = {
         "Id": "abc",
         "State": {
@@ -36,7 +42,7 @@ def test_an_end_is_told_with_its_times_code_and_reason() -> None:
             "Labels": {"volcano.sh/pod-uid": "u", "volcano.sh/container": "c", "volcano.sh/attempt": "3"}
         },
     }
-    state = known(found).state()
+    state = parse_inspect(found).state()
     assert (state.pod, state.name, state.attempt) == ("u", "c", 3)
     assert (state.exit_code, state.reason, state.running) == (137, "OOMKilled", False)
     assert state.finished - state.started == pytest.approx(0.681594, abs=1e-5)
@@ -47,9 +53,9 @@ def test_a_container_that_never_ran_has_no_start() -> None:
         "State": {"StartedAt": "0001-01-01T00:00:00Z"},
         "Config": {"Labels": {"volcano.sh/part": "container"}},
     }
-    assert known(never).started == 0.0
-    assert not known(never).is_container
-    assert moment("gibberish") == 0.0
+    assert parse_inspect(never).started == 0.0
+    assert not parse_inspect(never).is_container
+    assert parse_engine_time("gibberish") == 0.0
 
 
 @given(
@@ -58,46 +64,46 @@ def test_a_container_that_never_ran_has_no_start() -> None:
 )
 def test_output_is_the_same_however_it_comes_in_pieces(lines: list[bytes], cuts: list[int]) -> None:
     text = b"".join(STAMP + b" " + line + b"\n" for line in lines)
-    stream, found = Stream(), []
+    stream, found = TimestampedStream(), []
     for size in cuts:
-        found += stream.feed(text[:size])
+        found += stream.parse(text[:size])
         text = text[size:]
-    found += stream.feed(text)
-    found += stream.feed(b"", last=True)
+    found += stream.parse(text)
+    found += stream.parse(b"", last=True)
     assert found == [(STAMP, line + b"\n") for line in lines]
 
 
 def test_a_long_line_that_docker_stamped_in_pieces_is_one_again() -> None:
     piece = b"x" * (16 << 10)
     text = STAMP + b" " + piece + STAMP + b" " + b"rest\n" + STAMP + b" next\n"
-    found = Stream().feed(text + b"", last=True)
+    found = TimestampedStream().parse(text + b"", last=True)
     assert [content for _, content in found] == [piece, b"rest\n", b"next\n"]
 
 
-def test_a_line_without_an_end_and_the_engines_own_words_are_told_apart() -> None:
-    found = Stream().feed(b"Error: no such container\n" + STAMP + b" prompt> ", last=True)
+def test_an_unfinished_line_is_distinguished_from_messages_of_the_engine() -> None:
+    found = TimestampedStream().parse(b"Error: no such container\n" + STAMP + b" prompt> ", last=True)
     assert found == [(STAMP, b"prompt> ")]
 
 
 def test_where_a_log_was_left_off_is_found_for_each_stream(tmp_path: Path) -> None:
     log = tmp_path / "0.log"
-    assert left_off(str(log)) == {"stdout": Mark(), "stderr": Mark()}
+    assert last_positions(str(log)) == {"stdout": LogPosition(), "stderr": LogPosition()}
     log.write_bytes(
         b"2026-11-15T13:45:52.000000001Z stdout F a\n"
         b"2026-11-15T13:45:53.000000001Z stderr F b\n"
         b"2026-11-15T13:45:54.000000001Z stdout F c\n"
         b"2026-11-15T13:45:54.000000001Z stdout F d\n"
     )
-    marks = left_off(str(log))
-    assert marks["stdout"] == Mark(b"2026-11-15T13:45:54.000000001", 2)
-    assert marks["stderr"] == Mark(b"2026-11-15T13:45:53.000000001", 1)
+    marks = last_positions(str(log))
+    assert marks["stdout"] == LogPosition(b"2026-11-15T13:45:54.000000001", 2)
+    assert marks["stderr"] == LogPosition(b"2026-11-15T13:45:53.000000001", 1)
 
 
 def test_a_stream_that_is_not_in_the_end_of_a_long_log_was_there_before(tmp_path: Path) -> None:
     log = tmp_path / "0.log"
     line = b"2026-11-15T13:45:54.000000001Z stdout F " + b"x" * 1000 + b"\n"
     log.write_bytes(line * 2000)
-    assert left_off(str(log))["stderr"] == Mark(b"2026-11-15T13:45:54.000000001", 0)
+    assert last_positions(str(log))["stderr"] == LogPosition(b"2026-11-15T13:45:54.000000001", 0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +117,7 @@ def test_a_stream_that_is_not_in_the_end_of_a_long_log_was_there_before(tmp_path
     ],
 )
 def test_since_when_is_asked_in_one_zone_and_answered_from_logs_in_any(time: bytes, shown: bool) -> None:
-    wanted = Wanted(since=b"2026-11-15T13:45:52.500000")
+    wanted = LogFilter(since=b"2026-11-15T13:45:52.500000")
     line = (time.replace(b".5", b".500000").replace(b".4+", b".400000+")) + b" stdout F text"
     assert wanted.render(line) == (b"text\n" if shown else b"")
 
@@ -121,7 +127,7 @@ def test_times_are_kept_to_the_nanosecond() -> None:
     assert nanoseconds(b"1970-01-01T01:00:01.000000007+01:00") == 1_000_000_007
 
 
-def test_a_log_that_is_too_long_is_moved_and_its_writer_told(tmp_path: Path) -> None:
+def test_a_log_that_is_too_long_is_rotated_and_its_writer_notified(tmp_path: Path) -> None:
     log, monitor = tmp_path / "0.log", tmp_path / "ctl"
     os.mkfifo(monitor)
     log.write_text("x" * 100)
@@ -136,7 +142,7 @@ def test_a_log_that_is_too_long_is_moved_and_its_writer_told(tmp_path: Path) -> 
     assert left == {"0.log.1": "3", "0.log.2": "2"}
 
 
-def test_a_log_whose_writer_is_gone_is_left_alone(tmp_path: Path) -> None:
+def test_a_log_without_a_writer_is_not_rotated(tmp_path: Path) -> None:
     (tmp_path / "0.log").write_text("x" * 100)
     os.mkfifo(tmp_path / "ctl")
     assert not rotate(tmp_path / "0.log", tmp_path / "ctl", 10, 3)
@@ -150,7 +156,7 @@ def sandbox(uid: str, namespace: str = "ns", **more: object) -> SandboxSpec:
 
 
 def test_a_hosts_file_has_every_form_of_every_pods_names_and_of_their_service() -> None:
-    own, other = Resident(sandbox("a"), "10.0.0.1"), Resident(sandbox("b"), "10.0.0.2")
+    own, other = PodSandbox(sandbox("a"), "10.0.0.1"), PodSandbox(sandbox("b"), "10.0.0.2")
     lines = hosts_text(own, [own, other]).splitlines()
     assert lines[0] == "10.0.0.1\tme"
     assert "10.0.0.2\tb.job.ns.svc.cluster.local b.job.ns.svc b.job.ns b.job" in lines
@@ -159,17 +165,20 @@ def test_a_hosts_file_has_every_form_of_every_pods_names_and_of_their_service() 
 
 
 def test_pods_of_another_namespace_are_not_known_by_short_names() -> None:
-    own, far = Resident(sandbox("a"), "10.0.0.1"), Resident(sandbox("b", "far"), "10.0.0.2")
+    own, far = PodSandbox(sandbox("a"), "10.0.0.1"), PodSandbox(sandbox("b", "far"), "10.0.0.2")
     assert "10.0.0.2\tb.job.far.svc.cluster.local b.job.far.svc b.job.far\n" in hosts_text(own, [own, far])
 
 
 def test_a_pod_without_an_address_is_not_named_to_others_and_a_host_network_pod_keeps_its_file() -> None:
-    own, lone = Resident(sandbox("a"), ""), Resident(sandbox("h", hosts="as it is\n", host_network=True), "")
+    own, lone = (
+        PodSandbox(sandbox("a"), ""),
+        PodSandbox(sandbox("h", hosts="as it is\n", host_network=True), ""),
+    )
     assert hosts_text(own, [own, lone]) == "127.0.0.1\tme\n"
-    assert hosts_text(lone, [Resident(sandbox("a"), "10.0.0.1")]) == "as it is\n"
+    assert hosts_text(lone, [PodSandbox(sandbox("a"), "10.0.0.1")]) == "as it is\n"
 
 
-def test_name_servers_that_nobody_answers_at_are_left_out() -> None:
+def test_unserved_name_servers_are_left_out() -> None:
     text = "search ns.svc.cluster.local\nnameserver 10.96.0.10\nnameserver 192.0.2.1\n"
     assert resolv_text(text, ["10.96.0.10"]) == "search ns.svc.cluster.local\nnameserver 192.0.2.1\n"
     assert resolv_text("search a\nnameserver 10.96.0.10\n", ["10.96.0.10"]) == ""
@@ -216,10 +225,10 @@ def test_usage_is_read_from_control_groups_of_both_versions(tmp_path: Path) -> N
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
-    assert used(1, proc=proc, root=root) == (1.5, 4000)
-    assert used(2, proc=proc, root=root) == (2.5, 6500)
-    assert used(3, proc=proc, root=root) is None
-    killed = [killed_for_memory(oom_file(pid, proc=proc, root=root)) for pid in (1, 2, 3)]
+    assert cgroup_usage(1, proc=proc, root=root) == (1.5, 4000)
+    assert cgroup_usage(2, proc=proc, root=root) == (2.5, 6500)
+    assert cgroup_usage(3, proc=proc, root=root) is None
+    killed = [oom_killed(oom_file(pid, proc=proc, root=root)) for pid in (1, 2, 3)]
     assert killed == [True, False, False]
 
 

@@ -1,4 +1,4 @@
-"""One keeper for all these tests, so that each begins by finding it; those that end a keeper have one of their own."""
+"""One shim for all these tests, which each test connects to; tests that end a shim start their own."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -7,32 +7,32 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.shim.rig import Rig, marked
-from volcano.nodes.runtimes.process import KeeperRuntime, sweep
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim.specs import Mode
 
 
 @pytest.fixture(scope="package")
-def shared_keeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    directory = tmp_path_factory.mktemp("keeper")
+def shared_shim(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("shim")
 
     async def begin() -> None:
-        runtime = KeeperRuntime(directory, Mode.PLAIN)
+        runtime = ProcessRuntime(directory, Mode.PLAIN)
         await runtime.open()
         await runtime.close(keep=True)
 
     asyncio.run(begin())
     yield directory
-    log = (directory / "keeper" / "keeper.log").read_text()
-    asyncio.run(sweep(directory))
-    assert living(directory) == 0
+    log = (directory / "shim" / "shim.log").read_text()
+    asyncio.run(cleanup(directory))
+    assert shim_pid(directory) == 0
     assert marked(directory) == []
     assert log == ""
 
 
 @pytest.fixture
-async def rig(shared_keeper: Path) -> AsyncIterator[Rig]:
-    rig = Rig(shared_keeper)
+async def rig(shared_shim: Path) -> AsyncIterator[Rig]:
+    rig = Rig(shared_shim)
     await rig.open()
     yield rig
     await rig.close(keep=True)
@@ -41,9 +41,9 @@ async def rig(shared_keeper: Path) -> AsyncIterator[Rig]:
 
 @pytest.fixture
 def own_directory(tmp_path: Path) -> Iterator[Path]:
-    """For a keeper of the test's own; nothing of it may be left."""
+    """Data directory for a shim of the test's own; no process of it may be left."""
     yield tmp_path
-    pid = living(tmp_path)
+    pid = shim_pid(tmp_path)
     left = marked(tmp_path)
-    asyncio.run(sweep(tmp_path))
+    asyncio.run(cleanup(tmp_path))
     assert (pid, left) == (0, [])

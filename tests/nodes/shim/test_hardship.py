@@ -1,4 +1,4 @@
-"""A keeper without privileges, without processes to fork, and without room on the disk."""
+"""A shim without privileges, at its process limit, and on a full disk."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def nobodys_directory() -> Iterator[Path]:
 
 
 def nobodys_python() -> str:
-    """A Python that nobody may execute: ours may lie in somebody's home."""
+    """A Python that user 65534 may execute; the running one may be in a private directory."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             command = [python, "-c", "import sys; sys.exit(sys.version_info < (3, 11))"]
@@ -51,7 +51,7 @@ def told(command: list[str], **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
-def test_a_keeper_needs_no_root(nobodys_directory: Path) -> None:
+def test_a_shim_needs_no_root(nobodys_directory: Path) -> None:
     found = as_nobody(nobodys_directory, Mode.PLAIN)
     assert any("whatever runAsUser says" in sentence for sentence in found["limitations"])
     assert found["ended"] == [3, str(NOBODY)]
@@ -64,8 +64,8 @@ def test_a_keeper_needs_no_root(nobodys_directory: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become nobody")
 def test_nor_does_one_with_namespaces_of_its_own_users(nobodys_directory: Path) -> None:
     allowed = probe(Mode.USERNS)
-    if not allowed.possible:
-        pytest.skip(allowed.obstacle)
+    if not allowed.available:
+        pytest.skip(allowed.reason)
     found = as_nobody(nobodys_directory, Mode.USERNS)
     assert found["ended"] == [3, "0"]
     assert (found["exec"], found["said"]) == (7, "hello\n")
@@ -97,6 +97,6 @@ def test_a_full_disk_costs_log_lines_and_nothing_else(tmp_path: Path) -> None:
     assert (found["started"], found["unwritten"], found["written late"]) == (9, True, 9)
     assert found["refused"][0] == "CreateContainerError"
     assert found["refused"][1].endswith("no space left on device")
-    assert (found["quiet"], found["written"], found["talker"], found["next"]) == (42, 42, 0, 6)
+    assert (found["quiet"], found["written"], found["writer"], found["next"]) == (42, 42, 0, 6)
     assert "lines of output were lost: No space left on device" in found["last"][0]
     assert found["last"][1] == "after"

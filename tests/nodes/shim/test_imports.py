@@ -1,4 +1,4 @@
-"""The keeper is small: the standard library and itself, nothing else."""
+"""The shim is small: the standard library and itself, nothing else."""
 
 import ast
 import subprocess
@@ -21,14 +21,14 @@ def imported(path: Path) -> set[str]:
     return names
 
 
-def test_the_keeper_imports_the_standard_library_and_itself() -> None:
-    strangers = {
+def test_the_shim_imports_the_standard_library_and_itself() -> None:
+    foreign = {
         name
         for path in ROOT.rglob("*.py")
         for name in imported(path)
         if name.split(".")[0] not in sys.stdlib_module_names and not name.startswith("volcano.nodes.shim")
     }
-    assert strangers == set()
+    assert foreign == set()
 
 
 def test_running_it_loads_nothing_else() -> None:

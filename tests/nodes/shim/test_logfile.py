@@ -1,4 +1,4 @@
-"""A container's log: CRI lines, pieces of long ones, rotation, and a disk that refuses."""
+"""A container's log: CRI lines, parts of long lines, rotation, and disk errors."""
 
 import resource
 import tempfile
@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.nodes.shim.logfile import LONGEST_LINE, LogFile
+from volcano.nodes.shim.logfile import MAX_LINE, LogFile
 
 NOW = 1_800_000_000_000_000_042
 TIME = "2027-01-15T08:00:00.000000042Z"
@@ -50,7 +50,7 @@ def test_a_whole_line_is_on_disk_at_once_and_an_unfinished_one_at_the_end(tmp_pa
 @settings(max_examples=40)
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["stdout", "stderr"]), st.integers(0, 3 * LONGEST_LINE), st.booleans()),
+        st.tuples(st.sampled_from(["stdout", "stderr"]), st.integers(0, 3 * MAX_LINE), st.booleans()),
         max_size=12,
     )
 )
@@ -68,7 +68,7 @@ def test_the_log_gives_back_every_byte_of_each_stream(pieces: list[tuple[str, in
         for stream, text in written.items():
             ours = [entry for entry in found if entry[0] == stream]
             assert b"".join(body + (b"\n" if tag == "F" else b"") for _, tag, body in ours) == text
-        assert all(len(body) <= LONGEST_LINE for _, _, body in found)
+        assert all(len(body) <= MAX_LINE for _, _, body in found)
 
 
 def test_logs_are_rotated_and_bounded(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def no_file_larger_than(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_what_a_full_disk_refuses_is_dropped_and_owned_up_to(tmp_path: Path) -> None:
+def test_output_that_does_not_fit_on_the_disk_is_dropped_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     log = log_at(path)
     log.write("stdout", b"before\n")
@@ -117,7 +117,7 @@ def test_what_a_full_disk_refuses_is_dropped_and_owned_up_to(tmp_path: Path) -> 
     ]
 
 
-def test_a_log_that_cannot_be_opened_stops_nobody(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_opened_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     log = log_at(tmp_path / "file" / "0.log")
     log.write("stdout", b"lost\n")

@@ -1,4 +1,4 @@
-"""The same keeper with namespaces: what the plain tests show holds there too, and nothing is left behind."""
+"""The same shim with namespaces: what the plain tests show holds there too, and nothing is left behind."""
 
 import asyncio
 import os
@@ -12,8 +12,8 @@ import pytest
 
 from tests.nodes.shim.rig import Rig, read_all, read_until, until
 from volcano.nodes.runtimes.probe import probe
-from volcano.nodes.runtimes.process import KeeperRuntime, sweep
-from volcano.nodes.runtimes.shim_launch import living
+from volcano.nodes.runtimes.process import ProcessRuntime, cleanup
+from volcano.nodes.runtimes.shim_launch import shim_pid
 from volcano.nodes.shim import processes
 from volcano.nodes.shim.isolation import cgroups
 from volcano.nodes.shim.specs import Failure, Mode
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(params=[Mode.NETNS, Mode.USERNS])
 def mode(request: pytest.FixtureRequest) -> Mode:
     found = probe(request.param)
-    if not found.possible:
-        pytest.skip(found.obstacle)
+    if not found.available:
+        pytest.skip(found.reason)
     return Mode(request.param)
 
 
@@ -39,7 +39,7 @@ async def rig(mode: Mode, tmp_path: Path) -> AsyncIterator[Rig]:
 
 
 async def nothing_is_left(directory: Path) -> None:
-    assert living(directory) == 0
+    assert shim_pid(directory) == 0
     await until(lambda: not mentioned(directory), f"processes or mounts of {directory} are left")
     assert not cgroups_of(directory)
 
@@ -55,11 +55,11 @@ def mentioned(directory: Path) -> list[str]:
 
 
 def cgroups_of(directory: Path) -> list[str]:
-    name = cgroups.identity(os.path.realpath(directory))
+    name = cgroups.cluster_id(os.path.realpath(directory))
     return [path for path, _, _ in os.walk("/sys/fs/cgroup") if name in path]
 
 
-async def test_a_container_runs_talks_and_ends(rig: Rig) -> None:
+async def test_a_container_runs_writes_output_and_ends(rig: Rig) -> None:
     state = await rig.shell("hostname; echo $$; echo bad >&2; exit 3")
     assert (state.exit_code, state.reason) == (3, "Error")
     assert [line.text for line in rig.log() if line.stream == "stdout"] == ["p", "1"]
@@ -126,7 +126,7 @@ async def test_pods_are_reached_and_reach_us_on_their_own_network(rig: Rig) -> N
     assert rig.output("caller") == ["api"]
 
 
-async def test_a_keeper_that_is_killed_is_replaced(rig: Rig) -> None:
+async def test_a_shim_that_is_killed_is_replaced(rig: Rig) -> None:
     await rig.start("sleep", "1000")
     address = (await rig.sandbox()).address
     os.kill(rig.runtime.pid, signal.SIGKILL)
@@ -139,7 +139,7 @@ async def test_a_keeper_that_is_killed_is_replaced(rig: Rig) -> None:
     assert (await rig.sandbox()).address == address
 
 
-AGENT = """
+CLIENT = """
 import asyncio, sys
 from pathlib import Path
 from tests.nodes.shim.rig import Rig
@@ -157,26 +157,26 @@ asyncio.run(main())
 """
 
 
-async def test_what_outlived_its_agent_is_found_and_what_outlived_all_is_swept(
+async def test_containers_that_outlive_the_client_are_found_and_leftovers_are_removed(
     mode: Mode, tmp_path: Path
 ) -> None:
-    process = subprocess.Popen([sys.executable, "-c", AGENT, str(tmp_path), mode], stdout=subprocess.PIPE)
+    process = subprocess.Popen([sys.executable, "-c", CLIENT, str(tmp_path), mode], stdout=subprocess.PIPE)
     assert process.stdout is not None
-    keeper = int(await asyncio.to_thread(process.stdout.readline))
+    shim = int(await asyncio.to_thread(process.stdout.readline))
     process.kill()
     process.communicate()
     await asyncio.sleep(0.5)
-    runtime = KeeperRuntime(tmp_path, mode)
+    runtime = ProcessRuntime(tmp_path, mode)
     states = {state.name: state for state in (await runtime.open()).containers}
-    assert runtime.pid == keeper
+    assert runtime.pid == shim
     assert states["short"].exit_code == 42
     assert states["long"].running
     if mode is Mode.NETNS:
         assert cgroups_of(tmp_path), "limits have no groups, so that none left shows nothing"
     await runtime.close(keep=True)
-    os.kill(keeper, signal.SIGKILL)
-    await until(lambda: not processes.start_time(keeper))
-    assert await sweep(tmp_path)
+    os.kill(shim, signal.SIGKILL)
+    await until(lambda: not processes.start_time(shim))
+    assert await cleanup(tmp_path)
     await nothing_is_left(tmp_path)
-    assert not (tmp_path / "keeper").exists()
+    assert not (tmp_path / "shim").exists()
     assert not (tmp_path / "pods" / "pod" / "sandbox").exists()

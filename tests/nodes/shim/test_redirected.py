@@ -1,8 +1,8 @@
-"""In plain mode nothing can be mounted: the paths of mounts in a command are put right instead."""
+"""In plain mode nothing is mounted: mount paths in a command are replaced instead."""
 
 import pytest
 
-from volcano.nodes.shim.isolation.plain import redirected
+from volcano.nodes.shim.isolation.plain import substitute_mount_paths
 from volcano.nodes.shim.specs import Mount
 
 MOUNTS = (
@@ -27,4 +27,4 @@ MOUNTS = (
     ],
 )
 def test_paths_of_mounts_lead_to_where_they_are(argument: str, expected: str) -> None:
-    assert redirected(argument, MOUNTS) == expected
+    assert substitute_mount_paths(argument, MOUNTS) == expected

@@ -1,4 +1,4 @@
-"""Frames and descriptors arrive whole and in order, however the socket cuts them."""
+"""Frames and descriptors arrive complete and in order, however the socket splits them."""
 
 import os
 import socket
@@ -99,13 +99,15 @@ def test_specs_survive_the_way() -> None:
         security=Security(add_capabilities=("ALL",)),
         tty=True,
     )
-    assert wire.container_spec(wire.plain(container)) == container
+    assert wire.container_spec(wire.to_json(container)) == container
     sandbox = SandboxSpec(
         "pod", "default", "p", "local-0", "/pods/pod", "p", memory_limit=5, names=("p.default",)
     )
-    assert wire.sandbox_spec(wire.plain(sandbox)) == sandbox
+    assert wire.sandbox_spec(wire.to_json(sandbox)) == sandbox
 
 
 def test_failures_survive_the_way() -> None:
-    failure = wire.failure(wire.complaint(Failure("StartError", "no such thing", exit_code=127)))
+    failure = wire.failure_from_json(
+        wire.failure_to_json(Failure("StartError", "no such thing", exit_code=127))
+    )
     assert (failure.reason, failure.message, failure.exit_code) == ("StartError", "no such thing", 127)

@@ -1,4 +1,4 @@
-"""The configuration file: what is taken, what is warned of, and what is refused with the line."""
+"""The configuration file: what is accepted, what gives a warning, and what is rejected with its line."""
 
 from pathlib import Path
 
@@ -25,11 +25,11 @@ configurations:
 
 
 class Outside(Plugin):
-    """A plugin from elsewhere."""
+    """A plugin of another module."""
 
 
 def outside(session: Session) -> None:
-    """An action from elsewhere."""
+    """An action of another module."""
 
 
 def test_a_good_file() -> None:
@@ -41,7 +41,7 @@ def test_a_good_file() -> None:
     assert config.arguments("allocate").boolean("predicateErrorCacheEnable", True) is False
 
 
-def test_the_default_is_the_seeds_and_the_other_one_preempts() -> None:
+def test_the_default_configuration_and_the_one_that_preempts() -> None:
     usual, preempting = parse(shipped()), parse(shipped("volcano-scheduler-preempt.conf"))
     assert usual.actions == ("enqueue", "allocate", "backfill")
     assert preempting.actions == ("enqueue", "allocate", "preempt", "reclaim", "backfill")
@@ -60,7 +60,10 @@ def test_the_default_is_the_seeds_and_the_other_one_preempts() -> None:
         pytest.param("", 1, "must be a map", id="empty file"),
         pytest.param("actions: ''", 1, "at least one action", id="no action"),
         pytest.param(
-            "actions: allocate, dance", 1, "unknown action 'dance'; choose from enqueue", id="action"
+            "actions: allocate, dance",
+            1,
+            "unknown action 'dance'; choose from allocate, backfill, enqueue",
+            id="action",
         ),
         pytest.param(
             "actions: allocate\ntiers:\n- plugins:\n  - name: gong", 4, "unknown plugin 'gong'", id="plugin"
@@ -113,7 +116,7 @@ def test_the_default_is_the_seeds_and_the_other_one_preempts() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
+def test_errors_name_the_line(text: str, line: int, problem: str) -> None:
     with pytest.raises(ConfigError) as raised:
         parse(text, "x.conf")
     assert raised.value.line == line
@@ -121,7 +124,7 @@ def test_what_is_wrong_is_refused_with_its_line(text: str, line: int, problem: s
     assert str(raised.value).startswith(f"x.conf:{line}: ")
 
 
-def test_what_volcano_ignores_is_warned_of() -> None:
+def test_unknown_keys_and_arguments_give_a_warning() -> None:
     text = (
         "actions: allocate\ncolour: red\ntiers:\n- plugins:\n  - name: gang\n    arguments:\n      mood: good"
     )
@@ -133,7 +136,7 @@ def test_what_volcano_ignores_is_warned_of() -> None:
 
 
 @pytest.mark.parametrize("dot", [":", "."])
-def test_plugins_and_actions_from_elsewhere(dot: str) -> None:
+def test_plugins_and_actions_of_other_modules(dot: str) -> None:
     config = parse(
         f"actions: {__name__}{dot}outside\ntiers:\n- plugins:\n  - name: {__name__}{dot}Outside\n"
         f"configurations:\n- name: {__name__}{dot}outside\n  arguments: {{most: 3}}"
@@ -144,7 +147,7 @@ def test_plugins_and_actions_from_elsewhere(dot: str) -> None:
     assert config.tiers[0][0].plugin is Outside
 
 
-def test_a_plugin_whose_code_fails_when_it_is_read_is_refused(
+def test_a_plugin_that_cannot_be_imported_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "broken_plugin.py").write_text("1 / 0")
@@ -162,21 +165,21 @@ def test_plugins_that_are_not_available_are_not_offered() -> None:
 def test_the_last_good_configuration_stays_in_force() -> None:
     source = ConfigSource(GOOD)
     good = source.current
-    assert not source.offer("actions: dance")
+    assert not source.load("actions: dance")
     assert source.current is good
     assert "dance" in source.error
-    assert source.offer(shipped())
+    assert source.load(shipped())
     assert source.error == ""
 
 
-def test_a_bad_configuration_at_the_start_leaves_nothing_to_work_with() -> None:
+def test_without_a_good_configuration_there_is_none_in_force() -> None:
     source = ConfigSource("actions: dance")
     assert source.current is None
-    assert source.offer(GOOD)
+    assert source.load(GOOD)
     assert source.current is not None
 
 
-def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     source = FileSource(tmp_path / "none.conf")
     assert source.current is None
     assert source.error
@@ -189,7 +192,7 @@ async def test_a_changed_file_is_read_again(tmp_path: Path) -> None:
     path, clock = tmp_path / "x.conf", VirtualClock()
     path.write_text(GOOD)
     source = FileSource(path)
-    following = asyncio.create_task(source.follow(clock))
+    following = asyncio.create_task(source.watch(clock, lambda: None))
     await asyncio.sleep(0)
     path.write_text(shipped())
     os.utime(path, ns=(1, 1))

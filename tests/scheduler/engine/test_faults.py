@@ -11,7 +11,7 @@ from volcano.model.queue import Queue
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, Reject
+from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.engine.session import Session
 
 HERE = "tests.scheduler.engine.test_faults:"
@@ -38,7 +38,7 @@ class FilterOpensBadly(Plugin):
     def open(self, arguments: Arguments) -> None:
         raise ValueError("no such table")
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Sequence[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Sequence[RejectedNodes]:
         return ()
 
 
@@ -83,7 +83,7 @@ def cycle(*plugins: str, **options: Any) -> Result:
 def test_what_only_ranks_is_done_without(plugin: str, said: str) -> None:
     result = cycle(plugin)
     assert result.bound() == {"j-worker-0": "n1", "j-worker-1": "n1"}
-    assert result.outcome.troubles == (f"plugin {HERE}{plugin} {said}",)
+    assert result.outcome.errors == (f"plugin {HERE}{plugin} {said}",)
     assert result.outcome.faults == {}
 
 
@@ -95,24 +95,24 @@ def test_nothing_is_placed_without_somebody_who_sets_limits_and_jobs_are_told_wh
 ) -> None:
     result = cycle(plugin)
     assert result.bound() == {}
-    verdict = result.verdict("j")
-    assert verdict is not None
-    assert verdict.plugin == HERE + plugin
-    assert f"plugin {HERE}{plugin} failed in {question}" in verdict.message
-    assert verdict.message in result.condition("j")
+    diagnosis = result.diagnosis("j")
+    assert diagnosis is not None
+    assert diagnosis.plugin == HERE + plugin
+    assert f"plugin {HERE}{plugin} failed in {question}" in diagnosis.message
+    assert diagnosis.message in result.condition("j")
 
 
 def test_two_plugins_may_fail() -> None:
     result = cycle("OpensBadly", "OrdersBadly")
     assert len(result.bound()) == 2
-    assert len(result.outcome.troubles) == 2
+    assert len(result.outcome.errors) == 2
 
 
 def test_an_action_that_fails_is_followed_by_the_next() -> None:
     result = cycle(actions=("enqueue", HERE + "fails", "allocate"))
     assert len(result.bound()) == 2
-    assert result.outcome.troubles == (f"action {HERE}fails failed: RuntimeError: not today",)
+    assert result.outcome.errors == (f"action {HERE}fails failed: RuntimeError: not today",)
 
 
 def test_a_cycle_without_faults_has_no_troubles() -> None:
-    assert cycle().outcome.troubles == ()
+    assert cycle().outcome.errors == ()

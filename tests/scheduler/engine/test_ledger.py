@@ -8,7 +8,7 @@ from tests.scenario import session
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.ledger import Eviction, Placement
-from volcano.scheduler.engine.plugin import Plugin, Refusal
+from volcano.scheduler.engine.plugin import Plugin, Rejection
 from volcano.scheduler.engine.session import Session
 
 
@@ -122,9 +122,9 @@ class Devices(Plugin):
     def open(self, arguments: object) -> None:
         self.taken: dict[int, str] = {}
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
         if row in self.taken:
-            return Refusal("no device left")
+            return Rejection("no device left")
         self.taken[row] = task.uid
         return {"device": f"gpu-{row}"}
 
@@ -140,9 +140,9 @@ def test_a_reservation_is_undone_with_its_placement_and_a_refusal_changes_nothin
     with s.ledger.statement():
         assert s.ledger.allocate(first, 0) is None
         assert s.ledger.annotations == {first.uid: {"device": "gpu-0"}}
-        refusal = s.ledger.allocate(second, 0)
-        assert refusal is not None
-        assert refusal.plugin.endswith("Devices")
+        rejection = s.ledger.allocate(second, 0)
+        assert rejection is not None
+        assert rejection.plugin.endswith("Devices")
         assert s.ledger.used[0][0] == 2000
     assert devices.taken == {}
     assert s.ledger.annotations == {}

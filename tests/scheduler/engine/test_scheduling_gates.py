@@ -45,7 +45,7 @@ def test_the_gate_is_taken_off_as_many_pods_as_the_queue_may_take(plugin: str) -
     outcome = cycle(gated("a", 3, min_available=1), plugin=plugin)
     assert lifted(outcome) == ["a-worker-0", "a-worker-1"]
     assert bound(outcome) == []  # not before the gate is really gone
-    assert outcome.verdicts["default/a"].stage == "queue"
+    assert outcome.diagnoses["default/a"].stage == "queue"
 
 
 def test_jobs_go_in_their_order_and_what_is_placed_counts() -> None:
@@ -73,8 +73,7 @@ def test_a_job_that_was_not_admitted_stays_gated() -> None:
 
 
 async def test_in_a_cluster_the_gate_goes_and_the_pod_is_bound() -> None:
-    async with bench() as b:
-        b.scheduler.source.features = frozenset((FEATURE,))
+    async with bench(features=frozenset((FEATURE,))) as b:
         await b.add(node("n1"), gated("a", phase="Inqueue"))
 
         async def placed() -> bool:

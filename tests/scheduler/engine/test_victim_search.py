@@ -14,7 +14,7 @@ from volcano.model.task import Task
 from volcano.scheduler.actions.reclaim import reclaim
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.ledger import Placement
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 from volcano.scheduler.engine.session import Session
 
 ACTIONS = ("allocate", "preempt", "reclaim")
@@ -25,7 +25,7 @@ relaxed = settings(deadline=None, max_examples=40, suppress_health_check=list(He
 class Weighing(Plugin):
     """Lets everybody go, but could weigh the taker: beside it, tasks have to be asked about one by one."""
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return candidates
 
 
@@ -88,7 +88,7 @@ def moved(snapshot: Snapshot, *more: Any) -> set[Any]:
     tiers = (*DEFAULT_TIERS, *([list(more)] if more else []))
     outcome = schedule(snapshot, config(tiers=tiers, actions=ACTIONS))
     assert not outcome.faults
-    assert not outcome.troubles
+    assert not outcome.errors
     return {decision for decision in outcome.decisions if isinstance(decision, Evict | Nominate)}
 
 

@@ -6,7 +6,7 @@ from tests.builders import START, job, node, pod, podgroup
 from tests.scenario import session
 from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 
 COOLDOWN = "volcano.sh/cooldown-time"
 
@@ -20,9 +20,10 @@ def victims(*pods: Manifest, purpose: Purpose = Purpose.PREEMPT) -> list[str]:
         plugins=["cdp"],
     )
     taker = made.snapshot.jobs["default/taker"]
-    hunt = Hunt(purpose, taker, next(iter(taker.tasks.values())))
+    context = EvictionContext(purpose, taker, next(iter(taker.tasks.values())))
     return [
-        task.name for task in made.policy.victims(hunt, list(made.snapshot.jobs["default/g"].tasks.values()))
+        task.name
+        for task in made.policy.victims(context, list(made.snapshot.jobs["default/g"].tasks.values()))
     ]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import job, node, pod, podgroup, priority_class
 from tests.scenario import schedule, session
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.plugins.conformance import Conformance
 
 TIERS = (("priority", "gang", "conformance"), ("drf", "predicates", "proportion", "nodeorder", "binpack"))
@@ -34,9 +34,9 @@ def test_the_system_is_never_a_victim(purpose: Purpose) -> None:
         plugins=["conformance"],
     )
     taker = made.snapshot.jobs["default/taker"]
-    hunt = Hunt(purpose, taker, next(iter(taker.tasks.values())))
+    context = EvictionContext(purpose, taker, next(iter(taker.tasks.values())))
     candidates = [task for task in made.ledger.tasks_on(0) if task.job]
-    assert [task.name for task in made.policy.victims(hunt, candidates)] == ["plain"]
+    assert [task.name for task in made.policy.victims(context, candidates)] == ["plain"]
 
 
 def test_a_refusal_by_conformance_is_not_overruled_by_a_later_tier() -> None:
@@ -46,6 +46,6 @@ def test_a_refusal_by_conformance_is_not_overruled_by_a_later_tier() -> None:
         tiers=[["conformance"], ["drf"]],
     )
     taker = made.snapshot.jobs["default/taker"]
-    hunt = Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
+    context = EvictionContext(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
     assert isinstance(made.policy.plugins[0], Conformance)
-    assert made.policy.victims(hunt, list(made.ledger.tasks_on(0))) == []
+    assert made.policy.victims(context, list(made.ledger.tasks_on(0))) == []

@@ -5,7 +5,7 @@ import pytest
 from tests.builders import job, node, pod, podgroup, resources
 from tests.scenario import schedule, session
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.gang import Gang
 
@@ -133,9 +133,9 @@ def test_a_job_that_can_never_start_is_not_valid(
         pods=[pod(f"p{i}", group="pg", role=role) for i, role in enumerate(pods)],
         plugins=["gang"],
     )
-    refusal = made.policy.job_valid(made.snapshot.jobs["default/pg"])
-    assert refusal is not None
-    assert refusal.reason == reason
+    rejection = made.policy.job_valid(made.snapshot.jobs["default/pg"])
+    assert rejection is not None
+    assert rejection.reason == reason
 
 
 def test_role_minimums_beyond_the_jobs_own_are_not_looked_at() -> None:
@@ -161,9 +161,9 @@ def test_jobs_short_of_their_minimum_go_first() -> None:
     assert [each.name for each in ordered] == ["wait", "run"]
 
 
-def hunt(made: Session, *, breaking: bool = False) -> Hunt:
+def context(made: Session, *, break_gangs: bool = False) -> EvictionContext:
     taker = made.snapshot.jobs["default/taker"]
-    return Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())), breaking)
+    return EvictionContext(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())), break_gangs)
 
 
 def running(made: Session, name: str) -> list[Task]:
@@ -174,9 +174,9 @@ def test_victims_come_from_what_a_gang_has_beyond_its_minimum() -> None:
     made = session(
         nodes=[node("n1")], jobs=[job("v", 4, min_available=2, on="n1"), job("taker", 1)], plugins=["gang"]
     )
-    allowed = gang_and(made).preemptable(hunt(made), running(made, "v"))
+    allowed = gang_and(made).preemptable(context(made), running(made, "v"))
     assert [task.name for task in allowed] == ["v-worker-0", "v-worker-1"]
-    assert len(gang_and(made).preemptable(hunt(made, breaking=True), running(made, "v"))) == 4
+    assert len(gang_and(made).preemptable(context(made, break_gangs=True), running(made, "v"))) == 4
 
 
 def test_victims_leave_every_role_its_minimum() -> None:
@@ -190,7 +190,7 @@ def test_victims_leave_every_role_its_minimum() -> None:
         jobs=[job("taker", 1)],
         plugins=["gang"],
     )
-    allowed = gang_and(made).preemptable(hunt(made), running(made, "v"))
+    allowed = gang_and(made).preemptable(context(made), running(made, "v"))
     assert [task.name for task in allowed] == ["v-worker-0", "v-worker-1"]
 
 

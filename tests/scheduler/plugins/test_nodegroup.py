@@ -100,9 +100,9 @@ def test_a_limit_caps_what_a_queue_holds_in_a_group() -> None:
 def test_limits_that_cannot_be_read_keep_everything_out() -> None:
     result = limited("three cpus")
     assert result.bound() == {}
-    verdict = result.verdict("w")
-    assert verdict is not None
-    assert "node group resource limit annotation invalid" in verdict.message
+    diagnosis = result.diagnosis("w")
+    assert diagnosis is not None
+    assert "node group resource limit annotation invalid" in diagnosis.message
 
 
 def test_an_undone_placement_does_not_count_against_the_limit() -> None:

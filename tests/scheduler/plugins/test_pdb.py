@@ -6,7 +6,7 @@ from typing import Any
 from tests.builders import START, JobManifests, job, metadata, node, pod, podgroup, priority_class
 from tests.scenario import Result, schedule, session
 from volcano.kube.manifest import Manifest
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 
 
 def budget(name: str, allowed: int, disrupted: tuple[str, ...] = (), app: str = "db") -> Manifest:
@@ -36,9 +36,9 @@ def victims(*budgets: Manifest, labels: dict[str, str] | None = None) -> list[st
         plugins=["pdb"],
     )
     taker = made.snapshot.jobs["default/taker"]
-    hunt = Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
+    context = EvictionContext(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
     candidates = sorted(made.snapshot.jobs["default/g"].tasks.values(), key=lambda task: task.name)
-    return [task.name for task in made.policy.victims(hunt, candidates)]
+    return [task.name for task in made.policy.victims(context, candidates)]
 
 
 def test_j10_a_budget_of_nothing_lets_nobody_go() -> None:

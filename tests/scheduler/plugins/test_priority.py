@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders import JobManifests, job, node, pod, podgroup, priority_class
 from tests.scenario import schedule, session
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.priority import Priority
 
@@ -46,14 +46,14 @@ def victims(purpose: Purpose, taker: str, victim: str) -> int:
         made.snapshot.jobs["default/taker"],
         list(made.snapshot.jobs["default/victim"].tasks.values()),
     )
-    hunt = Hunt(purpose, job_, next(iter(job_.tasks.values())))
+    context = EvictionContext(purpose, job_, next(iter(job_.tasks.values())))
     answers = {
         Purpose.PREEMPT: plugin.preemptable,
         Purpose.GANG_PREEMPT: plugin.unified_evictable,
         Purpose.GANG_RECLAIM: plugin.unified_evictable,
-        Purpose.RECLAIM: plugin.spare,
+        Purpose.RECLAIM: plugin.filter_victims,
     }
-    return len(answers[purpose](hunt, candidates))
+    return len(answers[purpose](context, candidates))
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_inside_a_job_the_tasks_priorities_count() -> None:
         plugins=["priority"],
     )
     tasks = {task.name: task for task in made.snapshot.jobs["default/pg"].tasks.values()}
-    hunt = Hunt(Purpose.PREEMPT, made.snapshot.jobs["default/pg"], tasks["new"])
-    found = made.policy.victims(hunt, [tasks["low"], tasks["same"]])
+    context = EvictionContext(Purpose.PREEMPT, made.snapshot.jobs["default/pg"], tasks["new"])
+    found = made.policy.victims(context, [tasks["low"], tasks["same"]])
     assert [task.name for task in found] == ["low"]
 
 
@@ -97,10 +97,10 @@ def test_a_refusal_by_priority_is_not_overruled_by_a_later_tier() -> None:
         tiers=[["priority"], ["drf"]],
     )
     small, large = made.snapshot.jobs["default/small"], made.snapshot.jobs["default/large"]
-    hunt = Hunt(Purpose.PREEMPT, small, next(iter(small.tasks.values())))
+    context = EvictionContext(Purpose.PREEMPT, small, next(iter(small.tasks.values())))
     drf = made.policy.plugins[1]
-    assert len(drf.preemptable(hunt, list(large.tasks.values()))) > 0  # type: ignore[arg-type]
-    assert made.policy.victims(hunt, list(large.tasks.values())) == []
+    assert len(drf.preemptable(context, list(large.tasks.values()))) > 0  # type: ignore[arg-type]
+    assert made.policy.victims(context, list(large.tasks.values())) == []
 
 
 def test_a_job_starves_until_all_its_tasks_have_a_place() -> None:

@@ -7,7 +7,8 @@ from tests.scenario import cluster_of, config, event, schedule
 from volcano.kube.client import EventType
 from volcano.metrics import CollectorRegistry, render
 from volcano.scheduler.cycle import schedule as run_cycle
-from volcano.scheduler.engine.plugin_metrics import METRICS, Dials
+from volcano.scheduler.engine.plugin_metrics import METRICS
+from volcano.scheduler.report.metric_types import PluginGauges
 
 
 def test_shares_and_limits_of_queues_are_shown() -> None:
@@ -17,8 +18,8 @@ def test_shares_and_limits_of_queues_are_shown() -> None:
         jobs=[job("j", 4, min_available=0, queue="a"), job("k", 1, queue="b")],
     )
     registry = CollectorRegistry()
-    dials = Dials("volcano", registry)
-    dials.show(result.outcome.readings, result.snapshot)
+    gauges = PluginGauges("volcano", registry)
+    gauges.update(result.outcome.samples, result.snapshot)
     text = render(registry).decode()
     for line in (
         'volcano_queue_deserved_milli_cpu{queue_name="a"} 4000.0',
@@ -36,13 +37,13 @@ def test_shares_and_limits_of_queues_are_shown() -> None:
 def test_what_is_gone_is_no_longer_shown() -> None:
     nodes = [node("n1", cpu=10)]
     registry = CollectorRegistry()
-    dials = Dials("volcano", registry)
+    gauges = PluginGauges("volcano", registry)
     for queues, jobs in (
         ([queue("a"), queue("b")], [job("j", 1, queue="a"), job("k", 1, queue="b")]),
         ([queue("b")], [job("k", 1, queue="b")]),
     ):
         result = schedule(nodes=nodes, queues=queues, jobs=jobs)
-        dials.show(result.outcome.readings, result.snapshot)
+        gauges.update(result.outcome.samples, result.snapshot)
     text = render(registry).decode()
     assert 'queue_name="b"' in text
     assert 'queue_name="a"' not in text
@@ -54,8 +55,8 @@ def test_a_cycle_in_which_nothing_changed_measures_nothing() -> None:
         nodes=[node("n1")], queues=[queue("default")], jobs=[job("j", 1, on="n1", phase="Running")]
     )
     first, second = (run_cycle(made.snapshot(START, seed), config()) for seed in (1, 2))
-    assert [reading for reading in first.readings if reading.metric.startswith("queue_")]
-    assert not [reading for reading in second.readings if reading.metric.startswith("queue_")]
+    assert [reading for reading in first.samples if reading.metric.startswith("queue_")]
+    assert not [reading for reading in second.samples if reading.metric.startswith("queue_")]
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
@@ -67,7 +68,7 @@ def test_a_queue_whose_last_job_ended_holds_nothing_of_its_share(plugin: str) ->
     made.apply(event(ended.pods[0], made, EventType.DELETED))
     idle = run_cycle(made.snapshot(START, 2), tiers)
     shares = [
-        {reading.metric: reading.value for reading in cycle.readings if reading.labels == ("a",)}
+        {reading.metric: reading.value for reading in cycle.samples if reading.labels == ("a",)}
         for cycle in (busy, idle)
     ]
     assert [share["queue_share"] for share in shares] == [1.0, 0.0]

@@ -7,8 +7,8 @@ import pytest
 from tests.builders import JobManifests, job, node, pod, podgroup
 from tests.scenario import Result, config, schedule, session
 from volcano.scheduler.engine.config import ConfigError
-from volcano.scheduler.engine.plugin import Hunt, Purpose
-from volcano.scheduler.plugins.tdm import Tdm, Window, counted, parse_window
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
+from volcano.scheduler.plugins.tdm import Tdm, Window, parse_budget, parse_window
 
 ZONE = {"volcano.sh/revocable-zone": "rz1"}
 ANYWHERE = {"volcano.sh/revocable-zone": "*"}
@@ -44,8 +44,8 @@ def test_j6_what_is_no_window_is_refused(text: str) -> None:
 
 def test_a_window_begins_on_the_day_it_is_asked_about() -> None:
     night = parse_window("22:00-06:00")
-    assert night.open(MIDNIGHT + 23 * HOUR)
-    assert not night.open(MIDNIGHT + 3 * HOUR), "it begins at 22:00 of the same day"
+    assert night.is_open(MIDNIGHT + 23 * HOUR)
+    assert not night.is_open(MIDNIGHT + 3 * HOUR), "it begins at 22:00 of the same day"
 
 
 LENT, OWN = node("lent", labels=ZONE), node("own")
@@ -126,7 +126,7 @@ def test_nodes_are_emptied_once_in_a_period() -> None:
 
 @pytest.mark.parametrize(("text", "count"), [("3", 3), ("30%", 2), ("100%", 5), ("all", 0), ("", 0)])
 def test_budgets(text: str, count: int) -> None:
-    assert counted(text, 5) == count
+    assert parse_budget(text, 5) == count
 
 
 def victims(preemptor: JobManifests) -> list[str]:
@@ -143,9 +143,10 @@ def victims(preemptor: JobManifests) -> list[str]:
         now=OPEN,
     )
     taker = made.snapshot.jobs["default/taker"]
-    hunt = Hunt(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
+    context = EvictionContext(Purpose.PREEMPT, taker, next(iter(taker.tasks.values())))
     return [
-        task.name for task in made.policy.victims(hunt, list(made.snapshot.jobs["default/v"].tasks.values()))
+        task.name
+        for task in made.policy.victims(context, list(made.snapshot.jobs["default/v"].tasks.values()))
     ]
 
 

@@ -93,18 +93,22 @@ def test_reasons_are_data_and_kubernetes_wording() -> None:
     taints = [{"key": "gpu", "value": "only", "effect": "NoSchedule"}]
     nodes = [node("a", cpu=1), node("b", cpu=1, taints=taints), node("c", unschedulable=True)]
     result = schedule(nodes=nodes, jobs=[job("j", 1, cpu=2)], plugins=PLUGINS)
-    verdict = result.verdict("j")
-    assert verdict is not None
-    assert verdict.nodes == 3
-    assert sum(verdict.reasons.values()) == 3
-    assert verdict.reasons["Insufficient cpu"] == 1
+    diagnosis = result.diagnosis("j")
+    assert diagnosis is not None
+    assert diagnosis.nodes == 3
+    assert sum(diagnosis.reasons.values()) == 3
+    assert diagnosis.reasons["Insufficient cpu"] == 1
     assert result.said("j-worker-0").startswith("0/3 nodes are available: 1 Insufficient cpu, 1 node(s) ")
 
 
 def test_a_shortage_says_what_is_needed_and_what_there_is() -> None:
-    verdict = schedule(nodes=[node("a", cpu=1)], jobs=[job("j", 1, cpu=2)], plugins=PLUGINS).verdict("j")
-    assert verdict is not None
-    assert (verdict.stage, verdict.resource, verdict.shortage()) == ("resources", "cpu", "needs cpu 2, has 1")
+    diagnosis = schedule(nodes=[node("a", cpu=1)], jobs=[job("j", 1, cpu=2)], plugins=PLUGINS).diagnosis("j")
+    assert diagnosis is not None
+    assert (diagnosis.stage, diagnosis.resource, diagnosis.shortage()) == (
+        "resources",
+        "cpu",
+        "needs cpu 2, has 1",
+    )
 
 
 def test_too_many_pods_are_called_that() -> None:
@@ -176,10 +180,10 @@ def test_a_job_set_aside_stays_so_until_one_of_its_objects_changes() -> None:
     first = run_cycle(cluster.snapshot(START, 1), clumsy)
     assert "default/bad" in first.faults
     second = run_cycle(cluster.snapshot(START, 2, first.memory), fine)
-    assert second.verdicts["default/bad"].stage == "fault"
+    assert second.diagnoses["default/bad"].stage == "fault"
     cluster.apply(event(pod("bad-worker-0", group="bad", version=2), cluster, EventType.MODIFIED))
     third = run_cycle(cluster.snapshot(START, 3, second.memory), fine)
-    assert third.verdicts == {}
+    assert third.diagnoses == {}
     assert any(isinstance(decision, Bind) for decision in third.decisions)
 
 

@@ -13,7 +13,7 @@ from volcano.kube.client import EventType
 from volcano.metrics import render
 from volcano.scheduler.cycle import schedule
 from volcano.scheduler.engine.config import parse, shipped
-from volcano.scheduler.report.metrics import Gauges
+from volcano.scheduler.report.metrics import SchedulerMetrics
 
 CONFIG = parse(shipped("volcano-scheduler-preempt.conf"))
 HISTOGRAMS = (
@@ -72,14 +72,14 @@ def world() -> dict[str, Any]:
 
 
 def test_after_a_cycle_every_metric_is_there_under_volcanos_name() -> None:
-    gauges = Gauges()
+    metrics = SchedulerMetrics()
     cluster = cluster_of(**world())
     snapshot = cluster.snapshot(START, 1)
     watch = iter(range(10**6))
     outcome = schedule(snapshot, CONFIG, lambda: float(next(watch)))
-    gauges.placed(outcome.decisions, snapshot)
-    gauges.cycle(outcome, snapshot)
-    found = samples(gauges.registry)
+    metrics.placed(outcome.decisions, snapshot)
+    metrics.cycle(outcome, snapshot)
+    found = samples(metrics.registry)
     assert [name for name in HISTOGRAMS if not found.get(f"volcano_{name}_count")] == []
     assert [name for name in PLAIN if not found.get(f"volcano_{name}")] == []
     plugins = {
@@ -93,19 +93,19 @@ def test_after_a_cycle_every_metric_is_there_under_volcanos_name() -> None:
 
 
 def test_series_of_a_job_go_with_it() -> None:
-    gauges = Gauges()
+    metrics = SchedulerMetrics()
     jobs = world()["jobs"]
     cluster = cluster_of(**world())
     for number in range(2):
         snapshot = cluster.snapshot(START, number)
         outcome = schedule(snapshot, CONFIG)
         cluster.assume(outcome.decisions)
-        gauges.placed(outcome.decisions, snapshot)
-        gauges.cycle(outcome, snapshot)
+        metrics.placed(outcome.decisions, snapshot)
+        metrics.cycle(outcome, snapshot)
         for each in jobs:
             for manifest in (*each.pods, each.group):
                 cluster.apply(event(manifest, cluster, EventType.DELETED))
-    found = samples(gauges.registry)
+    found = samples(metrics.registry)
     for name in ("e2e_job_scheduling_duration", "job_retry_counts", "unschedule_task_count", "job_share"):
         assert f"volcano_{name}" not in found, name
     assert found["volcano_unschedule_job_count"] == [({}, 0.0)]
@@ -119,7 +119,7 @@ async def test_a_pod_is_timed_from_its_creation_to_its_binding() -> None:
             return await b.nodes_of("j-worker-0") == ["n1"] and b.scheduler.write_back.pending == 0
 
         await b.until(bound)
-        found = samples(b.scheduler.gauges.registry)
+        found = samples(b.scheduler.metrics.registry)
     counts = {
         labels["stage"]: count
         for labels, count in found["volcano_task_scheduling_latency_milliseconds_count"]
@@ -133,7 +133,7 @@ async def test_a_pod_is_timed_from_its_creation_to_its_binding() -> None:
     "name", ["volcano_job_retry_counts_total", "volcano_total_preemption_attempts_total"]
 )
 def test_no_name_is_lengthened(name: str) -> None:
-    gauges = Gauges()
+    metrics = SchedulerMetrics()
     snapshot = cluster_of(**world()).snapshot(START, 1)
-    gauges.cycle(schedule(snapshot, CONFIG), snapshot)
-    assert name not in samples(gauges.registry)
+    metrics.cycle(schedule(snapshot, CONFIG), snapshot)
+    assert name not in samples(metrics.registry)

@@ -8,7 +8,7 @@ from volcano.model.status import Status
 from volcano.scheduler.actions.backfill import candidates
 from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.job_queue import BEHIND
-from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
 
 CLASSES = [priority_class("low", 10), priority_class("high", 1000)]
 PLUGINS = ["gang", "priority", "predicates", "conformance"]
@@ -95,9 +95,9 @@ def test_who_waits_in_a_queue_that_has_its_share_is_told_so() -> None:
     full = schedule(nodes=[node("n1", cpu=2, memory="2Gi")], jobs=[
         job("first", 2, on="n1", phase="Running", memory="1Gi"), job("second", 2, memory="1Gi")
     ])  # fmt: skip
-    verdict = full.verdict("second")
-    assert verdict is not None
-    assert (verdict.stage, verdict.message) == (
+    diagnosis = full.diagnosis("second")
+    assert diagnosis is not None
+    assert (diagnosis.stage, diagnosis.message) == (
         "queue",
         "queue default is overused: it has all that it deserves",
     )
@@ -203,7 +203,7 @@ def test_a4_a_running_job_stays_running() -> None:
 class Picky(Plugin):
     """Refuses jobs called pga."""
 
-    def job_enqueueable(self, job: object) -> Vote | Refusal:
+    def job_enqueueable(self, job: object) -> Vote | Rejection:
         return Vote.REJECT if getattr(job, "name", "") == "pga" else Vote.PERMIT
 
 

@@ -4,7 +4,7 @@ from tests.builders import START, job, node, pod
 from tests.scenario import cluster_of, event
 from volcano.model.cluster import Cluster
 from volcano.model.decisions import Bind, Decision, SetPodGroup
-from volcano.scheduler.writeback.stale_decisions import without_crowded
+from volcano.scheduler.writeback.stale_decisions import drop_stale
 
 
 def cluster() -> Cluster:
@@ -32,25 +32,25 @@ def test_a_gang_beside_whom_a_stranger_came_is_put_off_whole() -> None:
     snapshot = seen.snapshot(START)
     seen.apply(event(foreign(1, "n1"), seen))
     decisions = [*gang("a", "n1", "n1"), *gang("b", "n2", "n2")]
-    assert without_crowded(decisions, snapshot, seen) == gang("b", "n2", "n2")
+    assert drop_stale(decisions, snapshot, seen) == gang("b", "n2", "n2")
 
 
 def test_of_a_gang_on_two_nodes_neither_half_is_bound() -> None:
     seen = cluster()
     snapshot = seen.snapshot(START)
     seen.apply(event(foreign(2, "n2"), seen))
-    assert without_crowded(gang("a", "n1", "n2"), snapshot, seen) == []
+    assert drop_stale(gang("a", "n1", "n2"), snapshot, seen) == []
 
 
 def test_a_stranger_for_whom_there_is_room_disturbs_nobody() -> None:
     seen = cluster()
     snapshot = seen.snapshot(START)
     seen.apply(event(foreign(1, "n1"), seen))
-    assert without_crowded(gang("a", "n1", "n2"), snapshot, seen) == gang("a", "n1", "n2")
+    assert drop_stale(gang("a", "n1", "n2"), snapshot, seen) == gang("a", "n1", "n2")
 
 
 def test_what_was_decided_knowingly_stands() -> None:
     seen = cluster()
     seen.apply(event(foreign(1, "n1"), seen))
     snapshot = seen.snapshot(START)  # too full already when the decision was made: somebody wanted it so
-    assert without_crowded(gang("a", "n1", "n1"), snapshot, seen) == gang("a", "n1", "n1")
+    assert drop_stale(gang("a", "n1", "n1"), snapshot, seen) == gang("a", "n1", "n1")

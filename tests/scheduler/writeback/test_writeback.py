@@ -10,9 +10,9 @@ from volcano.kube.client import DEFAULTS, Client, Options
 from volcano.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Key, Manifest
-from volcano.kube.recorder import Recorder
-from volcano.model.decisions import Bind, Decision, Evict, SetPodCondition, SetPodGroup, SetQueue, Tell
-from volcano.scheduler.writeback.operations import Lowering, binding, pod_group_patch
+from volcano.model.decisions import Bind, Decision, Evict, RecordEvent, SetPodCondition, SetPodGroup, SetQueue
+from volcano.model.job import PodGroup
+from volcano.scheduler.writeback.operations import OperationBuilder, binding, pod_group_patch
 from volcano.scheduler.writeback.writeback import WriteBack
 
 
@@ -49,10 +49,10 @@ class Desk:
 
     def __init__(self) -> None:
         self.server, self.clock = Server(), VirtualClock()
-        self.refused: list[Decision] = []
-        lowering = Lowering(Recorder("volcano"), "volcano")
+        self.rejected: list[Decision] = []
+        builder = OperationBuilder("volcano")
         client = cast(Client, self.server)  # the three verbs that write-back uses
-        self.write_back = WriteBack(client, lowering, self.clock, refused=self.refused.append, hands=1)
+        self.write_back = WriteBack(client, builder, self.clock, on_rejected=self.rejected.append, workers=1)
 
     async def write(self, *decisions: Decision) -> list[tuple[str, str, str]]:
         running = asyncio.create_task(self.write_back.run())
@@ -100,9 +100,9 @@ async def test_a_pod_that_is_being_bound_is_no_longer_said_to_wait() -> None:
 async def test_nothing_more_is_said_about_a_gang_that_is_gone() -> None:
     desk = Desk()
     desk.write_back.submit(
-        [phase("Completed"), Tell("default/j", "default", "j", "Normal", "Scheduled", "ready")]
+        [phase("Completed"), RecordEvent("default/j", "default", "j", "Normal", "Scheduled", "ready")]
     )
-    desk.write_back.withdraw("default", "j")
+    desk.write_back.withdraw(PodGroup("default", "j"))
     await desk.write()
     assert desk.server.writes == []
 
@@ -111,7 +111,7 @@ async def test_what_may_pass_is_tried_again() -> None:
     desk = Desk()
     desk.server.refusals["a"] = [Unavailable("away"), Unavailable("away")]
     assert await desk.write(bind("a")) == [("create", "binding", "a")]
-    assert desk.refused == []
+    assert desk.rejected == []
 
 
 @pytest.mark.parametrize("error", [Conflict("taken"), NotFound("gone")])
@@ -119,7 +119,7 @@ async def test_what_is_refused_is_told_back(error: ApiError) -> None:
     desk = Desk()
     desk.server.refusals["a"] = [error]
     assert await desk.write(bind("a"), bind("b")) == [("create", "binding", "b")]
-    assert desk.refused == [bind("a")]
+    assert desk.rejected == [bind("a")]
 
 
 async def test_an_eviction_says_why_and_deletes() -> None:

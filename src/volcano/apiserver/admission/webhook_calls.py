@@ -13,8 +13,8 @@ from volcano.apiserver.admission.webhook_rules import Hook
 from volcano.apiserver.interfaces import Lookup
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, SERVICE
 from volcano.kube.manifest import Key, Manifest
-from volcano.net.link import Broken
-from volcano.net.pool import Pool
+from volcano.net.client_connection import RequestFailed
+from volcano.net.pool import ConnectionPool
 from volcano.net.tls import client_context
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -29,7 +29,7 @@ class Caller:
     """Posts AdmissionReviews; keeps connections to webhooks open between calls."""
 
     def __init__(self) -> None:
-        self._pools: dict[tuple[str, str, str], Pool] = {}
+        self._pools: dict[tuple[str, str, str], ConnectionPool] = {}
 
     async def call(self, hook: Hook, review: Manifest, lookup: Lookup) -> Mapping[str, Any]:
         """The `response` of the webhook's AdmissionReview; raises `CallFailed`."""
@@ -45,20 +45,20 @@ class Caller:
             reply = await pool.request(
                 "POST", f"{target}?timeout={hook.seconds}s", headers, body, timeout=hook.seconds
             )
-        except (Broken, OSError, ssl.SSLError) as error:
+        except (RequestFailed, OSError, ssl.SSLError) as error:
             raise CallFailed(f'failed to call webhook: Post "{url}{target}": {error}') from error
         if reply.status != 200:
             raise CallFailed(f"failed to call webhook: the server answered {reply.status}")
         return _response(reply.body, version, str(review["uid"]))
 
-    async def _pool(self, url: str, authority: str, server_name: str) -> Pool:
+    async def _pool(self, url: str, authority: str, server_name: str) -> ConnectionPool:
         key = (url, authority, server_name)
         pool = self._pools.get(key)
         if pool is None:
             if len(self._pools) >= MOST_POOLS:
                 await self.close()
             try:
-                pool = Pool(url, tls=_context(url, authority), server_name=server_name)
+                pool = ConnectionPool(url, tls=_context(url, authority), server_name=server_name)
             except ValueError as error:
                 raise CallFailed(str(error)) from error
             self._pools[key] = pool

@@ -1,4 +1,4 @@
-"""The audit log: one audit.k8s.io/v1 Event a line for every request that has been answered."""
+"""Audit log: one audit.k8s.io/v1 Event per line for every request."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import orjson
 
 from volcano.apiserver.authn.identity import user_info
-from volcano.apiserver.endpoints.routes import Route
+from volcano.apiserver.endpoints.request_info import RequestInfo
 from volcano.apiserver.interfaces import User
 from volcano.clock import Instant
 from volcano.kube.manifest import Manifest
@@ -14,13 +14,13 @@ from volcano.net.messages import Request
 
 
 class Sink(Protocol):
-    """Where lines go: an open file, or anything that takes bytes."""
+    """Destination of audit events, such as an open file."""
 
     def write(self, line: bytes, /) -> Any: ...
 
 
 class Audit:
-    """Writes what was asked by whom and how it was answered; bodies are not recorded (level Metadata)."""
+    """Writes audit events at level Metadata: without request and response bodies."""
 
     def __init__(self, sink: Sink, new_id: Callable[[], str]) -> None:
         self._sink = sink
@@ -29,17 +29,17 @@ class Audit:
     def record(
         self,
         request: Request,
-        route: Route,
+        info: RequestInfo,
         user: User | None,
         real_user: User | None,
         code: int,
         received: Instant,
-        answered: Instant,
+        completed: Instant,
         *,
         streaming: bool = False,
     ) -> None:
-        """Writes the line of one request. `user` is whom the request acts as, `real_user` who sent it. Of a stream
-        only the beginning is known yet."""
+        """Writes the event of one request. `user` is the impersonated user if there is one, `real_user` the
+        authenticated one. A streaming request is recorded at stage ResponseStarted."""
         event: Manifest = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
@@ -47,27 +47,27 @@ class Audit:
             "auditID": self._new_id(),
             "stage": "ResponseStarted" if streaming else "ResponseComplete",
             "requestURI": request.target or request.path,
-            "verb": route.verb,
+            "verb": info.verb,
             "user": user_info(real_user) if real_user else {},
             "sourceIPs": [request.peer.address.rpartition(":")[0] or request.peer.address],
             "userAgent": request.headers.get("user-agent", ""),
             "responseStatus": {"metadata": {}, "code": code},
             "requestReceivedTimestamp": received.micro_timestamp(),
-            "stageTimestamp": answered.micro_timestamp(),
+            "stageTimestamp": completed.micro_timestamp(),
         }
         if user is not None and user != real_user:
             event["impersonatedUser"] = user_info(user)
-        if route.resource:
-            event["objectRef"] = {name: value for name, value in _reference(route).items() if value}
+        if info.resource:
+            event["objectRef"] = {name: value for name, value in _object_reference(info).items() if value}
         self._sink.write(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def _reference(route: Route) -> dict[str, str]:
+def _object_reference(info: RequestInfo) -> dict[str, str]:
     return {
-        "resource": route.resource,
-        "namespace": route.namespace,
-        "name": route.name,
-        "apiGroup": route.group,
-        "apiVersion": route.version,
-        "subresource": route.subresource,
+        "resource": info.resource,
+        "namespace": info.namespace,
+        "name": info.name,
+        "apiGroup": info.group,
+        "apiVersion": info.version,
+        "subresource": info.subresource,
     }

@@ -1,7 +1,6 @@
-"""What this server serves, told group by group (legacy) or all at once (aggregated)."""
+"""Discovery: groups, versions and resources, unaggregated (per group) and aggregated (apidiscovery.k8s.io)."""
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,13 +8,14 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.endpoints.serialization import DISCOVERY_SHAPES, negotiate
+from volcano.apiserver.endpoints.negotiation import DISCOVERY_CONVERSIONS, MediaTypeOptions, negotiate
+from volcano.apiserver.schema.crds import version_rank
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import NAMESPACE, VIRTUAL, Kind
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request, Response
 
-# The order in which kubectl looks for a name several groups use; groups not listed follow, by name.
+# Order in which kubectl resolves a resource name that several groups use; groups not listed follow, by name.
 GROUP_ORDER = (
     "",
     "apps",
@@ -37,41 +37,31 @@ GROUP_ORDER = (
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """What a subresource answers with, when not with its parent's kind, and how it may be asked."""
+class Subresource:
+    """Verbs of a subresource and the kind it serves, if not that of its parent."""
 
     verbs: tuple[str, ...]
     group: str = ""
     version: str = ""
-    kind: str = ""  # empty: the parent's
+    kind: str = ""  # empty: that of the parent
 
 
-SUBRESOURCES: dict[str, Shape] = {
-    "status": Shape(("get", "patch", "update")),
-    "scale": Shape(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
-    "finalize": Shape(("update",)),
-    "ephemeralcontainers": Shape(("get", "patch", "update")),
-    "resize": Shape(("get", "patch", "update")),
-    "binding": Shape(("create",), "", "v1", "Binding"),
-    "eviction": Shape(("create",), "policy", "v1", "Eviction"),
-    "token": Shape(("create",), "authentication.k8s.io", "v1", "TokenRequest"),
-    "log": Shape(("get",)),
-    "exec": Shape(("create", "get"), "", "v1", "PodExecOptions"),
-    "attach": Shape(("create", "get"), "", "v1", "PodAttachOptions"),
-    "portforward": Shape(("create", "get"), "", "v1", "PodPortForwardOptions"),
+SUBRESOURCES: dict[str, Subresource] = {
+    "status": Subresource(("get", "patch", "update")),
+    "scale": Subresource(("get", "patch", "update"), "autoscaling", "v1", "Scale"),
+    "finalize": Subresource(("update",)),
+    "ephemeralcontainers": Subresource(("get", "patch", "update")),
+    "resize": Subresource(("get", "patch", "update")),
+    "binding": Subresource(("create",), "", "v1", "Binding"),
+    "eviction": Subresource(("create",), "policy", "v1", "Eviction"),
+    "token": Subresource(("create",), "authentication.k8s.io", "v1", "TokenRequest"),
+    "log": Subresource(("get",)),
+    "exec": Subresource(("create", "get"), "", "v1", "PodExecOptions"),
+    "attach": Subresource(("create", "get"), "", "v1", "PodAttachOptions"),
+    "portforward": Subresource(("create", "get"), "", "v1", "PodPortForwardOptions"),
 }
-# Namespaces go one by one: each takes everything in it along.
-NOT_SERVED = {NAMESPACE: "deletecollection"}
-_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-
-
-def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts v2, v1, v1beta2, v1beta1, v1alpha1 and then what is no Kubernetes version, by name."""
-    found = _VERSION.fullmatch(version)
-    if not found:
-        return (3, 0, 0, version)
-    major, stage, minor = found.groups()
-    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), "")
+# Namespaces are deleted one by one, because deleting one deletes everything in it.
+_NOT_SERVED = {NAMESPACE: "deletecollection"}
 
 
 def group_rank(group: str) -> tuple[int, str]:
@@ -79,7 +69,7 @@ def group_rank(group: str) -> tuple[int, str]:
 
 
 class Discovery:
-    """Answers discovery requests; remembers its answers until `generation` changes."""
+    """Handles discovery requests; responses are cached until `generation` changes."""
 
     def __init__(
         self, kinds: Callable[[], Iterable[Kind]], generation: Callable[[], int], address: str = ""
@@ -87,43 +77,43 @@ class Discovery:
         self._kinds = kinds
         self._generation = generation
         self._address = address
-        self._answers: dict[tuple[str, str, str], tuple[bytes, str]] = {}
-        self._answers_of = -1
+        self._cached: dict[tuple[str, str, str], tuple[bytes, str]] = {}
+        self._cached_generation = -1
 
-    def answer(self, request: Request) -> Response | None:
-        """The answer to a discovery path; None when the path is none of discovery's."""
+    def handle(self, request: Request) -> Response | None:
+        """Returns the response for a discovery path, None for any other path."""
         parts = [part for part in request.path.split("/") if part]
         if not parts or parts[0] not in ("api", "apis") or len(parts) > (2 if parts[0] == "api" else 3):
             return None
-        shapes = DISCOVERY_SHAPES if len(parts) == 1 else frozenset()
-        wanted = negotiate(request.headers.get("accept", ""), shapes)
-        body, tag = self._remembered("/".join(parts), wanted.shape, wanted.version)
+        conversions = DISCOVERY_CONVERSIONS if len(parts) == 1 else frozenset()
+        output = negotiate(request.headers.get("accept", ""), conversions)
+        body, tag = self._encoded("/".join(parts), output)
         headers = {"Content-Type": "application/json", "ETag": tag, "Vary": "Accept"}
-        if wanted.shape:
+        if output.convert_kind:
             headers["Content-Type"] = (
-                f"application/json;g=apidiscovery.k8s.io;v={wanted.version};as={wanted.shape}"
+                f"application/json;g=apidiscovery.k8s.io;v={output.convert_version};as={output.convert_kind}"
             )
         if request.headers.get("if-none-match") == tag:
             return Response(304, headers)
         return Response(200, headers, body)
 
-    def _remembered(self, path: str, shape: str, version: str) -> tuple[bytes, str]:
-        if self._answers_of != self._generation():
-            self._answers.clear()
-            self._answers_of = self._generation()
-        key = (path, shape, version)
-        known = self._answers.get(key)
-        if known is None:
-            body = orjson.dumps(self._build(path, shape, version), option=orjson.OPT_APPEND_NEWLINE)
-            known = body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
-            self._answers[key] = known
-        return known
+    def _encoded(self, path: str, output: MediaTypeOptions) -> tuple[bytes, str]:
+        if self._cached_generation != self._generation():
+            self._cached.clear()
+            self._cached_generation = self._generation()
+        key = (path, output.convert_kind, output.convert_version)
+        cached = self._cached.get(key)
+        if cached is None:
+            body = orjson.dumps(self._build(path, output), option=orjson.OPT_APPEND_NEWLINE)
+            cached = body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
+            self._cached[key] = cached
+        return cached
 
-    def _build(self, path: str, shape: str, version: str) -> Manifest:
+    def _build(self, path: str, output: MediaTypeOptions) -> Manifest:
         groups = grouped([*self._kinds(), *VIRTUAL])
-        if shape:
+        if output.convert_kind:
             core = path == "api"
-            return aggregated({g: v for g, v in groups.items() if (g == "") == core}, version)
+            return aggregated({g: v for g, v in groups.items() if (g == "") == core}, output.convert_version)
         match path.split("/"):
             case ["api"]:
                 return self._core_versions()
@@ -149,7 +139,7 @@ Groups = Mapping[str, Mapping[str, list[Kind]]]
 
 
 def grouped(kinds: Iterable[Kind]) -> Groups:
-    """Kinds by group and version, in the order they are announced."""
+    """Kinds by group and version, in discovery order."""
     found: dict[str, dict[str, list[Kind]]] = {}
     for kind in kinds:
         found.setdefault(kind.group, {}).setdefault(kind.version, []).append(kind)
@@ -190,8 +180,8 @@ def _served_subresources(kind: Kind) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def verbs_of(kind: Kind) -> tuple[str, ...]:
-    """What may be done with objects of a kind over HTTP."""
-    return tuple(verb for verb in kind.verbs if verb != NOT_SERVED.get(kind))
+    """Verbs served over HTTP for a kind."""
+    return tuple(verb for verb in kind.verbs if verb != _NOT_SERVED.get(kind))
 
 
 def _resource(kind: Kind) -> Manifest:
@@ -214,21 +204,21 @@ def _names(kind: Kind) -> Manifest:
     return names
 
 
-def _subresource(kind: Kind, name: str, shape: Shape) -> Manifest:
+def _subresource(kind: Kind, name: str, subresource: Subresource) -> Manifest:
     described: Manifest = {
         "name": f"{kind.plural}/{name}",
         "singularName": "",
         "namespaced": kind.namespaced,
-        "kind": shape.kind or kind.kind,
-        "verbs": list(shape.verbs),
+        "kind": subresource.kind or kind.kind,
+        "verbs": list(subresource.verbs),
     }
-    if shape.version and shape.group:
-        described |= {"group": shape.group, "version": shape.version}
+    if subresource.version and subresource.group:
+        described |= {"group": subresource.group, "version": subresource.version}
     return described
 
 
 def aggregated(groups: Groups, version: str) -> Manifest:
-    """Everything about some groups in one answer."""
+    """Aggregated discovery document of some groups."""
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": f"apidiscovery.k8s.io/{version}",
@@ -269,8 +259,7 @@ def _aggregated_resource(kind: Kind) -> Manifest:
     return described
 
 
-def _aggregated_subresource(kind: Kind, name: str, shape: Shape) -> Manifest:
-    answers_with = {"group": kind.group, "version": kind.version, "kind": kind.kind}
-    if shape.kind:
-        answers_with = {"group": shape.group, "version": shape.version, "kind": shape.kind}
-    return {"subresource": name, "responseKind": answers_with, "verbs": list(shape.verbs)}
+def _aggregated_subresource(kind: Kind, name: str, subresource: Subresource) -> Manifest:
+    served: Kind | Subresource = subresource if subresource.kind else kind
+    response_kind = {"group": served.group, "version": served.version, "kind": served.kind}
+    return {"subresource": name, "responseKind": response_kind, "verbs": list(subresource.verbs)}

@@ -1,4 +1,4 @@
-"""Whether the server is alive and ready, which version it is, and its metrics."""
+"""Health checks (/healthz, /livez, /readyz), /version and request metrics."""
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
@@ -10,20 +10,20 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
-from volcano.apiserver.endpoints.routes import Route, unknown_path
+from volcano.apiserver.endpoints.request_info import RequestInfo, unknown_path
 from volcano.kube import type_info
 from volcano.metrics import CONTENT_TYPE, CollectorRegistry, render
 from volcano.net.messages import Request, Response
 
-# Says what is wrong; an empty text means that all is well.
-Check = Callable[[], str]
+# Returns an error message, empty if healthy.
+HealthCheck = Callable[[], str]
 
 TEXT = {"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}
 ENDPOINTS = ("healthz", "livez", "readyz")
 
 
 def version_info(volcano_version: str) -> dict[str, str]:
-    """What /version says: the Kubernetes release whose API this is, and whose server."""
+    """Content of /version: the Kubernetes release of the API, with the version of Volcano in gitVersion."""
     kubernetes = type_info.version()
     major, minor, _ = kubernetes.split(".")
     return {
@@ -45,17 +45,17 @@ def version_info(volcano_version: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Answers /healthz, /livez and /readyz and each single check below them."""
+    """Handles /healthz, /livez, /readyz and the single checks below them."""
 
-    live: Mapping[str, Check] = field(default_factory=dict)
-    ready: Mapping[str, Check] = field(default_factory=dict)
+    live: Mapping[str, HealthCheck] = field(default_factory=dict)
+    ready: Mapping[str, HealthCheck] = field(default_factory=dict)
 
-    def answer(self, request: Request) -> Response | None:
-        """The answer to a health path; None for any other."""
+    def handle(self, request: Request) -> Response | None:
+        """Returns the response for a health path, None for any other path."""
         endpoint, _, single = request.path.strip("/").partition("/")
         if endpoint not in ENDPOINTS:
             return None
-        checks: dict[str, Check] = {"ping": lambda: "", **self.live}
+        checks: dict[str, HealthCheck] = {"ping": lambda: "", **self.live}
         if endpoint == "readyz":
             checks |= self.ready
         if single:
@@ -66,13 +66,15 @@ class Health:
         return _report(endpoint, checks, excluded, verbose="verbose" in request.query)
 
 
-def _report(endpoint: str, checks: Mapping[str, Check], excluded: set[str], *, verbose: bool) -> Response:
+def _report(
+    endpoint: str, checks: Mapping[str, HealthCheck], excluded: set[str], *, verbose: bool
+) -> Response:
     lines, failed = [], []
     for name, check in checks.items():
         if name in excluded:
             lines.append(f"[+]{name} excluded: ok")
-        elif trouble := check():
-            lines.append(f"[-]{name} failed: {trouble}")
+        elif error := check():
+            lines.append(f"[-]{name} failed: {error}")
             failed.append(name)
         else:
             lines.append(f"[+]{name} ok")
@@ -90,16 +92,16 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 @dataclass(slots=True)
 class _Durations:
-    """How many requests took how long: one count a bucket and one for the longest, and the sum."""
+    """Histogram of request durations: one count per bucket and one for +Inf, and the sum."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
 
 
 class RequestMetrics(Collector):
-    """How many requests came, how they were answered and how long it took, under the names a real server uses.
+    """Request metrics under the names of kube-apiserver.
 
-    Counts in plain numbers, because every request passes here; Prometheus' families are made when they are read.
+    Counts in plain integers, because it is called for every request; metric families are built on collection.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -111,16 +113,16 @@ class RequestMetrics(Collector):
         self.mutating = 0
         registry.register(self)
 
-    def labels(self, route: Route, *, known: bool = True) -> tuple[str, ...]:
-        """The labels of a request; of one that leads nowhere, without its parts, which clients can make up."""
-        if not known or not route.resource:
-            return (route.verb.upper() if known else "", "", "", "", "", "", "apiserver")
-        scope = "resource" if route.name else "namespace" if route.namespace else "cluster"
-        verb = route.verb.upper()
-        return (verb, route.group, route.version, route.resource, route.subresource, scope, "apiserver")
+    def labels(self, info: RequestInfo, *, known: bool = True) -> tuple[str, ...]:
+        """Labels of a request. Paths that are not served get empty labels, to bound the number of series."""
+        if not known or not info.resource:
+            return (info.verb.upper() if known else "", "", "", "", "", "", "apiserver")
+        scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
+        verb = info.verb.upper()
+        return (verb, info.group, info.version, info.resource, info.subresource, scope, "apiserver")
 
-    def answered(self, labels: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
-        """Counts one answer; `seconds` is None for those that go on for as long as the client likes."""
+    def observe(self, labels: tuple[str, ...], code: int, seconds: float | None, *, dry_run: bool) -> None:
+        """Counts one request; `seconds` is None for long-running requests."""
         key = (*labels, str(code), "All" if dry_run else "")
         self._requests[key] = self._requests.get(key, 0) + 1
         if seconds is not None:
@@ -131,11 +133,11 @@ class RequestMetrics(Collector):
             durations.total += seconds
 
     def long_running(self, labels: tuple[str, ...], change: int) -> None:
-        """Counts a stream that has begun (1) or ended (-1)."""
+        """Counts a long-running request that starts (1) or ends (-1)."""
         self._long_running[labels] = self._long_running.get(labels, 0) + change
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus is told."""
+        """Returns the metric families."""
         text = "Requests answered, by verb, resource and code."
         requests = CounterMetricFamily("apiserver_request_total", text, labels=(*LABELS, "code", "dry_run"))
         for key, count in self._requests.items():
@@ -159,11 +161,11 @@ class RequestMetrics(Collector):
         inflight.add_metric(("readOnly",), self.reading)
         yield inflight
 
-    def answer(self) -> Response:
-        """Everything in Prometheus' text format."""
+    def response(self) -> Response:
+        """Returns all metrics in the Prometheus text format."""
         return Response(200, {"Content-Type": CONTENT_TYPE}, render(self.registry))
 
 
-def version_answer(volcano_version: str) -> Response:
+def version_response(volcano_version: str) -> Response:
     body = orjson.dumps(version_info(volcano_version), option=orjson.OPT_INDENT_2)
     return Response(200, {"Content-Type": "application/json"}, body)

@@ -1,23 +1,23 @@
-"""What a pod's processes say and hear: its log, and the seams for exec, attach and port-forward."""
+"""Pod subresources served by the kubelet: log, exec, attach and portforward."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from volcano.apiserver.endpoints.parameters import flag, whole_number
+from volcano.apiserver.endpoints.parameters import flag, integer
 from volcano.clock import parse_timestamp
 from volcano.kube.errors import ApiError, BadRequest, Cause, Invalid
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Answer, Request, Stream
 
-# What a client may ask for, and the word for it in a log.
-OUTPUTS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
-CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+# Values of the `stream` parameter and the stream name in a container log; empty is both.
+STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
+CONTAINER_FIELDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """Which part of which container's log is wanted."""
+    """Parsed PodLogOptions: the container and the part of its log to return."""
 
     container: str
     follow: bool = False
@@ -30,45 +30,45 @@ class LogOptions:
 
 
 class LogSource(Protocol):
-    """Where logs come from: whoever runs the pods."""
+    """Source of container logs, implemented by the kubelet."""
 
     async def open_log(self, pod: Manifest, options: LogOptions) -> AsyncIterator[bytes]:
-        """The log as it comes; raises an `ApiError` when there is none, such as before the container starts."""
+        """Streams a log; raises an `ApiError` if there is none, for example before the container starts."""
         ...
 
 
 class StreamSource(Protocol):
-    """What connects a client with a container: whoever runs the pods."""
+    """Target of exec, attach and portforward requests, implemented by the kubelet."""
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        """Takes over an exec, attach or portforward request; raises an `ApiError` to refuse."""
+        """Handles an exec, attach or portforward request; raises an `ApiError` to reject it."""
         ...
 
 
 class Unsupported(ApiError):
-    """Something a real cluster does and this one does not."""
+    """Error for operations that Kubernetes supports and this server does not (501)."""
 
     code, reason = 501, "NotImplemented"
 
 
-async def log_answer(source: LogSource | None, pod: Manifest, request: Request, now: float) -> Answer:
-    """The answer to `pods/log`."""
+async def log_response(source: LogSource | None, pod: Manifest, request: Request, now: float) -> Answer:
+    """Response to `pods/log`."""
     options = _options(pod, request, now)
     headers = {"Content-Type": "text/plain"}
     scheduled = (pod.get("spec") or {}).get("nodeName")
     if not scheduled:
-        return Stream(_nothing(), 200, headers)
+        return Stream(_empty(), 200, headers)
     if source is None:
         raise no_process("log", pod)
     chunks = await source.open_log(pod, options)
     limited = chunks if options.limit_bytes is None else _limited(chunks, options.limit_bytes)
-    return Stream(limited, 200, headers, patient=True)
+    return Stream(limited, 200, headers, allow_stall=True)
 
 
-async def connect_answer(
+async def connect_response(
     source: StreamSource | None, subresource: str, pod: Manifest, request: Request
 ) -> Answer:
-    """The answer to `pods/exec`, `pods/attach` and `pods/portforward`."""
+    """Response to `pods/exec`, `pods/attach` and `pods/portforward`."""
     if subresource != "portforward":
         container_of(pod, request.parameter("container"))
     if not (pod.get("spec") or {}).get("nodeName"):
@@ -79,7 +79,7 @@ async def connect_answer(
 
 
 def no_process(subresource: str, pod: Manifest) -> Unsupported:
-    """The refusal of what only a pod with processes can do."""
+    """Error for a subresource that needs a running process, on a simulated node."""
     name = pod["metadata"]["name"]
     return Unsupported(
         f'{subresource} is not possible on pod "{name}": it runs on a simulated node, where no process backs it',
@@ -90,8 +90,8 @@ def no_process(subresource: str, pod: Manifest) -> Unsupported:
 
 def _options(pod: Manifest, request: Request, now: float) -> LogOptions:
     name = pod["metadata"]["name"]
-    tail = whole_number(request, "tailLines")
-    limit = whole_number(request, "limitBytes")
+    tail = integer(request, "tailLines")
+    limit = integer(request, "limitBytes")
     if tail is not None and tail < 0:
         raise _invalid(name, "tailLines", f"Invalid value: {tail}: must be greater than or equal to 0")
     if limit is not None and limit < 1:
@@ -104,24 +104,24 @@ def _options(pod: Manifest, request: Request, now: float) -> LogOptions:
         _since(name, request, now),
         flag(request, "timestamps"),
         limit,
-        _output(name, request, tail),
+        _stream(name, request, tail),
     )
 
 
-def _output(name: str, request: Request, tail: int | None) -> str:
-    wanted = request.parameter("stream")
-    if wanted not in OUTPUTS:
-        known = ", ".join(f'"{output}"' for output in OUTPUTS if output)
-        message = f'Unsupported value: "{wanted[:100]}": supported values: {known}'
+def _stream(name: str, request: Request, tail: int | None) -> str:
+    stream = request.parameter("stream")
+    if stream not in STREAMS:
+        known = ", ".join(f'"{choice}"' for choice in STREAMS if choice)
+        message = f'Unsupported value: "{stream[:100]}": supported values: {known}'
         raise _invalid(name, "stream", message, "FieldValueNotSupported")
-    if OUTPUTS[wanted] and tail is not None:
+    if STREAMS[stream] and tail is not None:
         message = "Forbidden: `tailLines` and specific `stream` are mutually exclusive for now"
         raise _invalid(name, "stream", message, "FieldValueForbidden")
-    return OUTPUTS[wanted]
+    return STREAMS[stream]
 
 
 def _since(name: str, request: Request, now: float) -> float | None:
-    seconds, moment = whole_number(request, "sinceSeconds"), request.parameter("sinceTime")
+    seconds, moment = integer(request, "sinceSeconds"), request.parameter("sinceTime")
     if seconds is not None and moment:
         raise _invalid(
             name, "sinceSeconds", "Forbidden: at most one of sinceTime or sinceSeconds may be specified"
@@ -138,14 +138,14 @@ def _since(name: str, request: Request, now: float) -> float | None:
         raise BadRequest(f'sinceTime "{moment[:100]}" is not an RFC 3339 time') from None
 
 
-def container_of(pod: Manifest, wanted: str) -> str:
-    """The container a request is about: the one it names, or the only one."""
+def container_of(pod: Manifest, requested: str) -> str:
+    """Container of a request: the one it names, or the only one."""
     name, spec = pod["metadata"]["name"], pod.get("spec") or {}
-    names = {field: [str(c.get("name", "")) for c in spec.get(field) or ()] for field in CONTAINERS}
-    if wanted:
-        if any(wanted in group for group in names.values()):
-            return wanted
-        raise BadRequest(f"container {wanted[:300]} is not valid for pod {name}")
+    names = {field: [str(c.get("name", "")) for c in spec.get(field) or ()] for field in CONTAINER_FIELDS}
+    if requested:
+        if any(requested in group for group in names.values()):
+            return requested
+        raise BadRequest(f"container {requested[:300]} is not valid for pod {name}")
     if len(names["containers"]) == 1:
         return names["containers"][0]
     inits = (
@@ -166,7 +166,7 @@ def _invalid(pod: str, field: str, message: str, reason: str = "FieldValueInvali
     )
 
 
-async def _nothing() -> AsyncIterator[bytes]:
+async def _empty() -> AsyncIterator[bytes]:
     yield b""
 
 
@@ -179,11 +179,11 @@ async def _limited(chunks: AsyncIterator[bytes], limit: int) -> AsyncIterator[by
             if left <= 0:
                 return
     finally:
-        await _let_go(chunks)
+        await _close(chunks)
 
 
-async def _let_go(chunks: AsyncIterator[bytes]) -> None:
-    """Whoever follows a log hears at once that nobody listens any more."""
+async def _close(chunks: AsyncIterator[bytes]) -> None:
+    """Closes a log stream at once, so that its source stops following."""
     close = getattr(chunks, "aclose", None)
     if close is not None:
         await close()

@@ -1,4 +1,4 @@
-"""Paths that are no resources: discovery, health, version, metrics, OpenAPI, and the keys of our tokens."""
+"""Non-resource handlers: discovery, health, version, metrics, OpenAPI and OpenID issuer discovery."""
 
 from collections.abc import Callable
 
@@ -6,15 +6,15 @@ import orjson
 
 from volcano.apiserver.authn.tokens import Tokens
 from volcano.apiserver.endpoints.discovery import Discovery, grouped
-from volcano.apiserver.endpoints.health import Health, RequestMetrics, version_answer
+from volcano.apiserver.endpoints.health import Health, RequestMetrics, version_response
 from volcano.apiserver.registry.kind_table import KindTable
 from volcano.kube.errors import MethodNotAllowed
 from volcano.net.messages import Request, Response
 
 JSON_HEADERS = {"Content-Type": "application/json"}
-# Answers /openapi/v3 and what is below it; None for a document that does not exist.
+# Handles /openapi/v3 and the paths below it; returns None for a document that does not exist.
 OpenApi = Callable[[Request], Response | None]
-ROOTS = (
+NON_RESOURCE_PATHS = (
     "/.well-known/openid-configuration",
     "/healthz",
     "/healthz/ping",
@@ -29,8 +29,8 @@ ROOTS = (
 )
 
 
-class Paths:
-    """Answers every request that is not about a resource."""
+class NonResourceHandler:
+    """Handles non-resource requests."""
 
     def __init__(
         self,
@@ -47,36 +47,36 @@ class Paths:
         self._health = health
         self._tokens = tokens
         self._openapi = openapi
-        self._fixed: dict[str, Callable[[], Response]] = {
-            "/version": lambda: version_answer(version),
-            "/metrics": metrics.answer,
-            "/.well-known/openid-configuration": self._issuer,
-            "/openid/v1/jwks": self._keys,
+        self._handlers: dict[str, Callable[[], Response]] = {
+            "/version": lambda: version_response(version),
+            "/metrics": metrics.response,
+            "/.well-known/openid-configuration": self._openid_configuration,
+            "/openid/v1/jwks": self._jwks,
         }
 
-    def answer(self, request: Request) -> Response:
-        """What to answer; an unknown path gets the list of known ones, with a 404."""
+    def handle(self, request: Request) -> Response:
+        """Handles a request; an unknown path returns the list of known paths, with status 404."""
         if request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         path = request.path.rstrip("/") or "/"
-        if path in self._fixed:
-            return self._fixed[path]()
+        if path in self._handlers:
+            return self._handlers[path]()
         if path == "/openapi/v3" or path.startswith("/openapi/v3/"):
             found = self._openapi(request)
         else:
-            found = self._health.answer(request) or self._discovery.answer(request)
-        return found or self._listing(200 if path == "/" else 404)
+            found = self._health.handle(request) or self._discovery.handle(request)
+        return found or self._index(200 if path == "/" else 404)
 
-    def _listing(self, status: int) -> Response:
+    def _index(self, status: int) -> Response:
         groups = grouped(served.kind for served in self._table)
         api = ["/api", *(f"/api/{version}" for version in groups.get("", ())), "/apis"]
         for group, versions in groups.items():
             if group:
                 api += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
-        body = orjson.dumps({"paths": sorted([*api, *ROOTS])}, option=orjson.OPT_INDENT_2)
+        body = orjson.dumps({"paths": sorted([*api, *NON_RESOURCE_PATHS])}, option=orjson.OPT_INDENT_2)
         return Response(status, dict(JSON_HEADERS), body)
 
-    def _issuer(self) -> Response:
+    def _openid_configuration(self) -> Response:
         issuer = self._tokens.issuer
         document = {
             "issuer": issuer,
@@ -87,6 +87,6 @@ class Paths:
         }
         return Response(200, dict(JSON_HEADERS), orjson.dumps(document))
 
-    def _keys(self) -> Response:
+    def _jwks(self) -> Response:
         headers = {"Content-Type": "application/jwk-set+json", "Cache-Control": "public, max-age=3600"}
         return Response(200, headers, orjson.dumps(self._tokens.key.jwks()))

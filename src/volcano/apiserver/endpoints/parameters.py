@@ -1,4 +1,4 @@
-"""Query parameters and DeleteOptions as the values the registry takes."""
+"""ListOptions, CreateOptions, UpdateOptions, PatchOptions and DeleteOptions from query parameters and bodies."""
 
 import json
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ from volcano.net.messages import Request
 
 FIELD_VALIDATION = ("Ignore", "Strict", "Warn")
 PROPAGATION = ("Foreground", "Background", "Orphan")
-LONGEST_MANAGER = 128
+MAX_FIELD_MANAGER_LENGTH = 128
 
 
 def flag(request: Request, name: str) -> bool:
-    """A boolean parameter: present means true unless it says false or 0."""
+    """Value of a boolean parameter: present means true unless it is false or 0."""
     values = request.query.get(name)
     return values is not None and values[0].lower() not in ("false", "0")
 
 
-def whole_number(request: Request, name: str) -> int | None:
-    """A number parameter; None when absent or empty."""
+def integer(request: Request, name: str) -> int | None:
+    """Value of an integer parameter; None when absent or empty."""
     text = request.parameter(name)
     if not text:
         return None
@@ -37,9 +37,9 @@ def whole_number(request: Request, name: str) -> int | None:
 
 
 def query_of(request: Request, namespace: str, *, watch: bool) -> Query:
-    """Which objects a list, watch or deletecollection is about."""
-    limit = whole_number(request, "limit") or 0
-    timeout = whole_number(request, "timeoutSeconds") or 0
+    """ListOptions of a list, watch or deletecollection."""
+    limit = integer(request, "limit") or 0
+    timeout = integer(request, "timeoutSeconds") or 0
     return Query(
         namespace=namespace,
         labels=request.parameter("labelSelector"),
@@ -55,15 +55,15 @@ def query_of(request: Request, namespace: str, *, watch: bool) -> Query:
 
 
 def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
-    """What a create, update or patch asks for beyond its object; `kind` names the options in complaints."""
+    """Options of a create, update or patch; `kind` names them in error messages."""
     if not request.query:
-        return _unspoken(default_manager(user_agent))
+        return _default_options(default_manager(user_agent))
     validation = request.parameter("fieldValidation")
     if validation and validation not in FIELD_VALIDATION:
         raise _unsupported(kind, "fieldValidation", f'"{validation}"', ("", *FIELD_VALIDATION))
     manager = request.parameter("fieldManager")
-    if len(manager) > LONGEST_MANAGER:
-        message = f"Too long: may not be more than {LONGEST_MANAGER} bytes"
+    if len(manager) > MAX_FIELD_MANAGER_LENGTH:
+        message = f"Too long: may not be more than {MAX_FIELD_MANAGER_LENGTH} bytes"
         raise _invalid(kind, "fieldManager", "FieldValueTooLong", message)
     return Options(
         field_manager=manager or default_manager(user_agent),
@@ -74,18 +74,18 @@ def options_of(request: Request, kind: str, user_agent: str = "") -> Options:
 
 
 @lru_cache(maxsize=128)
-def _unspoken(manager: str) -> Options:
-    """The options of a request that says nothing about them."""
+def _default_options(manager: str) -> Options:
+    """Options of a request without query parameters."""
     return Options(field_manager=manager, field_validation="Warn")
 
 
 def default_manager(user_agent: str) -> str:
-    """Who writes, when the request does not say: the program's name from its user agent."""
-    return user_agent.partition("/")[0][:LONGEST_MANAGER]
+    """Default field manager: the program name in the user agent."""
+    return user_agent.partition("/")[0][:MAX_FIELD_MANAGER_LENGTH]
 
 
 def patch_options(request: Request, media_type: str, user_agent: str) -> Options:
-    """The options of a patch of one of the four kinds."""
+    """Options of a patch; `media_type` is one of the four patch types."""
     kind = "PatchOptions"
     options = replace(options_of(request, kind, user_agent), patch_type=PatchType(media_type))
     if options.patch_type is not PatchType.APPLY:
@@ -100,15 +100,15 @@ def patch_options(request: Request, media_type: str, user_agent: str) -> Options
 
 
 def delete_options(request: Request, body: Any) -> Options:
-    """How a deletion is to go about: from its DeleteOptions body, or from the query when there is none."""
+    """DeleteOptions from the body, or from the query if there is no body."""
     given = _delete_body(body) if body else _delete_query(request)
-    wrong = {
+    invalid = {
         "gracePeriodSeconds": not isinstance(given.get("gracePeriodSeconds", 0), int | None),
         "preconditions": not isinstance(given.get("preconditions") or {}, dict),
         "dryRun": not isinstance(given.get("dryRun") or [], list),
     }
-    for name, bad in wrong.items():
-        if bad:
+    for name, is_invalid in invalid.items():
+        if is_invalid:
             raise BadRequest(f"DeleteOptions.{name} has the wrong type")
     preconditions = given.get("preconditions") or {}
     return Options(
@@ -130,7 +130,7 @@ def _delete_body(body: Any) -> Manifest:
 
 def _delete_query(request: Request) -> Manifest:
     given: Manifest = {"dryRun": request.query.get("dryRun", [])}
-    grace = whole_number(request, "gracePeriodSeconds")
+    grace = integer(request, "gracePeriodSeconds")
     if grace is not None:
         given["gracePeriodSeconds"] = grace
     if "orphanDependents" in request.query:

@@ -1,4 +1,4 @@
-"""Answers in the shape the client asked for: whole objects, tables or metadata, as JSON or YAML."""
+"""Response writers: objects, lists and watch events as the negotiated output (object, Table, PartialObjectMetadata)."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,51 +6,52 @@ from typing import Any
 import orjson
 import yaml
 
-from volcano.apiserver.endpoints.serialization import JSON, YAML, Wanted, compressed
+from volcano.apiserver.endpoints.negotiation import JSON, YAML, MediaTypeOptions
+from volcano.apiserver.endpoints.serialization import compressed
 from volcano.apiserver.endpoints.tables import Printer, partial, table
 from volcano.apiserver.warnings import header
 from volcano.kube.errors import ApiError, BadRequest
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request, Response
 
-INCLUDES = ("", "None", "Metadata", "Object")
+INCLUDE_OBJECT_POLICIES = ("", "None", "Metadata", "Object")
 
 
-class Shaper:
-    """Puts objects of one kind into the shape one request wants."""
+class ResponseWriter:
+    """Converts and encodes objects of one kind as negotiated for one request."""
 
-    def __init__(self, request: Request, wanted: Wanted, printer: Printer, now: float) -> None:
+    def __init__(self, request: Request, output: MediaTypeOptions, printer: Printer, now: float) -> None:
         self._request = request
-        self._wanted = wanted
+        self._output = output
         self._printer = printer
         self._now = now
         self._include = request.parameter("includeObject")
-        if wanted.shape == "Table" and self._include not in INCLUDES:
+        if output.convert_kind == "Table" and self._include not in INCLUDE_OBJECT_POLICIES:
             raise BadRequest(f"unrecognized includeObject value: {self._include[:100]!r}")
         self._headers_sent = False
 
     @property
-    def plain(self) -> bool:
-        """Whether stored bytes can be sent as they are."""
-        return self._wanted.media_type == JSON and not self._wanted.shape
+    def sends_stored_bytes(self) -> bool:
+        """Whether the stored JSON is sent without conversion."""
+        return self._output.media_type == JSON and not self._output.convert_kind
 
     def one(self, data: bytes) -> Any:
-        """A single object, as a value to encode."""
+        """Converts a single object."""
         manifest = orjson.loads(data)
-        if self._wanted.shape == "Table" and manifest.get("kind") != "Status":
+        if self._output.convert_kind == "Table" and manifest.get("kind") != "Status":
             version = (manifest.get("metadata") or {}).get("resourceVersion")
             return self._table([manifest], {"resourceVersion": version} if version else {})
-        if self._wanted.shape and manifest.get("kind") != "Status":
-            return partial(manifest, self._wanted.version)
+        if self._output.convert_kind and manifest.get("kind") != "Status":
+            return partial(manifest, self._output.convert_version)
         return manifest
 
     def many(self, items: Iterable[bytes], metadata: Manifest, list_kind: str, api_version: str) -> Any:
-        """A list, as a value to encode."""
+        """Converts a list."""
         manifests = [orjson.loads(item) for item in items]
-        if self._wanted.shape == "Table":
+        if self._output.convert_kind == "Table":
             return self._table(manifests, metadata)
-        if self._wanted.shape:
-            version = self._wanted.version
+        if self._output.convert_kind:
+            version = self._output.convert_version
             return {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{version}",
@@ -60,32 +61,32 @@ class Shaper:
         return {"kind": list_kind, "apiVersion": api_version, "metadata": metadata, "items": manifests}
 
     def event(self, type_: str, data: bytes, now: float) -> bytes:
-        """One watch event as a line. Only the first table of a stream carries the columns."""
+        """Encodes a watch event as one line. Only the first Table of a watch has column definitions."""
         self._now = now
         manifest = orjson.loads(data)
-        if self._wanted.shape == "Table" and type_ != "BOOKMARK":
-            shown = self.one(data)
+        if self._output.convert_kind == "Table" and type_ != "BOOKMARK":
+            converted = self.one(data)
             if self._headers_sent:
-                shown["columnDefinitions"] = []
+                converted["columnDefinitions"] = []
             self._headers_sent = True
         else:
-            shown = partial(manifest, self._wanted.version)
-        return orjson.dumps({"type": type_, "object": shown}, option=orjson.OPT_APPEND_NEWLINE)
+            converted = partial(manifest, self._output.convert_version)
+        return orjson.dumps({"type": type_, "object": converted}, option=orjson.OPT_APPEND_NEWLINE)
 
     def _table(self, manifests: list[Manifest], metadata: Manifest) -> Manifest:
         return table(
             self._printer,
             manifests,
             self._now,
-            version=self._wanted.version,
+            version=self._output.convert_version,
             include=self._include or "Metadata",
             metadata=metadata,
         )
 
     async def respond(self, value: Any, status: int = 200) -> Response:
-        """The whole answer. Bytes are JSON already."""
+        """Encodes a response. Bytes are JSON already."""
         pretty = self._request.parameter("pretty") in ("true", "1")
-        if self._wanted.media_type == YAML:
+        if self._output.media_type == YAML:
             decoded = orjson.loads(value) if isinstance(value, bytes) else value
             body = yaml.safe_dump(decoded, sort_keys=False).encode()
         elif isinstance(value, bytes):
@@ -93,20 +94,20 @@ class Shaper:
         else:
             body = orjson.dumps(value, option=orjson.OPT_INDENT_2 if pretty else 0)
         body, headers = await compressed(body, self._request.headers.get("accept-encoding", ""))
-        headers["Content-Type"] = self._wanted.media_type
+        headers["Content-Type"] = self._output.media_type
         return Response(status, headers, body)
 
 
-async def plain(request: Request, value: Any, status: int = 200) -> Response:
-    """A value as plain JSON."""
+async def json_response(request: Request, value: Any, status: int = 200) -> Response:
+    """Encodes a value as JSON."""
     pretty = request.parameter("pretty") in ("true", "1")
     body = orjson.dumps(value, option=orjson.OPT_INDENT_2 if pretty else 0)
     body, headers = await compressed(body, request.headers.get("accept-encoding", ""))
     return Response(status, {"Content-Type": JSON, **headers}, body)
 
 
-def refusal(error: ApiError) -> Response:
-    """An error as a Status."""
+def error_response(error: ApiError) -> Response:
+    """Encodes an error as a Status."""
     status = error.status()
     headers = {"Content-Type": JSON}
     if error.retry_after:
@@ -115,7 +116,7 @@ def refusal(error: ApiError) -> Response:
 
 
 def with_warnings(response: Response, warnings: list[str]) -> Response:
-    """The answer with what has to be said beside it."""
+    """Adds the Warning header to a response."""
     if warnings:
         response.headers["Warning"] = header(warnings)
     return response

@@ -1,4 +1,4 @@
-"""Questions about identity and rights that are answered and never stored: access reviews, who am I, token reviews."""
+"""Review kinds, which are evaluated and never stored: access reviews, SelfSubjectReview and TokenReview."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,54 +14,52 @@ from volcano.kube.errors import BadRequest, Cause, Invalid
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-AUTHORIZATION = "authorization.k8s.io"
-
-# Answers a review that `User` posted in a namespace (or none).
-Answerer = Callable[["Reviews", Kind, Manifest, User, str], Manifest]
+# Evaluates a review that a user posted in a namespace (empty for cluster-scoped kinds).
+ReviewHandler = Callable[["Reviews", Kind, Manifest, User, str], Manifest]
 
 
 class Reviews:
-    """Answers the review kinds."""
+    """Evaluates reviews of all kinds."""
 
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
 
-    def answer(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
-        """The review with its status filled in."""
+    def review(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        """Returns the review with its status."""
         spec = review.get("spec")
         if spec is not None and not isinstance(spec, dict):
             raise BadRequest(f"{kind.kind}.spec must be an object")
-        answered = ANSWERERS[kind](self, kind, review, user, namespace)
-        return {"kind": kind.kind, "apiVersion": kind.api_version, **answered}
+        reviewed = REVIEW_HANDLERS[kind](self, kind, review, user, namespace)
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **reviewed}
 
-    def self_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
-        return self._decide(kind, review, user)
+    def self_subject_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        return self._evaluate_access(kind, review, user)
 
-    def access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
-        return self._decide(kind, review, _subject(kind, review))
+    def subject_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        return self._evaluate_access(kind, review, _subject(kind, review))
 
-    def local_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+    def local_subject_access(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
         attributes = _spec(review).get("resourceAttributes")
         if not isinstance(attributes, dict):
             raise _invalid(kind, "spec.resourceAttributes", "FieldValueRequired", "Required value")
         if attributes.get("namespace", "") != namespace:
             message = f'Invalid value: "{attributes.get("namespace", "")}": must match metadata.namespace'
             raise _invalid(kind, "spec.resourceAttributes.namespace", "FieldValueInvalid", message)
-        return self._decide(kind, review, _subject(kind, review))
+        return self._evaluate_access(kind, review, _subject(kind, review))
 
-    def _decide(self, kind: Kind, review: Manifest, user: User) -> Manifest:
+    def _evaluate_access(self, kind: Kind, review: Manifest, user: User) -> Manifest:
         reason = self._authorizer.reason(user, _action(kind, _spec(review)))
         status: Manifest = {"allowed": reason is not None}
         if reason:
             status["reason"] = reason
         return {"metadata": _metadata(review), "spec": _spec(review), "status": status}
 
-    def rules(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
-        wanted = str(_spec(review).get("namespace", ""))
-        if not wanted:
+    def self_subject_rules(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+        target = str(_spec(review).get("namespace", ""))
+        if not target:
             raise BadRequest("no namespace on request")
-        rules = list(self._authorizer.rules(user, wanted))
+        rules = list(self._authorizer.rules(user, target))
         status = {
             "resourceRules": [_resource_rule(rule) for rule in rules if not rule.paths],
             "nonResourceRules": [_path_rule(rule) for rule in rules if rule.paths],
@@ -69,7 +67,7 @@ class Reviews:
         }
         return {"metadata": {}, "spec": {}, "status": status}
 
-    def myself(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
+    def self_subject(self, kind: Kind, review: Manifest, user: User, namespace: str) -> Manifest:
         created = timestamp(self._authenticator.clock.now().wall)
         return {"metadata": {"creationTimestamp": created}, "status": {"userInfo": user_info(user)}}
 
@@ -85,12 +83,12 @@ class Reviews:
         return review_token(identified, "", review)
 
 
-ANSWERERS: dict[Kind, Answerer] = {
-    kinds.SELF_SUBJECT_ACCESS_REVIEW: Reviews.self_access,
-    kinds.SUBJECT_ACCESS_REVIEW: Reviews.access,
-    kinds.LOCAL_SUBJECT_ACCESS_REVIEW: Reviews.local_access,
-    kinds.SELF_SUBJECT_RULES_REVIEW: Reviews.rules,
-    kinds.SELF_SUBJECT_REVIEW: Reviews.myself,
+REVIEW_HANDLERS: dict[Kind, ReviewHandler] = {
+    kinds.SELF_SUBJECT_ACCESS_REVIEW: Reviews.self_subject_access,
+    kinds.SUBJECT_ACCESS_REVIEW: Reviews.subject_access,
+    kinds.LOCAL_SUBJECT_ACCESS_REVIEW: Reviews.local_subject_access,
+    kinds.SELF_SUBJECT_RULES_REVIEW: Reviews.self_subject_rules,
+    kinds.SELF_SUBJECT_REVIEW: Reviews.self_subject,
     kinds.TOKEN_REVIEW: Reviews.token,
 }
 

@@ -1,28 +1,28 @@
-"""Watch streams: events as lines, in the shape the client asked for, until time is up or history is gone."""
+"""Watch streams: events as JSON lines in the negotiated output, until the timeout or a 410 Gone."""
 
 from collections.abc import AsyncIterator
 
 import orjson
 
-from volcano.apiserver.endpoints.responses import Shaper
+from volcano.apiserver.endpoints.responses import ResponseWriter
 from volcano.apiserver.storage.watch_cache import Watcher
 from volcano.clock import Clock
 from volcano.kube.errors import ApiError
 
 
 async def stream(
-    feed: Watcher, clock: Clock, shaper: Shaper, *, timeout: float, bookmarks: bool
+    feed: Watcher, clock: Clock, writer: ResponseWriter, *, timeout: float, bookmarks: bool
 ) -> AsyncIterator[bytes]:
-    """The lines of one watch. A refusal in the middle becomes an ERROR event, as clients expect."""
+    """Lines of one watch. An error after the start of the stream is sent as an ERROR event."""
     try:
-        async for pieces in feed.batches(clock, timeout=timeout, bookmarks=bookmarks):
-            if shaper.plain:
-                yield b"".join([piece.line() for piece in pieces])
+        async for batch in feed.batches(clock, timeout=timeout, bookmarks=bookmarks):
+            if writer.sends_stored_bytes:
+                yield b"".join([event.line() for event in batch])
             else:
                 now = clock.now().wall
-                yield b"".join([shaper.event(piece.type, piece.data, now) for piece in pieces])
+                yield b"".join([writer.event(event.type, event.data, now) for event in batch])
     except ApiError as error:
-        event = {"type": "ERROR", "object": error.status()}
-        yield orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
+        line = {"type": "ERROR", "object": error.status()}
+        yield orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
     finally:
         feed.close()

@@ -1,4 +1,4 @@
-"""YAML bodies as JSON values: no dates, no octal surprises, text keys, bounded size."""
+"""YAML bodies as JSON values: no timestamps, string keys, bounded size."""
 
 import math
 import re
@@ -6,19 +6,19 @@ from typing import Any
 
 import yaml
 
-MOST_NODES = 1_000_000
-CANNOT_BE_READ = (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError)
+MAX_NODES = 1_000_000
+LOAD_ERRORS = (yaml.YAMLError, ValueError, RecursionError, TypeError, AttributeError, KeyError)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class YamlError(ValueError):
-    """The text is not YAML we can read as JSON."""
+    """Text that is not YAML or has no JSON form."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """The core of YAML 1.1 as Kubernetes reads it: timestamps and base-60 numbers stay text."""
+    """Loads YAML 1.1 as Kubernetes does: timestamps and base-60 numbers stay strings."""
 
     def __init__(self, stream: bytes) -> None:
         super().__init__(stream)
@@ -85,12 +85,12 @@ _Loader.add_constructor("tag:yaml.org,2002:float", _float)
 
 
 def load_yaml(text: bytes) -> tuple[Any, list[str]]:
-    """The first document as a JSON value, and a complaint for each key set twice. Raises `YamlError`."""
+    """Returns the first document as a JSON value, and an error message for each duplicate key. Raises `YamlError`."""
     loader = _Loader(text)
     try:
         value = loader.get_single_data()
-    except CANNOT_BE_READ as error:
-        raise _explained(error) from error
+    except LOAD_ERRORS as error:
+        raise _yaml_error(error) from error
     finally:
         loader.dispose()
     _check(value)
@@ -98,15 +98,15 @@ def load_yaml(text: bytes) -> tuple[Any, list[str]]:
 
 
 def load_documents(text: bytes) -> list[tuple[int, Any]]:
-    """Every document of a file as a JSON value, with the line it begins at. Raises `YamlError`."""
+    """Returns every document of a file as a JSON value, with its first line. Raises `YamlError`."""
     loader = _Loader(text)
     documents: list[tuple[int, Any]] = []
     try:
         while loader.check_node() and (node := loader.get_node()) is not None:
             documents.append((node.start_mark.line + 1, loader.construct_document(node)))
             _check(documents[-1][1])
-    except CANNOT_BE_READ as error:
-        raise _explained(error) from error
+    except LOAD_ERRORS as error:
+        raise _yaml_error(error) from error
     finally:
         loader.dispose()
     if loader.duplicates:
@@ -114,18 +114,18 @@ def load_documents(text: bytes) -> list[tuple[int, Any]]:
     return documents
 
 
-def _explained(error: Exception) -> YamlError:
+def _yaml_error(error: Exception) -> YamlError:
     return YamlError(" ".join(str(error).split()) or "nested too deeply")
 
 
 def _check(value: Any) -> None:
-    """Refuses what JSON cannot say, and texts that unfold (by aliases) beyond reason."""
+    """Rejects values without a JSON form, and documents that are too large once their aliases are expanded."""
     left, nodes = [value], 0
     while left:
         current = left.pop()
         nodes += 1
-        if nodes > MOST_NODES:
-            raise YamlError(f"the document has more than {MOST_NODES} values once its aliases are unfolded")
+        if nodes > MAX_NODES:
+            raise YamlError(f"the document has more than {MAX_NODES} values once its aliases are unfolded")
         if isinstance(current, dict):
             left.extend(current.values())
         elif isinstance(current, list):

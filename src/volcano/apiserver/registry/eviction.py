@@ -8,14 +8,7 @@ import orjson
 from volcano.apiserver.errors import not_found
 from volcano.apiserver.interfaces import Attributes, Served
 from volcano.apiserver.registry.deletion import check_preconditions
-from volcano.apiserver.registry.disruption import (
-    Standing,
-    assess,
-    covered_pods,
-    is_ready,
-    replicas_of_owner,
-    selector_of,
-)
+from volcano.apiserver.registry.disruption import covered_pods, replicas_of_owner
 from volcano.apiserver.registry.result import Reply, success
 from volcano.apiserver.storage.store import Stale
 from volcano.clock import Instant
@@ -23,6 +16,7 @@ from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest, Cause, InternalError, TooManyRequests
 from volcano.kube.kinds import POD_DISRUPTION_BUDGET
 from volcano.kube.manifest import Manifest, labels_of
+from volcano.kube.policy.disruption import Standing, assess, is_ready, selector_of
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry

@@ -21,7 +21,7 @@ class FieldManagers:
 
     def __init__(self) -> None:
         self._schemas: dict[Address, tuple[Served, patches.Schema]] = {}
-        self._pod_specs: IdentityCache[patches.Written] = IdentityCache()
+        self._pod_specs: IdentityCache[patches.FieldSetsByOutline] = IdentityCache()
 
     def track(
         self, served: Served, request: Attributes, new: Manifest, old: Manifest | None, now: Instant

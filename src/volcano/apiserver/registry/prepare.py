@@ -1,14 +1,14 @@
 """Fields that the server sets on creation and preserves on updates of built-in kinds."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from volcano.apiserver.schema.crds import first_status, next_status
 from volcano.clock import Instant
-from volcano.kube import kinds, quantity
+from volcano.kube import kinds
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
+from volcano.kube.policy.pod_usage import qos_class
 
 Prepare = Callable[[Manifest, Instant], None]
 
@@ -251,44 +251,3 @@ _PREPARE: Mapping[Kind, Prepare] = {
     kinds.BATCH_JOB: _prepare_job,
     kinds.CRD: _prepare_crd,
 }
-
-
-def qos_class(spec: Manifest) -> str:
-    """Guaranteed when all containers have limits for cpu and memory equal to their requests; BestEffort when
-    none has requests or limits."""
-    if spec.get("resources"):
-        return _qos([spec["resources"]])
-    containers = (spec.get("initContainers") or []) + (spec.get("containers") or [])
-    return _qos([container.get("resources") or {} for container in containers])
-
-
-def _qos(resources: list[Manifest]) -> str:
-    amounts = []
-    for each in resources:
-        requests, limits = each.get("requests") or {}, each.get("limits") or {}
-        amounts += [(requests.get(name), limits.get(name)) for name in ("cpu", "memory")]
-    return _qos_of(tuple(amounts))
-
-
-@lru_cache(maxsize=1024)
-def _qos_of(amounts: tuple[tuple[Any, Any], ...]) -> str:
-    """The QoS class for the requests and limits of cpu and memory, container by container."""
-    guaranteed, asked = True, False
-    for requested, most in amounts:
-        request, limit = _positive(requested), _positive(most)
-        asked = asked or request is not None or limit is not None
-        if limit is None or (request is not None and request != limit):
-            guaranteed = False
-    if not asked:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _positive(amount: Any) -> Any:
-    if amount is None:
-        return None
-    try:
-        value = quantity.parse(amount)
-    except ValueError:
-        return None
-    return value if value > 0 else None

@@ -5,13 +5,13 @@ from functools import cache
 from volcano.apiserver.interfaces import Served
 from volcano.apiserver.registry import defaulting, prepare
 from volcano.apiserver.schema.decoding import drop_nulls
-from volcano.apiserver.schema.quick_check import well_formed
 from volcano.apiserver.schema.validation import rules
 from volcano.apiserver.schema.validation.metadata import (
     metadata_causes,
     metadata_update_causes,
     name_check_for,
 )
+from volcano.apiserver.schema.well_formed import well_formed
 from volcano.apiserver.storage.content_cache import ContentCache, IdentityCache
 from volcano.clock import Instant
 from volcano.kube import type_info

@@ -1,1 +1,1 @@
-"""Types: structural schemas, CEL rules, validation and decoding."""
+"""Schemas: OpenAPI, structural schemas, CEL validation rules, validation and decoding."""

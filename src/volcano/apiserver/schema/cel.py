@@ -1,4 +1,4 @@
-"""Validation rules of CRDs: CEL expressions over `self` and `oldSelf`, compiled when the CRD is written."""
+"""CEL validation rules of CRDs (x-kubernetes-validations): expressions over `self` and `oldSelf`."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -8,12 +8,12 @@ from typing import Any
 
 import cel
 
-from volcano.apiserver.schema.cel_functions import FUNCTIONS, PICK
+from volcano.apiserver.schema.cel_functions import FUNCTIONS, OPTIONAL_SELECT
 from volcano.apiserver.schema.validation import field
 from volcano.kube import duration
 from volcano.kube.errors import Cause
 
-# CEL's own functions and macros, which need no help from us.
+# Functions and macros the CEL engine provides.
 _NATIVE = frozenset(
     {
         "size", "contains", "startsWith", "endsWith", "matches", "has", "all", "exists", "exists_one", "map", "filter",
@@ -23,8 +23,8 @@ _NATIVE = frozenset(
         "getSeconds", "optMap", "optFlatMap",
     }
 )  # fmt: skip
-_REASONS = ("FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate")
-# How property names that CEL cannot spell are written in rules.
+REASONS = ("FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden", "FieldValueDuplicate")
+# Escapes for property names that are not CEL identifiers.
 _ESCAPES = (("__", "__underscores__"), (".", "__dot__"), ("-", "__dash__"), ("/", "__slash__"))
 _RESERVED = frozenset(
     {
@@ -34,11 +34,11 @@ _RESERVED = frozenset(
 )  # fmt: skip
 # Functions are called by their full name, or as methods by the last part of it.
 _KNOWN = frozenset(FUNCTIONS) | {name.rpartition(".")[2] for name in FUNCTIONS}
-# The names that macros give to elements, as in `self.all(item, ...)`.
+# Variables bound by macros, as in `self.all(item, ...)`.
 _BOUND = re.compile(r"\.(?:all|exists|exists_one|existsOne|map|filter|optMap|optFlatMap)\(\s*(\w+)\s*,")
 _OLD_SELF = re.compile(r"\boldSelf\b")
 _MISSING = object()
-# What the engine raises when an expression has no value: a missing key, a wrong type, an overflow and the like.
+# Errors of the engine while evaluating: a missing key, a wrong type, an overflow and the like.
 _ENGINE_ERRORS = (RuntimeError, ValueError, LookupError, TypeError, ArithmeticError)
 _TYPE_NAMES = frozenset(
     {"int", "uint", "double", "string", "bytes", "bool", "list", "map", "null_type", "type"}
@@ -46,12 +46,12 @@ _TYPE_NAMES = frozenset(
 _NAMESPACES = frozenset({"math", "strings", "sets", "base64", "lists", "format", "optional", "ip"})
 
 
-class BadRule(ValueError):
-    """A rule that does not compile; the message says why."""
+class RuleCompilationError(ValueError):
+    """Error for a rule that does not compile."""
 
 
 class Expression:
-    """One compiled expression."""
+    """A compiled CEL expression."""
 
     __slots__ = ("_functions", "_program", "source")
 
@@ -60,19 +60,21 @@ class Expression:
         try:
             self._program = cel.compile(_rewrite_optionals(source))
         except ValueError as error:
-            raise BadRule(f"compilation failed: {error}") from None
-        wanted = {name for name in self._program.functions() if not name.startswith(("_", "!", "-", "@"))}
+            raise RuleCompilationError(f"compilation failed: {error}") from None
+        called = {name for name in self._program.functions() if not name.startswith(("_", "!", "-", "@"))}
         bound = {"self", "oldSelf", *_BOUND.findall(source)}
-        unknown = sorted(wanted - _NATIVE - _KNOWN)
+        unknown = sorted(called - _NATIVE - _KNOWN)
         unknown += sorted(set(self._program.variables()) - bound - _NAMESPACES - _TYPE_NAMES)
         if unknown:
-            raise BadRule(f"compilation failed: undeclared reference to '{unknown[0]}' (in container '')")
+            raise RuleCompilationError(
+                f"compilation failed: undeclared reference to '{unknown[0]}' (in container '')"
+            )
         self._functions = {
-            name: function for name, function in FUNCTIONS.items() if name.rpartition(".")[2] in wanted
+            name: function for name, function in FUNCTIONS.items() if name.rpartition(".")[2] in called
         }
 
     def __call__(self, variables: Mapping[str, Any]) -> Any:
-        """The value; raises whatever the engine raises when there is none."""
+        """Evaluates the expression; raises one of the engine's errors if it has no value."""
         context = cel.Context(variables=dict(variables))
         for name, function in self._functions.items():
             context.add_function(name, function)
@@ -80,7 +82,7 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ValidationRule:
     """One entry of x-kubernetes-validations."""
 
     expression: Expression
@@ -92,16 +94,16 @@ class Rule:
     optional_old: bool
 
 
-class Rules:
-    """The rules at one schema node, and those below it."""
+class ValidationRules:
+    """Validation rules of a schema and of its subschemas."""
 
     __slots__ = ("_additional", "_convert", "_items", "_keys", "_own", "_properties", "_scalar")
 
-    def __init__(self, schema: Mapping[str, Any], own: list[Rule]) -> None:
+    def __init__(self, schema: Mapping[str, Any], own: list[ValidationRule]) -> None:
         self._own = own
         self._scalar = schema.get("type") not in ("object", "array")
         self._convert = _converter(schema) if own else None
-        self._properties = _below(schema.get("properties"))
+        self._properties = _property_rules(schema.get("properties"))
         extra = schema.get("additionalProperties")
         self._additional = compile_rules(extra) if isinstance(extra, Mapping) else None
         self._items = compile_rules(schema.get("items"))
@@ -114,28 +116,28 @@ class Rules:
         return not (self._own or self._properties or self._additional or self._items)
 
     def causes(self, value: Any, old: Any = None) -> list[Cause]:
-        """What the rules say about an object that its schema already accepts."""
-        return list(self._find(value, _MISSING if old is None else old, ""))
+        """Evaluates the rules for an object that is valid against its schema."""
+        return list(self._evaluate(value, _MISSING if old is None else old, ""))
 
-    def _find(self, value: Any, old: Any, path: str) -> Iterator[Cause]:
+    def _evaluate(self, value: Any, old: Any, path: str) -> Iterator[Cause]:
         if value is None:
             return
         if self._own:
-            yield from self._judge(value, old, path)
+            yield from self._evaluate_own(value, old, path)
         if isinstance(value, dict):
             before = old if isinstance(old, dict) else {}
             for name, item in value.items():
                 rules = self._properties.get(name, self._additional)
                 if rules is not None:
-                    yield from rules._find(
+                    yield from rules._evaluate(
                         item, before.get(name, _MISSING), f"{path}.{name}" if path else name
                     )
         elif isinstance(value, list) and self._items is not None:
             for index, item in enumerate(value):
-                yield from self._items._find(item, self._counterpart(item, old), f"{path}[{index}]")
+                yield from self._items._evaluate(item, self._correlated(item, old), f"{path}[{index}]")
 
-    def _counterpart(self, item: Any, old: Any) -> Any:
-        """The old item this one comes from: only lists of type map can tell."""
+    def _correlated(self, item: Any, old: Any) -> Any:
+        """Old item with the same map keys; only items of lists of type map are correlatable."""
         if self._keys is None or not isinstance(old, list) or not isinstance(item, dict):
             return _MISSING
         identity = [item.get(key) for key in self._keys]
@@ -144,7 +146,7 @@ class Rules:
                 return other
         return _MISSING
 
-    def _judge(self, value: Any, old: Any, path: str) -> Iterator[Cause]:
+    def _evaluate_own(self, value: Any, old: Any, path: str) -> Iterator[Cause]:
         convert = self._convert
         variables: dict[str, Any] = {"self": convert(value) if convert else value}
         before = _MISSING if old is _MISSING or old is None else (convert(old) if convert else old)
@@ -159,13 +161,15 @@ class Rules:
                 given = {**variables, "oldSelf": before}
             else:
                 if unchanged:
-                    continue  # what was accepted before is not complained about again
+                    continue  # validation ratcheting: an unchanged value was accepted before
                 given = variables
-            cause = self._verdict(rule, given, value, path)
+            cause = self._evaluate_rule(rule, given, value, path)
             if cause is not None:
                 yield cause
 
-    def _verdict(self, rule: Rule, variables: Mapping[str, Any], value: Any, path: str) -> Cause | None:
+    def _evaluate_rule(
+        self, rule: ValidationRule, variables: Mapping[str, Any], value: Any, path: str
+    ) -> Cause | None:
         type_name = "object" if isinstance(value, dict) else "array" if isinstance(value, list) else "string"
         try:
             if rule.expression(variables) is True:
@@ -187,30 +191,32 @@ class Rules:
         return Cause("FieldValueInvalid", f"Invalid value: {detail}", where)
 
     @staticmethod
-    def _detail(rule: Rule, variables: Mapping[str, Any]) -> str:
+    def _detail(rule: ValidationRule, variables: Mapping[str, Any]) -> str:
         if rule.message_expression is not None:
             try:
                 text = rule.message_expression(variables)
-            except _ENGINE_ERRORS:  # a message that fails falls back to the fixed one
+            except _ENGINE_ERRORS:  # fall back to `message`
                 text = None
             if isinstance(text, str) and text.strip() and "\n" not in text:
                 return text.strip()
         return rule.message or f"failed rule: {rule.expression.source}"
 
 
-def compile_rules(schema: Any) -> Rules | None:
-    """The rules of a schema and all below it, or None when it has none. Raises `BadRule` for one that is wrong."""
+def compile_rules(schema: Any) -> ValidationRules | None:
+    """Compiles the rules of a schema and its subschemas; None if there are none. Raises `RuleCompilationError`."""
     if not isinstance(schema, Mapping):
         return None
-    rules = Rules(schema, [compile_rule(rule) for rule in schema.get("x-kubernetes-validations") or ()])
+    rules = ValidationRules(
+        schema, [compile_rule(rule) for rule in schema.get("x-kubernetes-validations") or ()]
+    )
     return None if rules.empty else rules
 
 
-def compile_rule(rule: Mapping[str, Any]) -> Rule:
-    """One rule, ready to be asked. Raises `BadRule`."""
+def compile_rule(rule: Mapping[str, Any]) -> ValidationRule:
+    """Compiles one rule. Raises `RuleCompilationError`."""
     source = str(rule.get("rule") or "").strip()
     message_expression = str(rule.get("messageExpression") or "").strip()
-    return Rule(
+    return ValidationRule(
         Expression(source),
         str(rule.get("message") or ""),
         Expression(message_expression) if message_expression else None,
@@ -221,12 +227,7 @@ def compile_rule(rule: Mapping[str, Any]) -> Rule:
     )
 
 
-def reasons() -> tuple[str, ...]:
-    """The reasons a rule may give."""
-    return _REASONS
-
-
-def _below(properties: Any) -> dict[str, Rules]:
+def _property_rules(properties: Any) -> dict[str, ValidationRules]:
     compiled = ((name, compile_rules(sub)) for name, sub in (properties or {}).items())
     return {name: rules for name, rules in compiled if rules is not None}
 
@@ -237,11 +238,11 @@ def _engine_error(error: Exception) -> str:
     return str(error)
 
 
-# -- values as rules see them ----------------------------------------------------------------------------------------
+# -- conversion of values to CEL -------------------------------------------------------------------------------------
 
 
 def _converter(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
-    """How values become CEL's: times and durations typed, awkward property names escaped. None: as they are."""
+    """Converter of values to CEL: times and durations typed, property names escaped. None if no value changes."""
     kind, name = schema.get("type"), str(schema.get("format", "")).replace("-", "")
     if kind == "string" and name in _TYPED:
         return _TYPED[name]
@@ -261,11 +262,11 @@ def _converter(schema: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     def convert(value: Any) -> Any:
         if not isinstance(value, dict):
             return value
-        made = {}
+        converted = {}
         for key, item in value.items():
             step = steps.get(key, None if key in properties else others)
-            made[names.get(key, key)] = step(item) if step is not None and item is not None else item
-        return made
+            converted[names.get(key, key)] = step(item) if step is not None and item is not None else item
+        return converted
 
     return convert
 
@@ -290,25 +291,25 @@ def _escaped(name: str) -> str:
 
 
 def _rewrite_optionals(source: str) -> str:
-    """`x.?name` and `x[?key]` are not in the engine's grammar: they become calls of a function of ours."""
+    """Rewrites `x.?name` and `x[?key]`, which the engine does not parse, to calls of `OPTIONAL_SELECT`."""
     while (at := source.find(".?")) >= 0:
         start = _operand_start(source, at)
         name = re.match(r"\w+", source[at + 2 :])
         if name is None:
             break
         end = at + 2 + name.end()
-        source = f'{source[:start]}{PICK}({source[start:at]}, "{name[0]}"){source[end:]}'
+        source = f'{source[:start]}{OPTIONAL_SELECT}({source[start:at]}, "{name[0]}"){source[end:]}'
     while (at := source.find("[?")) >= 0:
         start = _operand_start(source, at)
         end = source.find("]", at)
         if end < 0:
             break
-        source = f"{source[:start]}{PICK}({source[start:at]}, {source[at + 2 : end]}){source[end + 1 :]}"
+        source = f"{source[:start]}{OPTIONAL_SELECT}({source[start:at]}, {source[at + 2 : end]}){source[end + 1 :]}"
     return source
 
 
 def _operand_start(source: str, end: int) -> int:
-    """Where the operand that ends before `end` begins: names, dots, calls and indexes to its left."""
+    """Start of the operand that ends before `end`: names, dots, calls and indexes to its left."""
     depth, at = 0, end
     while at > 0:
         character = source[at - 1]

@@ -1,4 +1,4 @@
-"""The functions Kubernetes adds to CEL: quantities, addresses, URLs, versions, lists, regular expressions, texts."""
+"""CEL libraries of Kubernetes: quantities, IPs and CIDRs, URLs, semantic versions, lists, regex, strings, formats."""
 
 import ipaddress
 import itertools
@@ -14,20 +14,20 @@ from cel import OptionalValue, stdlib
 from volcano.apiserver.schema.formats import format_named
 from volcano.kube import duration, quantity
 
-# Values of types CEL itself does not have travel as maps with one key that says what they are.
+# Values of types that the CEL engine does not have are maps with one key that names the type.
 _QUANTITY, _IP, _CIDR, _URL, _SEMVER = "@quantity", "@ip", "@cidr", "@url", "@semver"
 _SEMVER_TEXT = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
 
-def _holds(make: Callable[[Any], Any]) -> Callable[[Any], bool]:
-    def question(text: Any) -> bool:
+def _accepts(parse: Callable[[Any], Any]) -> Callable[[Any], bool]:
+    def accepts(text: Any) -> bool:
         try:
-            make(text)
+            parse(text)
         except (ValueError, TypeError):
             return False
         return True
 
-    return question
+    return accepts
 
 
 def _quantity(text: str) -> dict[str, str]:
@@ -58,8 +58,8 @@ def _semver(text: str, lenient: bool = False) -> dict[str, Any]:
     return {_SEMVER: text.removeprefix("v")}
 
 
-def _order(value: Mapping[str, Any]) -> Any:
-    """What values of one of our types are compared by."""
+def _sort_key(value: Mapping[str, Any]) -> Any:
+    """Sort key of a quantity or semantic version."""
     if _QUANTITY in value:
         return Decimal(value[_QUANTITY])
     found = _SEMVER_TEXT.fullmatch(value[_SEMVER])
@@ -75,7 +75,7 @@ def _amount(value: Any) -> Decimal:
 
 
 def _compare(left: Any, right: Any) -> int:
-    a, b = _order(left), _order(right)
+    a, b = _sort_key(left), _sort_key(right)
     return int(a > b) - int(a < b)
 
 
@@ -93,10 +93,10 @@ def _contains_cidr(holder: Any, other: Any) -> bool:
     return bool(outer.version == inner.version and inner.subnet_of(outer))
 
 
-def _part(name: str) -> Callable[[Any], Any]:
+def _url_part(name: str) -> Callable[[Any], Any]:
     def part(value: Mapping[str, str]) -> Any:
         parts = urlsplit(value[_URL])
-        answers: dict[str, Any] = {
+        components: dict[str, Any] = {
             "scheme": parts.scheme,
             "host": parts.netloc.rpartition("@")[2],
             "hostname": parts.hostname or "",
@@ -104,13 +104,13 @@ def _part(name: str) -> Callable[[Any], Any]:
             "path": parts.path,
             "query": parse_qs(parts.query, keep_blank_values=True),
         }
-        return answers[name]
+        return components[name]
 
     return part
 
 
 def _format(template: str, values: list[Any]) -> str:
-    """`%s`, `%d`, `%f`, `%e`, `%x`, `%b`, `%o` and `%%`, as CEL's strings extension has them."""
+    """Formats `%s`, `%d`, `%f`, `%e`, `%x`, `%b`, `%o` and `%%`, as the strings extension of CEL."""
     remaining = iter(values)
 
     def fill(found: re.Match[str]) -> str:
@@ -131,7 +131,7 @@ def _format(template: str, values: list[Any]) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A value as CEL prints it."""
+    """Formats a value as CEL does."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
@@ -168,13 +168,13 @@ def _find(text: str, pattern: str) -> str:
     return found[0] if found else ""
 
 
-def _find_all(text: str, pattern: str, *most: int) -> list[str]:
+def _find_all(text: str, pattern: str, *limit: int) -> list[str]:
     found = [match[0] for match in re.finditer(pattern, text)]
-    return found[: most[0]] if most and most[0] >= 0 else found
+    return found[: limit[0]] if limit and limit[0] >= 0 else found
 
 
-def _pick(holder: Any, name: Any) -> OptionalValue:
-    """`holder.?name`: the field if it is there."""
+def _optional_select(holder: Any, name: Any) -> OptionalValue:
+    """Evaluates `holder.?name`: the field, if present."""
     if isinstance(holder, OptionalValue):
         if not holder.has_value():
             return OptionalValue.none()
@@ -187,10 +187,10 @@ def _pick(holder: Any, name: Any) -> OptionalValue:
 
 
 def _validate_format(name: str, text: str) -> OptionalValue:
-    holds = format_named(
+    is_valid = format_named(
         {"dns1123Label": "k8s-short-name", "dns1123Subdomain": "k8s-long-name"}.get(name, name)
     )
-    if holds is None or holds(text):
+    if is_valid is None or is_valid(text):
         return OptionalValue.none()
     return OptionalValue.of([f"{text!r} is not a valid {name}"])
 
@@ -199,12 +199,12 @@ def _arithmetic(sign: int) -> Callable[[Any, Any], dict[str, str]]:
     return lambda left, right: {_QUANTITY: str(_amount(left) + sign * _amount(right))}
 
 
-PICK = "optionalPick"
+OPTIONAL_SELECT = "optionalPick"
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **stdlib.STDLIB_FUNCTIONS,
-    PICK: _pick,
+    OPTIONAL_SELECT: _optional_select,
     "quantity": _quantity,
-    "isQuantity": _holds(_quantity),
+    "isQuantity": _accepts(_quantity),
     "asInteger": lambda value: int(_amount(value)),
     "isInteger": lambda value: _amount(value) == int(_amount(value)),
     "asApproximateFloat": lambda value: float(_amount(value)),
@@ -215,13 +215,13 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isGreaterThan": lambda left, right: _compare(left, right) > 0,
     "isLessThan": lambda left, right: _compare(left, right) < 0,
     "semver": _semver,
-    "isSemver": _holds(_semver),
-    "major": lambda value: _order(value)[0][0],
-    "minor": lambda value: _order(value)[0][1],
-    "patch": lambda value: _order(value)[0][2],
+    "isSemver": _accepts(_semver),
+    "major": lambda value: _sort_key(value)[0][0],
+    "minor": lambda value: _sort_key(value)[0][1],
+    "patch": lambda value: _sort_key(value)[0][2],
     "ip": lambda value: _ip(value[_CIDR].partition("/")[0] if isinstance(value, dict) else value),
     "isIP": lambda text, *version: (
-        _holds(_ip)(text) and (not version or ipaddress.ip_address(text).version == version[0])
+        _accepts(_ip)(text) and (not version or ipaddress.ip_address(text).version == version[0])
     ),
     "ip.isCanonical": lambda text: str(ipaddress.ip_address(text)) == text,
     "family": lambda value: _address(value).version,
@@ -231,19 +231,19 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isLinkLocalUnicast": lambda value: _address(value).is_link_local,
     "isGlobalUnicast": lambda value: not (_address(value).is_loopback or _address(value).is_multicast),
     "cidr": _cidr,
-    "isCIDR": _holds(_cidr),
+    "isCIDR": _accepts(_cidr),
     "containsIP": lambda holder, value: _address(value) in _network(holder),
     "containsCIDR": _contains_cidr,
     "prefixLength": lambda value: _network(value).prefixlen,
     "masked": lambda value: {_CIDR: str(_network(value))},
     "url": _url,
-    "isURL": _holds(_url),
-    "getScheme": _part("scheme"),
-    "getHost": _part("host"),
-    "getHostname": _part("hostname"),
-    "getPort": _part("port"),
-    "getEscapedPath": _part("path"),
-    "getQuery": _part("query"),
+    "isURL": _accepts(_url),
+    "getScheme": _url_part("scheme"),
+    "getHost": _url_part("host"),
+    "getHostname": _url_part("hostname"),
+    "getPort": _url_part("port"),
+    "getEscapedPath": _url_part("path"),
+    "getQuery": _url_part("query"),
     "isSorted": _sorted,
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,

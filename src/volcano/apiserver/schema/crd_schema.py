@@ -1,4 +1,4 @@
-"""A CRD's schema as a whole: what it refuses, what it drops and what it fills in."""
+"""Schema of one CRD version: structural validation, CEL validation rules, pruning and defaulting."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
@@ -6,17 +6,17 @@ from functools import cached_property
 from typing import Any
 
 from volcano.apiserver.schema import structural
-from volcano.apiserver.schema.cel import Rules, compile_rules
+from volcano.apiserver.schema.cel import ValidationRules, compile_rules
 from volcano.apiserver.schema.structural import IMPLICIT
 from volcano.kube.errors import Cause
 from volcano.kube.manifest import Manifest
 
-Change = Callable[[Any], None]
-# With faults of these kinds, rules may not find what they look at: they are not asked.
+Mutator = Callable[[Any], None]
+# Errors that prevent the evaluation of CEL rules.
 _BLOCKING = frozenset(
     f"FieldValue{name}" for name in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
 )
-_NOT_ASKED = Cause(
+_RULES_NOT_CHECKED = Cause(
     "FieldValueInvalid",
     "Invalid value: null: some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation",
@@ -25,53 +25,53 @@ _NOT_ASKED = Cause(
 
 
 class CompiledSchema:
-    """One version's schema, compiled when first asked, and asked often."""
+    """Schema of one version; each of its parts is compiled at first use."""
 
     def __init__(self, source: Mapping[str, Any]) -> None:
         self.source = source
 
     @cached_property
-    def _check(self) -> structural.Check:
-        return structural.compile_schema(self.source, root=True).check
+    def _validate(self) -> structural.Validate:
+        return structural.compile_schema(self.source, root=True).validate
 
     @cached_property
-    def _prune(self) -> Change:
+    def _prune(self) -> Mutator:
         return _pruner(self.source, keep=IMPLICIT)
 
     @cached_property
-    def _default(self) -> Change | None:
+    def _default(self) -> Mutator | None:
         return _defaulter(self.source)
 
     @cached_property
-    def _rules(self) -> Rules | None:
+    def _rules(self) -> ValidationRules | None:
         return compile_rules(self.source)
 
     def causes(self, manifest: Manifest, old: Manifest | None = None) -> list[Cause]:
-        """Everything wrong with an object. What an update leaves as it was is not complained about again."""
-        causes = structural.causes_of(self._check(manifest))
+        """Validates an object. Errors of values that an update leaves unchanged are ignored (ratcheting)."""
+        causes = structural.causes_of(self._validate(manifest))
         if old is not None and causes:
-            causes = [cause for cause in causes if not _untouched(cause, manifest, old)]
+            causes = [cause for cause in causes if not _unchanged(cause, manifest, old)]
         if self._rules is None:
             return causes
         if any(cause.reason in _BLOCKING for cause in causes):
-            return [*causes, _NOT_ASKED]
+            return [*causes, _RULES_NOT_CHECKED]
         return causes + self._rules.causes(manifest, old)
 
     def prune(self, manifest: Manifest) -> None:
-        """Drops the fields the schema does not know."""
+        """Prunes unknown fields."""
         self._prune(manifest)
 
     def default(self, manifest: Manifest) -> None:
-        """Fills in the schema's defaults."""
+        """Applies the defaults of the schema."""
         if self._default is not None:
             self._default(manifest)
 
     def unknown_fields(self, manifest: Manifest) -> list[str]:
-        """The paths of the fields that `prune` would drop."""
+        """Paths of the fields that `prune` drops."""
         return [path.removeprefix(".") for path in _unknown(manifest, self.source, "", IMPLICIT)]
 
 
-def _keeps_others(schema: Mapping[str, Any]) -> bool:
+def _allows_unknown(schema: Mapping[str, Any]) -> bool:
     extra = schema.get("additionalProperties")
     return (
         bool(schema.get("x-kubernetes-preserve-unknown-fields"))
@@ -85,18 +85,18 @@ def _known(schema: Mapping[str, Any], keep: tuple[str, ...]) -> frozenset[str]:
     return frozenset((*(schema.get("properties") or {}), *keep, *implicit))
 
 
-def _pruner(schema: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Change:
-    """Drops unknown fields, and nulls where a schema does not allow any. It goes by the value, as a real server:
-    an object where the schema wants something else has no known fields at all."""
+def _pruner(schema: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Mutator:
+    """Compiles the pruning of unknown fields, and of nulls where the schema is not nullable. As in kube-apiserver,
+    an object where the schema specifies another type has no known fields."""
     properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
     preserves = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
-    known, open_ended = _known(schema, keep), _keeps_others(schema)
+    known, open_ended = _known(schema, keep), _allows_unknown(schema)
     if not known and not schema.get("items") and (preserves or not open_ended):
-        return _leave if preserves else _empty
-    below = {name: _leave if name in keep else _pruner(sub) for name, sub in properties.items()}
-    below |= dict.fromkeys((*keep, *(known - below.keys())), _leave)
-    others = _pruner(extra) if isinstance(extra, Mapping) else _leave
-    items = _pruner(schema["items"]) if schema.get("items") else _leave if preserves else _empty
+        return _keep if preserves else _prune_all
+    below = {name: _keep if name in keep else _pruner(sub) for name, sub in properties.items()}
+    below |= dict.fromkeys((*keep, *(known - below.keys())), _keep)
+    others = _pruner(extra) if isinstance(extra, Mapping) else _keep
+    items = _pruner(schema["items"]) if schema.get("items") else _keep if preserves else _prune_all
     nullable = {name for name, sub in properties.items() if sub.get("nullable")} | set(keep)
     lenient = preserves or extra is True or (isinstance(extra, Mapping) and bool(extra.get("nullable")))
 
@@ -121,21 +121,21 @@ def _pruner(schema: Mapping[str, Any], keep: tuple[str, ...] = ()) -> Change:
     return prune
 
 
-def _leave(value: Any) -> None:
-    """Whatever it is, it stays."""
+def _keep(value: Any) -> None:
+    """Prunes nothing."""
 
 
-def _empty(value: Any) -> None:
-    """Nothing is known about the fields of objects here."""
+def _prune_all(value: Any) -> None:
+    """Prunes all fields of objects."""
     if value.__class__ is dict:
         value.clear()
     elif value.__class__ is list:
         for item in value:
-            _empty(item)
+            _prune_all(item)
 
 
 def _unknown(value: Any, schema: Any, path: str, keep: tuple[str, ...] = ()) -> Iterator[str]:
-    """The paths of fields that `_pruner` drops for being unknown."""
+    """Paths of the unknown fields that `_pruner` drops."""
     schema = schema if isinstance(schema, Mapping) else {}
     if isinstance(value, list):
         if schema.get("items") or not schema.get("x-kubernetes-preserve-unknown-fields"):
@@ -144,7 +144,7 @@ def _unknown(value: Any, schema: Any, path: str, keep: tuple[str, ...] = ()) -> 
         return
     if not isinstance(value, dict):
         return
-    known, open_ended = _known(schema, keep), _keeps_others(schema)
+    known, open_ended = _known(schema, keep), _allows_unknown(schema)
     properties, extra = schema.get("properties") or {}, schema.get("additionalProperties")
     for name, item in value.items():
         if name not in known and not open_ended:
@@ -155,13 +155,13 @@ def _unknown(value: Any, schema: Any, path: str, keep: tuple[str, ...] = ()) -> 
             yield from _unknown(item, extra, f"{path}.{name}")
 
 
-def _each_item(value: Any, change: Change) -> None:
+def _each_item(value: Any, mutate: Mutator) -> None:
     if isinstance(value, list):
         for item in value:
-            change(item)
+            mutate(item)
 
 
-def _defaulter(schema: Any) -> Change | None:
+def _defaulter(schema: Any) -> Mutator | None:
     if not isinstance(schema, Mapping):
         return None
     if schema.get("type") == "array":
@@ -173,7 +173,7 @@ def _defaulter(schema: Any) -> Change | None:
         for name, sub in properties.items()
         if "default" in sub
     ]
-    below = [(name, change) for name, sub in properties.items() if (change := _defaulter(sub)) is not None]
+    below = [(name, mutate) for name, sub in properties.items() if (mutate := _defaulter(sub)) is not None]
     others = _defaulter(schema.get("additionalProperties"))
     if not own and not below and others is None:
         return None
@@ -184,9 +184,9 @@ def _defaulter(schema: Any) -> Change | None:
         for name, given, nullable in own:
             if name not in value or (value[name] is None and not nullable):
                 value[name] = copy.deepcopy(given) if isinstance(given, dict | list) else given
-        for name, change in below:
+        for name, mutate in below:
             if name in value:
-                change(value[name])
+                mutate(value[name])
         if others is not None:
             for name, item in value.items():
                 if name not in properties:
@@ -195,15 +195,15 @@ def _defaulter(schema: Any) -> Change | None:
     return default
 
 
-def _untouched(cause: Cause, new: Manifest, old: Manifest) -> bool:
-    """Whether the value a complaint is about is the same as before the update."""
+def _unchanged(cause: Cause, new: Manifest, old: Manifest) -> bool:
+    """Whether the value of an error is the same as before the update."""
     after: Any = new
     before: Any = old
     for step in cause.field.replace("[", ".[").split("."):
         if after == before:
             return True
         if step.startswith("["):
-            return False  # items of a changed list cannot be told apart
+            return False  # items of a changed list are not correlatable
         if not isinstance(after, dict) or not isinstance(before, dict) or step not in after:
             return False
         if step not in before:

@@ -1,5 +1,6 @@
-"""CustomResourceDefinitions at work: which kinds they make the server serve, and what those kinds need."""
+"""CustomResourceDefinitions: the kinds they serve, the strategy of custom resources and the status of CRDs."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,17 +13,19 @@ from volcano.apiserver.schema.decoding import prune_metadata, unknown_metadata
 from volcano.apiserver.schema.validation.metadata import metadata_causes, metadata_update_causes
 from volcano.clock import Instant
 from volcano.kube import kinds
+from volcano.kube.crds import established_spec, kind_of
 from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest, condition_of
 
-_NOT_ASKED_FOR = ("apiVersion", "kind", "metadata", "status")
+_NOT_IN_GENERATION = ("apiVersion", "kind", "metadata", "status")
 _AGE = Column("Age", "date", json_path=".metadata.creationTimestamp")
-_STORED = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_NAME_FIELDS = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 
 
-class CustomStrategy:
-    """What a custom kind needs beyond storage: its schema, and the rules for status and generation."""
+class CustomResourceStrategy:
+    """Strategy of custom resources: schema, status subresource and generation."""
 
     __slots__ = ("_has_status", "kind", "schema")
 
@@ -46,7 +49,7 @@ class CustomStrategy:
         self.schema.default(manifest)
 
     def prepare_for_create(self, manifest: Manifest, now: Instant) -> None:
-        """A kind with a status subresource is born without a status."""
+        """Drops the status of a kind with a status subresource."""
         if self._has_status:
             manifest.pop("status", None)
         manifest["metadata"]["generation"] = 1
@@ -55,14 +58,14 @@ class CustomStrategy:
         metadata, before = new["metadata"], old["metadata"]
         generation = before.get("generation") or 1
         if subresource == "status":
-            _only_status(new, old)
+            _keep_only_status(new, old)
             return
         if self._has_status:
             if "status" in old:
                 new["status"] = old["status"]
             else:
                 new.pop("status", None)
-        metadata["generation"] = generation + 1 if self._asked_for(new, old) else generation
+        metadata["generation"] = generation + 1 if self._increments_generation(new, old) else generation
 
     def validate(self, new: Manifest, old: Manifest | None, subresource: str) -> list[Cause]:
         if old is None:
@@ -72,14 +75,14 @@ class CustomStrategy:
         causes.extend(self.schema.causes(new, old))
         return causes
 
-    def _asked_for(self, new: Manifest, old: Manifest) -> bool:
-        """Whether more than metadata has changed; without a status subresource, status counts too."""
-        ignored = _NOT_ASKED_FOR if self._has_status else _NOT_ASKED_FOR[:3]
+    def _increments_generation(self, new: Manifest, old: Manifest) -> bool:
+        """Whether more than metadata has changed; status counts only without a status subresource."""
+        ignored = _NOT_IN_GENERATION if self._has_status else _NOT_IN_GENERATION[:3]
         return any(new.get(name) != old.get(name) for name in new.keys() | old.keys() if name not in ignored)
 
 
-def _only_status(new: Manifest, old: Manifest) -> None:
-    """Makes `new` the old object with a new status."""
+def _keep_only_status(new: Manifest, old: Manifest) -> None:
+    """Resets `new` to the old object with a new status."""
     metadata, status = new["metadata"], new.get("status")
     after = dict(old["metadata"])
     for name in ("resourceVersion", "managedFields"):
@@ -95,20 +98,16 @@ def _only_status(new: Manifest, old: Manifest) -> None:
 
 
 def served(crd: Manifest) -> tuple[Served, ...]:
-    """What a CRD makes the server serve, one entry for each served version; nothing until it is established."""
-    established = condition_of(crd, "Established")
-    if established is None or established.get("status") != "True":
-        return ()
-    accepted = (crd.get("status") or {}).get("acceptedNames") or crd["spec"]["names"]
-    spec = {**crd["spec"], "names": accepted}
-    return _served(crd["metadata"]["name"], orjson.dumps(spec))
+    """Served versions of a CRD; none until it is established."""
+    spec = established_spec(crd)
+    return () if spec is None else _served(crd["metadata"]["name"], orjson.dumps(spec))
 
 
 @lru_cache(maxsize=256)
 def _served(name: str, encoded: bytes) -> tuple[Served, ...]:
-    """Schemas are compiled once for each spec, however often the CRD's status changes."""
+    """Cached by spec, so that a status update of the CRD does not compile its schemas again."""
     spec = orjson.loads(encoded)
-    versions = sorted(spec["versions"], key=lambda version: version_order(version["name"]))
+    versions = sorted(spec["versions"], key=lambda version: version_rank(version["name"]))
     storage = next(version for version in versions if version.get("storage"))
     storage_kind = kind_of(spec, storage)
     return tuple(_serve(name, spec, version, storage_kind) for version in versions if version.get("served"))
@@ -122,7 +121,7 @@ def _serve(name: str, spec: Manifest, version: Manifest, storage: Kind) -> Serve
     return Served(
         kind,
         storage,
-        CustomStrategy(kind, CompiledSchema(schema)),
+        CustomResourceStrategy(kind, CompiledSchema(schema)),
         columns_of(version),
         schema,
         name,
@@ -130,23 +129,8 @@ def _serve(name: str, spec: Manifest, version: Manifest, storage: Kind) -> Serve
     )
 
 
-def kind_of(spec: Mapping[str, Any], version: Mapping[str, Any]) -> Kind:
-    """One version of a CRD as a kind."""
-    names, subresources = spec["names"], version.get("subresources") or {}
-    return Kind(
-        spec["group"],
-        version["name"],
-        names["kind"],
-        names["plural"],
-        spec.get("scope") == "Namespaced",
-        tuple(names.get("shortNames") or ()),
-        tuple(names.get("categories") or ()),
-        tuple(sorted(name for name in ("scale", "status") if subresources.get(name) is not None)),
-    )
-
-
 def columns_of(version: Mapping[str, Any]) -> tuple[Column, ...]:
-    """The columns kubectl prints for a version, after the name; without any, the age."""
+    """Printer columns of a version after NAME; AGE if it has none."""
     columns = tuple(
         Column(
             each["name"],
@@ -161,21 +145,20 @@ def columns_of(version: Mapping[str, Any]) -> tuple[Column, ...]:
     return columns or (_AGE,)
 
 
-def version_order(name: str) -> tuple[int, int, int, str]:
-    """Sorts versions as discovery does: v2, v1, v2beta1, v1alpha1, then the rest by name."""
-    text = name.removeprefix("v")
-    for rank, word in enumerate(("", "beta", "alpha")):
-        major, found, minor = text.partition(word) if word else (text, "", "0")
-        if major.isdigit() and (not word or (found and minor.isdigit())) and name.startswith("v"):
-            return rank, -int(major), -int(minor or 0), ""
-    return 3, 0, 0, name
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sort key of versions: v2, v1, v1beta2, v1beta1, v1alpha1, then names that are no Kubernetes versions."""
+    found = _VERSION.fullmatch(version)
+    if not found:
+        return (3, 0, 0, version)
+    major, stage, minor = found.groups()
+    return ({None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), "")
 
 
-# -- the CRD's own status --------------------------------------------------------------------------------------------
+# -- status of CRDs --------------------------------------------------------------------------------------------------
 
 
 def first_status(crd: Manifest, now: Instant) -> Manifest:
-    """The status of a new CRD: its names accepted, its storage version noted, established."""
+    """Status of a new CRD: names accepted, storage version stored, established."""
     spec = crd["spec"]
     moment = now.timestamp()
     return {
@@ -191,7 +174,7 @@ def first_status(crd: Manifest, now: Instant) -> Manifest:
 
 
 def next_status(crd: Manifest, status: Manifest) -> Manifest:
-    """The status of a CRD whose spec has changed: new names are taken over, storage versions remembered."""
+    """Status of a CRD whose spec has changed: accepts the new names and adds the storage version."""
     spec = crd["spec"]
     stored = list(status.get("storedVersions") or ())
     stored += [name for name in _storage_versions(spec) if name not in stored]
@@ -199,7 +182,7 @@ def next_status(crd: Manifest, status: Manifest) -> Manifest:
 
 
 def _names(names: Mapping[str, Any]) -> Manifest:
-    return {name: names[name] for name in _STORED if names.get(name)}
+    return {name: names[name] for name in _NAME_FIELDS if names.get(name)}
 
 
 def _storage_versions(spec: Mapping[str, Any]) -> list[str]:
@@ -220,22 +203,22 @@ def _condition(kind: str, status: str, reason: str, message: str, moment: str) -
 async def admit_crd(
     attributes: Attributes, new: Manifest | None, old: Manifest | None, lookup: Lookup
 ) -> Manifest | None:
-    """Admission of CRDs: one whose names are taken is stored, and says so instead of being served."""
+    """Admission of CRDs: one whose names are in use is stored with NamesAccepted=False and not served."""
     if attributes.kind != kinds.CRD or new is None or attributes.subresource:
         return new
     conflict = name_conflict(new, lookup.all(kinds.CRD))
     if conflict is not None:
-        _refuse_names(new, *conflict)
+        _reject_names(new, *conflict)
     return new
 
 
 def name_conflict(crd: Manifest, others: Iterable[Manifest]) -> tuple[str, str] | None:
-    """The reason and message when another CRD (or built-in kind) of the group has one of the names."""
+    """Reason and message of the conflict if another CRD of the group has one of the names."""
     spec, own = crd["spec"], crd["metadata"].get("name")
     taken: dict[str, set[str]] = {"kind": set(), "resource": set()}
     for other in others:
         if other["metadata"]["name"] != own and other["spec"].get("group") == spec.get("group"):
-            _take(taken, (other.get("status") or {}).get("acceptedNames") or {})
+            _add_names(taken, (other.get("status") or {}).get("acceptedNames") or {})
     names = spec.get("names") or {}
     for field, reason in (("plural", "PluralConflict"), ("singular", "SingularConflict")):
         if names.get(field) in taken["resource"]:
@@ -249,7 +232,7 @@ def name_conflict(crd: Manifest, others: Iterable[Manifest]) -> tuple[str, str] 
     return None
 
 
-def _take(taken: Mapping[str, set[str]], names: Mapping[str, Any]) -> None:
+def _add_names(taken: Mapping[str, set[str]], names: Mapping[str, Any]) -> None:
     taken["resource"] |= {
         names.get("plural", ""),
         names.get("singular", ""),
@@ -258,7 +241,7 @@ def _take(taken: Mapping[str, set[str]], names: Mapping[str, Any]) -> None:
     taken["kind"] |= {names.get("kind", ""), names.get("listKind", "")}
 
 
-def _refuse_names(crd: Manifest, reason: str, message: str) -> None:
+def _reject_names(crd: Manifest, reason: str, message: str) -> None:
     status = crd.setdefault("status", {})
     moment = next((each["lastTransitionTime"] for each in status.get("conditions") or ()), None) or ""
     established = condition_of(crd, "Established")

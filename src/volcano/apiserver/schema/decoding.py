@@ -1,26 +1,26 @@
-"""Decoding as a real server does it: nulls are absent fields, and metadata is the same for every kind."""
+"""Decoding of metadata and of nulls as in kube-apiserver."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.apiserver.schema.quick_check import well_formed
+from volcano.apiserver.schema.well_formed import well_formed
 from volcano.kube import type_info
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
 _TYPE = "meta.v1.ObjectMeta"
-# What null stands for in lists and maps of these types.
+# Zero values, which replace nulls in lists and maps.
 _ZEROES: Mapping[str, Any] = {
     "string": "", "bytes": "", "bool": False, "int32": 0, "int64": 0, "double": 0, "Quantity": "0", "IntOrString": 0,
 }  # fmt: skip
-_FOREIGN = ("RawExtension", "FieldsV1", "JSON", "SchemaOrList", "SchemaOrBool", "SchemaOrStrings")
-_fine = well_formed(_TYPE)
+_OPAQUE = ("RawExtension", "FieldsV1", "JSON", "SchemaOrList", "SchemaOrBool", "SchemaOrStrings")
+_is_well_formed = well_formed(_TYPE)
 
 
 def prune_metadata(kind: Kind, manifest: Manifest) -> None:
-    """Drops unknown fields; raises BadRequest when a field of the metadata has the wrong type."""
-    if _fine(manifest["metadata"]):
+    """Prunes unknown fields of the metadata; raises BadRequest if a field has the wrong type."""
+    if _is_well_formed(manifest["metadata"]):
         return
     type_ = type_info.named(_TYPE)
     found = type_info.inspect(type_, manifest["metadata"])
@@ -32,21 +32,21 @@ def prune_metadata(kind: Kind, manifest: Manifest) -> None:
 
 
 def unknown_metadata(manifest: Manifest) -> list[str]:
-    """The paths of the metadata's unknown fields."""
-    if _fine(manifest["metadata"]):
+    """Paths of the unknown fields of the metadata."""
+    if _is_well_formed(manifest["metadata"]):
         return []
     found = type_info.inspect(type_info.named(_TYPE), manifest["metadata"])
     return [f"metadata.{text.split(chr(34))[1]}" for text in found.unknown]
 
 
 def drop_nulls(type_: type_info.Type, manifest: Manifest) -> None:
-    """Takes a null field for an absent one, and a null in a list or map for an empty value, as Go does."""
+    """Removes null fields, and replaces nulls in lists and maps by the zero value, as Go does."""
     for key in [key for key, value in manifest.items() if value is None]:
         del manifest[key]
     for key, value in manifest.items():
         about = type_.fields.get(key)
-        if about is None or about.type in _FOREIGN:
-            continue  # JSON of others, in which a null is a value
+        if about is None or about.type in _OPAQUE:
+            continue  # arbitrary JSON, in which null is a value
         if value.__class__ is list:
             value[:] = [_zero(about) if each is None else each for each in value]
         elif about.container == "map" and value.__class__ is dict:

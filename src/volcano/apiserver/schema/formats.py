@@ -1,4 +1,4 @@
-"""The string formats that schemas may name, each as a question about a text."""
+"""String formats of schemas, each as a predicate."""
 
 import base64
 import binascii
@@ -23,14 +23,14 @@ def _matches(pattern: str, flags: int = 0) -> Callable[[str], bool]:
 
 
 def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    def holds(text: str) -> bool:
+    def parses(text: str) -> bool:
         try:
             parse(text)
         except (ValueError, binascii.Error):
             return False
         return True
 
-    return holds
+    return parses
 
 
 def _date_time(text: str) -> bool:
@@ -88,5 +88,5 @@ FORMATS: Mapping[str, Callable[[str], bool]] = {
 
 
 def format_named(name: str) -> Callable[[str], bool] | None:
-    """The question a string format asks; None for formats that are not enforced."""
+    """Predicate of a string format; None for formats that are not enforced."""
     return FORMATS.get(name.replace("-", ""))

@@ -1,4 +1,4 @@
-"""What may come next on a command line: answered from the parsers themselves, and by whoever knows the live names."""
+"""Completion candidates of a command line, from the parsers and from a lookup of live names."""
 
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any
 from volcano.cli.parsing import Parser
 
 FILES = "files"
-# What a flag's value names, by where the parser puts it. Words in a tuple are the values themselves.
+# Kind of names a flag takes, by the parser's destination. A tuple lists the values themselves.
 VALUES: Mapping[str, str | tuple[str, ...]] = {
     "queue": "queues",
     "parent": "queues",
@@ -31,13 +31,13 @@ VALUES: Mapping[str, str | tuple[str, ...]] = {
     "action": ("open", "close", "update"),
     "shell": ("bash", "zsh", "fish"),
 }
-# What names are names of, by the group of commands or the program.
+# Kind of names a command takes, by command group or program.
 NAMES = {
     "job": "jobs", "queue": "queues", "podgroup": "podgroups", "jobflow": "jobflows", "jobtemplate": "jobtemplates",
     "vjobs": "jobs", "vqueues": "queues", "vcancel": "jobs", "vsuspend": "jobs", "vresume": "jobs",
 }  # fmt: skip
 NAMING = ("position", "name", "short_n")
-NEW = ("run", "create")  # commands whose names are not there yet
+NEW = ("run", "create")  # commands that take a new name
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is wanted: the names of some sort of thing, and what the command line has said so far."""
+class NameRequest:
+    """Request for names of one kind, with the command line so far."""
 
     sort: str
     said: Mapping[str, str] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Words that may come next, and whether files may."""
+    """Candidate words, and whether file names are candidates too."""
 
     candidates: tuple[Candidate, ...] = ()
     files: bool = False
@@ -66,7 +66,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Walk:
-    """How far the words so far lead."""
+    """Parser state reached by the words so far."""
 
     parser: Parser
     path: list[str] = field(default_factory=list)
@@ -74,13 +74,17 @@ class _Walk:
     pending: argparse.Action | None = None
     positions: int = 0
     raw: bool = False  # after `--`
-    lost: bool = False  # after a word that is no command
+    lost: bool = False  # after a word that is not a command
 
 
 def complete(
-    parser: Parser, words: Sequence[str], names: Callable[[Question], Iterable[str]], program: str = "vcctl"
+    parser: Parser,
+    words: Sequence[str],
+    names: Callable[[NameRequest], Iterable[str]],
+    program: str = "vcctl",
 ) -> Answer:
-    """What the last word, begun or empty, may become. `names` is asked for what only the cluster knows."""
+    """Returns candidates for the last word, which may be empty. `names` looks up names that only the cluster
+    has."""
     *before, current = words or [""]
     walk = _walked(parser, before)
     if walk.lost:
@@ -147,7 +151,7 @@ def _subparsers(parser: Parser) -> dict[str, Parser]:
 
 
 def _branches(parser: Parser) -> list[Candidate]:
-    """The commands below a parser; those that only programs use are left out."""
+    """Commands below a parser, without hidden ones."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return [Candidate(str(each.dest), str(each.help or "")) for each in action._choices_actions]
@@ -155,7 +159,7 @@ def _branches(parser: Parser) -> list[Candidate]:
 
 
 def _flags(parser: Parser) -> list[Candidate]:
-    """The flags of a command, one spelling of each: the long one."""
+    """Flags of a command, in their long spelling only."""
     found = []
     for action in parser._actions:
         if action.option_strings and action.help is not argparse.SUPPRESS:
@@ -168,7 +172,7 @@ def _values(
     walk: _Walk,
     action: argparse.Action,
     begun: str,
-    names: Callable[[Question], Iterable[str]],
+    names: Callable[[NameRequest], Iterable[str]],
     program: str,
 ) -> Answer:
     found: list[str] = []
@@ -179,18 +183,18 @@ def _values(
         elif sort == FILES:
             files = True
         else:
-            found += sorted(names(Question(sort, walk.said)))
+            found += sorted(names(NameRequest(sort, walk.said)))
     kept = dict.fromkeys(value for value in found if value.startswith(begun))
     return Answer(tuple(Candidate(value) for value in kept), files)
 
 
 def _sorts(walk: _Walk, action: argparse.Action, program: str) -> list[str | tuple[str, ...]]:
-    """What the values of an action may be."""
+    """Kinds of values an action takes."""
     if action.choices is not None:
         return [tuple(str(choice) for choice in action.choices)]
     home = walk.path[0] if walk.path else program
     if action.dest in NAMING and home in NAMES and not (walk.path and walk.path[-1] in NEW):
-        # `-n` is the namespace where a name is given, and may be the name where none is.
+        # `-n` is the namespace if a name is given, otherwise it may be the name.
         named = walk.said.get("position") or walk.said.get("name")
         nameable = any(other.dest == "position" for other in walk.parser._actions)
         if action.dest == "short_n":
@@ -204,7 +208,8 @@ def _sorts(walk: _Walk, action: argparse.Action, program: str) -> list[str | tup
 
 
 def encode(answer: Answer) -> str:
-    """The answer as shells and kubectl read it: a line per word, its help after a tab, and a number at the end."""
+    """Encodes candidates as shells and kubectl read them: a line per word, help after a tab, a directive at
+    the end."""
     lines = [
         f"{each.value}\t{_one_line(each.about)}" if each.about else each.value for each in answer.candidates
     ]

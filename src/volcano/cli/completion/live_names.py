@@ -1,12 +1,12 @@
-"""The names of what is there, for completion: from the API server, or from the kubeconfig."""
+"""Names of existing objects for completion, from the API server or the kubeconfig."""
 
 import argparse
 from collections.abc import Iterable
 
 import yaml
 
-from volcano.apiserver.endpoints.tables.reading import items
-from volcano.cli.completion.candidates import Question
+from volcano.apiserver.endpoints.tables.cells import items
+from volcano.cli.completion.candidates import NameRequest
 from volcano.cli.session import Session
 from volcano.clients.kubeconfig import kubeconfig_files
 from volcano.kube.client import Query
@@ -27,20 +27,20 @@ PARTS = {"tasks": (), "containers": ("containers", "initContainers")}
 MOST = 500
 
 
-async def names(question: Question, arguments: argparse.Namespace) -> list[str]:
-    """What a question asks for; may raise anything, which means nothing to the one who asks."""
-    said = question.said
+async def names(request: NameRequest, arguments: argparse.Namespace) -> list[str]:
+    """Returns the names a request asks for. May raise any exception; the caller then completes without names."""
+    said = request.said
     typed = {name: said[name] for name in vars(arguments) if name in said}
     session = Session.of(argparse.Namespace(**{**vars(arguments), **typed}))
-    if question.sort in SECTIONS:
-        return list(_entries(session, said.get("kubeconfig", ""), question.sort))
+    if request.sort in SECTIONS:
+        return list(_entries(session, said.get("kubeconfig", ""), request.sort))
     namespace = said.get("namespace") or (said.get("short_n") if said.get("position") else "")
     try:
-        if question.sort in PARTS:
+        if request.sort in PARTS:
             return await _parts(
-                session, Key(namespace or session.namespace, said.get("position", "")), question.sort
+                session, Key(namespace or session.namespace, said.get("position", "")), request.sort
             )
-        kind = KINDS[question.sort]
+        kind = KINDS[request.sort]
         query = Query(namespace or session.namespace if kind.namespaced else "", limit=MOST)
         listing = await session.client.list(kind, query)
         return [str(item["metadata"]["name"]) for item in listing.items]
@@ -49,7 +49,7 @@ async def names(question: Question, arguments: argparse.Namespace) -> list[str]:
 
 
 async def _parts(session: Session, key: Key, sort: str) -> list[str]:
-    """The tasks of a job, or the containers of their pods."""
+    """Tasks of a job, or containers of its pods."""
     job = await session.client.get(JOB, key)
     tasks = items(job, "spec", "tasks")
     if sort == "tasks":

@@ -1,15 +1,15 @@
-"""`vcctl completion`: the scripts that teach shells our commands, and the answers they ask for."""
+"""`vcctl completion`: completion scripts of shells, and the hidden command they call."""
 
 import argparse
 import asyncio
 from collections.abc import Callable, Iterable
 
-from volcano.cli.completion.candidates import Question, complete, encode
+from volcano.cli.completion.candidates import NameRequest, complete, encode
 from volcano.cli.program import parser_of
 from volcano.cli.session import Session
 
 PROGRAMS = ("vcctl", "vsub", "vjobs", "vqueues", "vcancel", "vsuspend", "vresume")
-PATIENCE = 2.0  # seconds; somebody waits with a finger on the key
+TIMEOUT = 2.0  # seconds; the user is waiting at the prompt
 
 BASH = r"""# bash completion: put `source <(vcctl completion bash)` into ~/.bashrc
 _vcctl() {
@@ -110,31 +110,31 @@ def answer_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def answer(arguments: argparse.Namespace, session: Session) -> int:
-    """Prints what may come next; whatever goes wrong, nothing may."""
+    """Prints completion candidates; errors are not shown to the shell."""
     parser, words, program = parser_of(arguments.program), arguments.words, arguments.program
-    wanted: list[Question] = []
-    found = complete(parser, words, _noting(wanted), program)
+    wanted: list[NameRequest] = []
+    found = complete(parser, words, _collecting(wanted), program)
     if wanted:
-        known = {question.sort: await _names(question, arguments) for question in wanted}
-        found = complete(parser, words, lambda question: known[question.sort], program)
+        known = {request.sort: await _names(request, arguments) for request in wanted}
+        found = complete(parser, words, lambda request: known[request.sort], program)
     session.write(encode(found))
     return 0
 
 
-def _noting(wanted: list[Question]) -> Callable[[Question], Iterable[str]]:
-    def note(question: Question) -> Iterable[str]:
-        wanted.append(question)
+def _collecting(wanted: list[NameRequest]) -> Callable[[NameRequest], Iterable[str]]:
+    def note(request: NameRequest) -> Iterable[str]:
+        wanted.append(request)
         return ()
 
     return note
 
 
-async def _names(question: Question, arguments: argparse.Namespace) -> list[str]:
-    """The names that are there, as the flags typed so far would find them; none when that fails or takes long."""
+async def _names(request: NameRequest, arguments: argparse.Namespace) -> list[str]:
+    """Names matching a request with the flags typed so far; empty on error or timeout."""
     from volcano.cli.completion.live_names import names
 
     try:
-        async with asyncio.timeout(PATIENCE):
-            return await names(question, arguments)
-    except Exception:  # a key was pressed: whatever the reason, there is just nothing to offer
+        async with asyncio.timeout(TIMEOUT):
+            return await names(request, arguments)
+    except Exception:  # completion without names is better than an error at the prompt
         return []

@@ -1,4 +1,4 @@
-"""`vcctl job describe`: everything about a job on one screen, or as data."""
+"""`vcctl job describe`: a job with its gang, pods, policies, conditions and events on one screen, or as data."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -9,13 +9,13 @@ from volcano.cli import flags
 from volcano.cli.errors import UsageError
 from volcano.cli.job.following import group_of
 from volcano.cli.job.summary import summarise
-from volcano.cli.naming import find, target
+from volcano.cli.objects import find, target
 from volcano.cli.printing.colours import style_of
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.printing.times import age
 from volcano.cli.session import Session
-from volcano.cli.top.shares import amounts, queue_of, short_name, shown
+from volcano.cli.shares import amounts, queue_of, short_name, shown
 from volcano.kube.client import Query
 from volcano.kube.errors import ApiError, Forbidden
 from volcano.kube.kinds import EVENT, JOB, POD, QUEUE, Kind
@@ -53,11 +53,11 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 async def _listed(session: Session, kind: Kind, query: Query) -> list[Manifest]:
-    """What may be seen: a job can be described without the right to see its events."""
+    """Lists objects; empty without permission, because a job can be described without reading its events."""
     try:
         return (await session.client.list(kind, query)).items
     except Forbidden as error:
-        session.complain(error.message)
+        session.warn(error.message)
         return []
 
 
@@ -69,14 +69,14 @@ async def _queue(session: Session, name: str) -> Manifest | None:
 
 
 class Screen:
-    """A summary as text: a heading and a table for each part that has something to say."""
+    """Summary as text: a heading and a table for each part that is not empty."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._now = session.clock.now().wall
 
     def show(self, told: Manifest) -> None:
-        """Prints the whole summary."""
+        """Prints the summary."""
         self._head(told)
         self._gang(told["gang"])
         self._tasks(told["tasks"])
@@ -151,7 +151,7 @@ class Screen:
             self._facts(facts)
             self._rows(task["pods"], _pod_columns(self._now))
 
-    # how parts look
+    # layout of parts
 
     def _heading(self, text: str) -> None:
         self._session.write()

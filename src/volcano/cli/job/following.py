@@ -1,13 +1,13 @@
-"""One job as it changes: what `wait`, `logs -f` and `submit --follow` have in common."""
+"""Watch of one job, shared by `wait`, `logs -f` and `submit --follow`."""
 
 import asyncio
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import at, items, number
-from volcano.cli.naming import find
+from volcano.apiserver.endpoints.tables.cells import at, items, number
+from volcano.cli.objects import find
 from volcano.cli.session import Session
-from volcano.cli.top.board import WAITING, why_waiting
+from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.client import EventType, Query
 from volcano.kube.errors import ApiError, Gone, Unavailable
 from volcano.kube.kinds import JOB, POD_GROUP
@@ -19,11 +19,12 @@ PHASES = (
 )  # fmt: skip
 ENDS = ("Completed", "Failed", "Terminated", "Aborted")
 PAUSE = 1.0
-PATIENCE = 30.0  # seconds that a server may be away before we give up
+TIMEOUT = 30.0  # seconds without a server before giving up
 
 
 async def states(session: Session, key: Key) -> AsyncGenerator[Manifest | None, None]:
-    """The job now and after every change; None, and the end, once it is deleted. Raises Missing without a job."""
+    """Yields the job now and after every change; None, as the last item, when it is deleted. Raises Missing
+    without a job."""
     job = await find(session, JOB, key)
     uid, version = uid_of(job), job["metadata"]["resourceVersion"]
     yield job
@@ -44,7 +45,7 @@ async def states(session: Session, key: Key) -> AsyncGenerator[Manifest | None, 
         except Unavailable:
             now = session.clock.now().monotonic
             away_since = away_since or now
-            if now - away_since > PATIENCE:
+            if now - away_since > TIMEOUT:
                 raise
         await session.clock.sleep(PAUSE)
         try:
@@ -59,18 +60,18 @@ async def states(session: Session, key: Key) -> AsyncGenerator[Manifest | None, 
 
 
 def phase_of(job: Manifest) -> str:
-    """The phase of a job; one that nobody has looked at yet is pending."""
+    """Phase of a job; Pending if it has no status yet."""
     return str(at(job, "status", "state", "phase", default="") or "Pending")
 
 
 def message_of(job: Manifest) -> str:
-    """What the job's state says about itself, beyond its phase."""
+    """Message or reason of the job's state."""
     state = at(job, "status", "state", default={})
     return str(state.get("message") or state.get("reason") or "")
 
 
 def pod_counts(job: Manifest) -> str:
-    """`3 of 4 running, 1 pending`: the job's pods by what they do."""
+    """`3 of 4 running, 1 pending`: the job's pods by state."""
     wanted = sum(number(task, "replicas") for task in items(job, "spec", "tasks"))
     counts = [
         f"{count} {word}"
@@ -81,7 +82,7 @@ def pod_counts(job: Manifest) -> str:
 
 
 async def group_of(session: Session, job: Manifest) -> Manifest | None:
-    """The PodGroup of a job: named after it and its uid, or after it alone."""
+    """PodGroup of a job: named after job and uid, or after the job alone."""
     namespace, name = job["metadata"].get("namespace", ""), job["metadata"]["name"]
     for candidate in (f"{name}-{uid_of(job)}", name):
         try:
@@ -92,7 +93,7 @@ async def group_of(session: Session, job: Manifest) -> Manifest | None:
 
 
 async def why(session: Session, job: Manifest) -> str:
-    """What a waiting job waits for; empty when it does not wait, or nobody has said."""
+    """Reason for which a job waits; empty if it does not wait or no reason is known."""
     if phase_of(job) not in WAITING:
         return ""
     group = await group_of(session, job)
@@ -100,7 +101,7 @@ async def why(session: Session, job: Manifest) -> str:
 
 
 class Progress:
-    """A line on stderr about what is awaited: rewritten on a terminal, printed when it changes elsewhere."""
+    """Progress line on stderr: rewritten on a terminal, otherwise printed when it changes."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -125,12 +126,12 @@ class Progress:
         self._said = text
 
     def tick(self) -> None:
-        """Time has passed."""
+        """Redraws the elapsed time."""
         if self._live and self._said:
             self.say(self._said)
 
     def clear(self) -> None:
-        """Takes the line back, so that what follows starts on a clean one."""
+        """Clears the line."""
         if self._live and self._said:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
@@ -142,7 +143,7 @@ class Progress:
 
 
 async def ticking(progress: Progress, session: Session) -> None:
-    """Keeps the seconds on the line going, until cancelled."""
+    """Redraws the line every second until cancelled."""
     while True:
         await session.clock.sleep(1.0)
         progress.tick()

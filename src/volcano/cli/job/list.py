@@ -1,4 +1,4 @@
-"""`vcctl job list`: jobs with their phase and the pods behind them."""
+"""`vcctl job list`: jobs with phase and pod counts."""
 
 import argparse
 
@@ -14,7 +14,6 @@ JOB_TYPE = "volcano.sh/job-type"
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job list` takes."""
     parser.add_argument("-q", "--queue", default="", help="only jobs of this queue")
     parser.add_argument("-S", "--scheduler", default="", help="only jobs for this scheduler")
     parser.add_argument(
@@ -29,12 +28,12 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def keep_of(arguments: argparse.Namespace) -> "Keep":
-    """The filter that the flags describe."""
+    """Filter described by the flags."""
     return Keep(getattr(arguments, "queue", ""), arguments.scheduler, arguments.selector)
 
 
 class Keep:
-    """Which jobs to list; empty texts keep all."""
+    """Filter of jobs; empty values match all."""
 
     def __init__(self, queue: str, scheduler: str, part: str) -> None:
         self._queue, self._scheduler, self._part = queue, scheduler, part
@@ -49,7 +48,7 @@ class Keep:
 
 
 def listing(session: Session, keep: Keep) -> Listing:
-    """The list of jobs."""
+    """Listing of jobs."""
     now = session.clock.now().wall
     columns = (
         Column("Name", lambda job: job["metadata"]["name"], longest(3)),
@@ -77,7 +76,7 @@ def listing(session: Session, keep: Keep) -> Listing:
 
 
 def replicas(job: Manifest) -> int:
-    """How many pods the job wants."""
+    """Number of pods the job requests."""
     return sum(task.get("replicas") or 0 for task in job["spec"].get("tasks") or ())
 
 

@@ -1,17 +1,17 @@
-"""Following the logs of a job: every container asked for, from its start to the end of the job."""
+"""Follows the logs of a job's containers from their start to the end of the job."""
 
 import asyncio
 from collections.abc import Coroutine
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import at
+from volcano.apiserver.endpoints.tables.cells import at
+from volcano.cli.captured_log import captured_log
 from volcano.cli.errors import CommandError
 from volcano.cli.job.following import ENDS, ended, phase_of, states, why
 from volcano.cli.job.log_lines import Seen, parse_line
 from volcano.cli.job.log_sources import Printer, Source, Wanted, has_started, sources, target_of
 from volcano.cli.session import Session
-from volcano.cli.top.feed import troubles
 from volcano.kube.controller import Watch
 from volcano.kube.errors import ApiError, BadRequest, InternalError, NotFound, TooManyRequests, Unavailable
 from volcano.kube.kinds import POD
@@ -20,17 +20,17 @@ from volcano.kube.names import JOB_NAME
 from volcano.kube.reflector import Reflector, each_event
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
-DRAIN = 10.0  # seconds in which pods may say their last after their job has ended
+DRAIN = 10.0  # seconds to read the remaining log lines after the job has ended
 
 
 async def follow(session: Session, job: Manifest, wanted: Wanted) -> str:
-    """Prints lines as they are written until the job has ended; returns the phase it ended in."""
-    with troubles():  # a connection that breaks and comes back is no news
+    """Prints lines as they are written until the job ends; returns its final phase."""
+    with captured_log():  # interrupted connections are retried; their messages are noise
         return await Follower(session, job, wanted).run()
 
 
 class Follower:
-    """Follows every container asked for, those of later pods and of restarts included."""
+    """Follows every requested container, including those of later pods and restarts."""
 
     def __init__(self, session: Session, job: Manifest, wanted: Wanted) -> None:
         self._session = session
@@ -45,19 +45,19 @@ class Follower:
 
     async def run(self) -> str:
         key = key_of(self._job)
-        mirror = Reflector(
+        reflector = Reflector(
             self._session.client,
             Watch(POD, key.namespace, f"{JOB_NAME}={key.name}"),
-            each_event(lambda event: self._heard(event.object, gone=event.type == "DELETED")),
+            each_event(lambda event: self._on_pod(event.object, gone=event.type == "DELETED")),
             self._session.clock,
         )
-        mirroring = asyncio.create_task(mirror.run())
+        reflecting = asyncio.create_task(reflector.run())
         ending = asyncio.create_task(self._until_ended(key))
         try:
             await asyncio.wait({ending, self._failed}, return_when=asyncio.FIRST_COMPLETED)
             if self._failed.done():
                 return self._failed.result()
-            await mirror.synced.wait()
+            await reflector.synced.wait()
             self._over.set()
             for change in self._changes.values():
                 change.set()
@@ -65,7 +65,7 @@ class Follower:
                 await asyncio.wait(self._tasks.values(), timeout=DRAIN)
             return await ending
         finally:
-            for task in (mirroring, ending, *self._tasks.values()):
+            for task in (reflecting, ending, *self._tasks.values()):
                 await ended(task)
             self._printer.flush()
 
@@ -74,17 +74,17 @@ class Follower:
         async with aclosing(states(self._session, key)) as seen:
             async for job in seen:
                 if job is None:
-                    self._session.complain(f"job {key} was deleted")
+                    self._session.warn(f"job {key} was deleted")
                     return "Deleted"
                 if phase_of(job) in ENDS:
                     return phase_of(job)
                 reason = await why(self._session, job) if not self._pods else ""
                 if reason and reason != said:
                     said = reason
-                    self._session.complain(f"job {key} is {phase_of(job)}: {reason}")
+                    self._session.warn(f"job {key} is {phase_of(job)}: {reason}")
         raise CommandError(f"job {key} is no longer watched")
 
-    def _heard(self, pod: Manifest, *, gone: bool) -> None:
+    def _on_pod(self, pod: Manifest, *, gone: bool) -> None:
         if not self._wanted.takes(pod):
             return
         uid = uid_of(pod)
@@ -98,7 +98,7 @@ class Follower:
                 self._tasks[uid, source.container] = asyncio.create_task(work)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
-        """A refusal that waiting does not cure ends everything."""
+        """Ends all streams on an error that waiting cannot fix."""
         try:
             await work
         except ApiError as error:
@@ -106,7 +106,8 @@ class Follower:
                 self._failed.set_exception(error)
 
     async def _follow(self, uid: str, source: Source) -> None:
-        """One container from its start to its pod's end, through restarts and broken connections."""
+        """Follows one container from its start to the end of its pod, through restarts and broken
+        connections."""
         seen, pause = Seen(), FIRST_PAUSE
         change = self._changes[uid]
         while True:
@@ -125,7 +126,7 @@ class Follower:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     async def _stream(self, source: Source, seen: Seen, finished: bool) -> bool:
-        """Prints what is new; returns whether anything was."""
+        """Prints new lines; returns whether there were any."""
         seen.reopened()
         printed = False
         asked = target_of(source, self._wanted, follow=not finished, since=seen.since)
@@ -139,7 +140,7 @@ class Follower:
                             printed = True
                     self._printer.flush()
         except (Unavailable, TooManyRequests, InternalError, NotFound):
-            pass  # the connection broke, or the pod has just gone: what follows is decided by the pod's state
+            pass  # the connection broke or the pod is gone: the pod's state decides what follows
         except BadRequest as error:
             if "waiting to start" not in error.message:
                 raise

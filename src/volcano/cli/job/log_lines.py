@@ -1,12 +1,12 @@
-"""Log lines on their way to the screen: told apart by pod, put in order by time, and never printed twice."""
+"""Log lines for printing: prefixed by pod, ordered by time, without duplicates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import merge
 
-from volcano.apiserver.endpoints.tables.reading import wall_time
+from volcano.apiserver.endpoints.tables.cells import wall_time
 
-# Shades of one hue for the pods of one task: tasks are told apart by hue, their indices by shade.
+# Tasks differ in hue, the pods of one task in shade.
 HUES = (
     (39, 45, 33, 81), (208, 214, 202, 220), (42, 48, 35, 84), (170, 177, 163, 213), (185, 190, 148, 228),
     (203, 210, 196, 217),
@@ -15,7 +15,7 @@ HUES = (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of one container. `moment` orders lines; `stamp` is the server's own text for it."""
+    """One line of one container. `moment` is the sort key; `stamp` is the server's timestamp text."""
 
     moment: float
     stamp: str
@@ -23,7 +23,7 @@ class Line:
 
 
 def parse_line(raw: bytes) -> Line:
-    """A line of a log that was asked for with timestamps; one without begins at no known time."""
+    """Parses a line of a log requested with timestamps; a line without one has no time."""
     text = raw.decode(errors="replace").rstrip("\r\n")
     stamp, space, rest = text.partition(" ")
     moment = wall_time(_microseconds(stamp)) if "T" in stamp else None
@@ -33,7 +33,7 @@ def parse_line(raw: bytes) -> Line:
 
 
 def _microseconds(stamp: str) -> str:
-    """A timestamp cut to what Python reads: kubelets write nanoseconds."""
+    """Truncates a timestamp with nanoseconds, as kubelets write it, to microseconds."""
     head, dot, tail = stamp.partition(".")
     if not dot:
         return stamp
@@ -42,25 +42,25 @@ def _microseconds(stamp: str) -> str:
 
 
 class Seen:
-    """Which lines of a container were printed: a stream that is opened again starts a little earlier."""
+    """Tracks printed lines of a container: a reopened stream starts a little earlier."""
 
     def __init__(self) -> None:
         self._stamp = ""
         self._moment = 0.0
-        self._count = 0  # lines printed with this very stamp
-        self._passed = 0  # of those, how many the present stream has repeated
+        self._count = 0  # lines printed with this timestamp
+        self._passed = 0  # lines with this timestamp repeated by the current stream
 
     @property
     def since(self) -> str:
-        """The stamp to go on from; empty at first."""
+        """Timestamp to continue from; empty at first."""
         return self._stamp
 
     def reopened(self) -> None:
-        """A new stream begins."""
+        """Starts counting for a reopened stream."""
         self._passed = 0
 
     def is_new(self, line: Line) -> bool:
-        """Whether a line was not printed yet; from now on it counts as printed."""
+        """Whether a line was not printed yet; marks it as printed."""
         if not line.stamp:
             return True
         if line.moment < self._moment:
@@ -76,12 +76,12 @@ class Seen:
 
 
 def in_order(streams: Sequence[tuple[str, Sequence[Line]]]) -> Iterable[tuple[str, Line]]:
-    """The lines of several finished logs, merged by time; each log keeps its own order."""
+    """Merges finished logs by time; each log keeps its own order."""
 
     def timed(number: int, name: str, lines: Sequence[Line]) -> list[tuple[float, int, int, str, Line]]:
         latest, found = 0.0, []
         for position, line in enumerate(lines):
-            latest = max(latest, line.moment)  # a line without a stamp stays behind the one before it
+            latest = max(latest, line.moment)  # a line without a timestamp stays behind the line before it
             found.append((latest, number, position, name, line))
         return found
 
@@ -90,6 +90,6 @@ def in_order(streams: Sequence[tuple[str, Sequence[Line]]]) -> Iterable[tuple[st
 
 
 def colour_of(task: int, index: int) -> str:
-    """The escape sequence that colours the pod of that index in the task of that number."""
+    """Escape sequence for the colour of a pod, by task number and index."""
     hue = HUES[task % len(HUES)]
     return f"\x1b[38;5;{hue[index % len(hue)]}m"

@@ -1,10 +1,10 @@
-"""Which containers' logs are meant, where to ask for them, and what their lines look like."""
+"""Selection of containers whose logs are printed, their log URLs and line prefixes."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from volcano.apiserver.endpoints.tables.reading import at, items, number
+from volcano.apiserver.endpoints.tables.cells import at, items, number
 from volcano.cli.errors import Missing, near
 from volcano.cli.job.log_lines import Line, colour_of
 from volcano.cli.session import Session
@@ -19,7 +19,7 @@ PLAIN = "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which lines of which containers are asked for."""
+    """Selection of lines and containers."""
 
     task: str = ""
     index: int | None = None
@@ -37,7 +37,7 @@ class Wanted:
 
 
 def check(wanted: Wanted, job: Manifest) -> None:
-    """Refuses tasks and indices that the job does not have."""
+    """Raises UsageError for tasks and indices that the job does not have."""
     replicas = {str(task.get("name", "")): number(task, "replicas") for task in items(job, "spec", "tasks")}
     name = job["metadata"]["name"]
     if wanted.task and wanted.task not in replicas:
@@ -60,7 +60,7 @@ def check(wanted: Wanted, job: Manifest) -> None:
 
 
 def place_of(pod: Manifest) -> tuple[str, int]:
-    """The task and index of a pod; the pod's own name stands in for a task."""
+    """Task and index of a pod; the pod's name replaces a missing task."""
     task = labels_of(pod).get(TASK_SPEC) or annotations_of(pod).get(TASK_SPEC) or key_of(pod).name
     index = labels_of(pod).get(TASK_INDEX) or annotations_of(pod).get(TASK_INDEX) or "0"
     return task, int(index) if index.isdecimal() else 0
@@ -77,7 +77,7 @@ class Source:
 
 
 def sources(pod: Manifest, job: Manifest, wanted: Wanted) -> list[Source]:
-    """The containers of a pod that are asked for, each with the name and colour its lines go under."""
+    """Selected containers of a pod, each with prefix and colour."""
     task, index = place_of(pod)
     names = [str(each.get("name", "")) for each in items(job, "spec", "tasks")]
     colour = colour_of(names.index(task) if task in names else len(names), index)
@@ -105,7 +105,7 @@ def _containers(pod: Manifest, wanted: Wanted) -> list[str]:
 
 
 def target_of(source: Source, wanted: Wanted, *, follow: bool = False, since: str = "") -> str:
-    """Where the log of a container is asked for."""
+    """Log URL of a container."""
     seconds = "" if wanted.since is None or since else str(max(math.ceil(wanted.since), 1))
     parameters = {
         "container": source.container,
@@ -120,7 +120,7 @@ def target_of(source: Source, wanted: Wanted, *, follow: bool = False, since: st
 
 
 class Printer:
-    """Prints lines under their pod's name, in columns that line up."""
+    """Prints lines with an aligned prefix."""
 
     def __init__(self, session: Session, job: Manifest, wanted: Wanted) -> None:
         self._session = session
@@ -145,7 +145,7 @@ class Printer:
 
 
 def has_started(pod: Manifest, container: str) -> bool:
-    """Whether a container has or had a process; before that there is no log to ask for."""
+    """Whether a container has or had a process; before that it has no log."""
     statuses: Sequence[object] = [
         *items(pod, "status", "initContainerStatuses"),
         *items(pod, "status", "containerStatuses"),

@@ -1,4 +1,4 @@
-"""`vcctl job logs`: the logs of a job's pods, interleaved, each line under the name of its pod."""
+"""`vcctl job logs`: logs of a job's pods, interleaved, each line prefixed with its pod."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from volcano.cli.job.following import phase_of, why
 from volcano.cli.job.log_follow import follow
 from volcano.cli.job.log_lines import Line, in_order, parse_line
 from volcano.cli.job.log_sources import Printer, Wanted, check, has_started, place_of, sources, target_of
-from volcano.cli.naming import find, target
+from volcano.cli.objects import find, target
 from volcano.cli.session import Session
 from volcano.kube import duration
 from volcano.kube.client import Query
@@ -55,7 +55,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def wanted_of(arguments: argparse.Namespace) -> Wanted:
-    """What the flags ask for."""
+    """Selection described by the flags."""
     if arguments.tail is not None and arguments.tail < 0:
         raise UsageError(f"--tail: {arguments.tail} is negative; give a number of lines")
     if arguments.all and arguments.container:
@@ -75,14 +75,12 @@ def wanted_of(arguments: argparse.Namespace) -> Wanted:
 
 
 async def print_once(session: Session, job: Manifest, wanted: Wanted) -> int:
-    """Prints what there is, in the order of time; returns 1 when nothing could be read from any pod."""
+    """Prints existing lines in order of time; returns 1 if no pod's log could be read."""
     key = key_of(job)
     pods = [pod for pod in await _pods(session, key) if wanted.takes(pod)]
     if not pods:
         reason = await why(session, job)
-        session.complain(
-            f"job {key} is {phase_of(job)} and has no pods yet" + (f": {reason}" if reason else "")
-        )
+        session.warn(f"job {key} is {phase_of(job)} and has no pods yet" + (f": {reason}" if reason else ""))
         return 0
     chosen = []
     for pod in pods:
@@ -90,7 +88,7 @@ async def print_once(session: Session, job: Manifest, wanted: Wanted) -> int:
             if has_started(pod, source.container):
                 chosen.append(source)
             else:
-                session.complain(f"{source.title}: has not started yet ({pod_status(pod) or 'Pending'})")
+                session.warn(f"{source.title}: has not started yet ({pod_status(pod) or 'Pending'})")
     logs: list[tuple[str, list[Line]]] = []
     by_number = {str(position): source for position, source in enumerate(chosen)}
     failures = 0
@@ -100,7 +98,7 @@ async def print_once(session: Session, job: Manifest, wanted: Wanted) -> int:
             logs.append((number_, [parse_line(raw) for raw in reply.body.splitlines()]))
         except (BadRequest, NotFound) as error:
             failures += 1
-            session.complain(f"{source.title}: {error.message}")
+            session.warn(f"{source.title}: {error.message}")
     printer = Printer(session, job, wanted)
     for number_, line in in_order(logs):
         printer.line(by_number[number_], line)

@@ -1,14 +1,14 @@
-"""`vcctl job run`, `suspend`, `resume` and `delete`: what changes jobs."""
+"""`vcctl job run`, `suspend`, `resume` and `delete`."""
 
 import argparse
 from collections.abc import Sequence
 
-from volcano.cli import flags, naming
-from volcano.cli.errors import CommandError, UsageError
+from volcano.cli import flags, objects
+from volcano.cli.errors import UsageError
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
-from volcano.kube.kinds import COMMAND, JOB, Kind
-from volcano.kube.manifest import Key, Manifest, owner_reference
+from volcano.kube.kinds import JOB
+from volcano.kube.manifest import Key, Manifest
 
 RESOURCES = "cpu=1000m,memory=100Mi"
 MANDATORY = "job name is mandatory to {} a particular job"
@@ -16,14 +16,13 @@ IMAGE, SCHEDULER = "busybox", "volcano"
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job run` takes."""
     flags.add_target(parser, "job")
     add_job(parser, image=IMAGE, scheduler=SCHEDULER)
     parser.add_argument("-f", "--filename", default="", metavar="FILE", help="a YAML file with the job")
 
 
 def add_job(parser: argparse.ArgumentParser, *, image: str, scheduler: str) -> None:
-    """What describes a job of one task."""
+    """Adds the flags that describe a job of one task."""
     add = parser.add_argument
     add("-i", "--image", default=image, help=f"the container image (default {image})")
     add("-m", "--min", type=int, default=1, help="pods that must run together (default 1)")
@@ -38,7 +37,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
     if arguments.filename:
         jobs = _from_file(arguments, session)
     else:
-        key = naming.target(arguments, session, "job name cannot be left blank")
+        key = objects.target(arguments, session, "job name cannot be left blank")
         jobs = [new_job(key, arguments)]
     for job in jobs:
         created = await session.client.create(JOB, job)
@@ -47,7 +46,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def new_job(key: Key, arguments: argparse.Namespace, command: Sequence[str] = ()) -> Manifest:
-    """A job of one task with one container, named after the job."""
+    """Job of one task with one container, named after the job."""
     container = {
         "name": key.name,
         "image": arguments.image,
@@ -76,11 +75,11 @@ def new_job(key: Key, arguments: argparse.Namespace, command: Sequence[str] = ()
 
 
 def _from_file(arguments: argparse.Namespace, session: Session) -> list[Manifest]:
-    """The jobs of a file, in the namespace asked for, else in their own, else in the context's."""
+    """Jobs of a file; namespace from the flag, the manifest or the context, in this order."""
     path = arguments.filename
     if path != "-" and ".yaml" not in path and ".yml" not in path:
         raise UsageError(f"only support yaml file: {path!r} ends in neither .yaml nor .yml")
-    jobs = read_objects(path, JOB)
+    jobs = objects.read_objects(path, JOB)
     name = arguments.position or arguments.name
     if name and len(jobs) > 1:
         raise UsageError(f"{path}: holds {len(jobs)} jobs, which cannot all be named {name!r}")
@@ -92,78 +91,39 @@ def _from_file(arguments: argparse.Namespace, session: Session) -> list[Manifest
     return jobs
 
 
-def read_objects(path: str, kind: Kind) -> list[Manifest]:
-    """The objects of a file, which must all be of one kind."""
-    from volcano.local.files import FileError, read_files
-
-    try:
-        documents = read_files([path])
-    except FileError as error:
-        raise CommandError(str(error)) from None
-    for document in documents:
-        said = document.manifest["apiVersion"], document.manifest["kind"]
-        if said != (kind.api_version, kind.kind):
-            raise CommandError(
-                f"{document.source}: is a {said[1]} of {said[0]}; a {kind.kind} of {kind.api_version} was expected"
-            )
-    if not documents:
-        raise CommandError(f"{path}: holds no {kind.kind}")
-    return [document.manifest for document in documents]
-
-
 def suspend_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job suspend` takes."""
     flags.add_target(parser, "job")
 
 
 async def suspend(arguments: argparse.Namespace, session: Session) -> int:
-    """Aborts a job: its pods go, and it can be resumed."""
-    await order(session, naming.target(arguments, session, MANDATORY.format("suspend")), "AbortJob")
+    """Aborts a job: its pods are deleted, and it can be resumed."""
+    await request_action(session, objects.target(arguments, session, MANDATORY.format("suspend")), "AbortJob")
     return 0
 
 
 def resume_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job resume` takes."""
     flags.add_target(parser, "job")
 
 
 async def resume(arguments: argparse.Namespace, session: Session) -> int:
-    """Lets a suspended job run again."""
-    await order(session, naming.target(arguments, session, MANDATORY.format("resume")), "ResumeJob")
+    """Resumes a suspended job."""
+    await request_action(session, objects.target(arguments, session, MANDATORY.format("resume")), "ResumeJob")
     return 0
 
 
-async def order(session: Session, key: Key, action: str) -> None:
-    """Asks the job controller for an action on a job."""
-    job = await naming.find(session, JOB, key)
-    await send_command(session, job, action, key.namespace)
-
-
-async def send_command(session: Session, owner: Manifest, action: str, namespace: str) -> None:
-    """Creates the Command that asks for an action on an object, and that goes with it."""
-    reference = owner_reference(owner)
-    command = {
-        "apiVersion": COMMAND.api_version,
-        "kind": COMMAND.kind,
-        "metadata": {
-            "generateName": f"{owner['metadata']['name']}-{action.lower()}-",
-            "namespace": namespace,
-            "ownerReferences": [reference],
-        },
-        "action": action,
-        "target": reference,
-    }
-    await session.client.create(COMMAND, command)
+async def request_action(session: Session, key: Key, action: str) -> None:
+    """Requests an action on a job from the job controller."""
+    job = await objects.find(session, JOB, key)
+    await objects.send_command(session, job, action, key.namespace)
 
 
 def delete_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job delete` takes."""
     flags.add_target(parser, "job")
 
 
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
     """Deletes a job and its pods."""
-    key = naming.target(arguments, session, MANDATORY.format("delete"))
-    await naming.delete(session, JOB, key)
+    key = objects.target(arguments, session, MANDATORY.format("delete"))
+    await objects.delete(session, JOB, key)
     session.write(f"delete job {key.name} successfully")
     return 0

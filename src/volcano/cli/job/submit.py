@@ -1,4 +1,4 @@
-"""`vcctl submit`: a gang from a command line, without writing YAML."""
+"""`vcctl submit`: creates a gang from a command line."""
 
 import argparse
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, NoServer, UsageError, near
-from volcano.cli.naming import namespace
+from volcano.cli.objects import namespace
 from volcano.cli.printing.output import render_one
 from volcano.cli.session import Session
 from volcano.kube import quantity
@@ -16,12 +16,12 @@ from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest, key_of
 from volcano.kube.names import SCHEDULER_NAME
 
-# What wires the pods together.
+# Job plugins that connect the pods.
 PLUGINS = ("svc", "env", "ssh", "pytorch", "mpi", "tensorflow")
 FRAMEWORKS = ("pytorch", "mpi", "tensorflow")
-# The first of the workers leads; with mpi, a launcher of its own does, which needs no device.
+# The first worker is the leader, except with mpi, which has a separate launcher without devices.
 LED_BY_A_WORKER, LED_BY_A_LAUNCHER = ("pytorch",), ("mpi",)
-# The images that the usual programs are in, when nothing else is said.
+# Default images by program.
 IMAGES = (("python", "python:3"), ("", "busybox"))
 DEFAULT_IMAGE = "VOLCANO_DEFAULT_IMAGE"
 GPU = "nvidia.com/gpu"
@@ -30,8 +30,8 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What was asked for on the command line."""
+class Submission:
+    """Parsed command line."""
 
     command: Sequence[str]
     name: str = ""
@@ -101,8 +101,8 @@ def run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
-    order = order_of(arguments, session.environment)
-    job = job_of(order, _home(arguments, session))
+    submission = parse_submission(arguments, session.environment)
+    job = job_of(submission, _home(arguments, session))
     if arguments.dry_run:
         session.write(render_one(arguments.output or "yaml", JOB, job))
         return 0
@@ -117,7 +117,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def _home(arguments: argparse.Namespace, session: Session) -> str:
-    """The namespace to submit to; a dry run needs no cluster."""
+    """Namespace to submit to; a dry run needs no cluster."""
     try:
         return namespace(arguments, session)
     except NoServer:
@@ -127,7 +127,7 @@ def _home(arguments: argparse.Namespace, session: Session) -> str:
 
 
 async def _accompanied(arguments: argparse.Namespace, session: Session, job: Manifest, key: Key) -> int:
-    """Stays with the job as long as asked to; the exit code says how it went."""
+    """Follows the job as requested; the exit code is the job's result."""
     if arguments.follow:
         from volcano.cli.job.log_follow import follow
         from volcano.cli.job.log_sources import Wanted
@@ -142,8 +142,8 @@ async def _accompanied(arguments: argparse.Namespace, session: Session, job: Man
     return 0
 
 
-def order_of(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Order:
-    """The flags, checked."""
+def parse_submission(arguments: argparse.Namespace, environment: Mapping[str, str]) -> Submission:
+    """Validates the flags."""
     if not arguments.words:
         raise UsageError(
             "say what to run after two dashes, such as: vcctl submit --workers 4 -- python train.py"
@@ -162,7 +162,7 @@ def order_of(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
     for plugin in arguments.plugin:
         if plugin not in PLUGINS:
             raise UsageError(f"--plugin: {plugin!r} is none of {', '.join(PLUGINS)}{near(plugin, PLUGINS)}")
-    order = Order(
+    submission = Submission(
         command=command_of(arguments.words),
         name=arguments.name,
         workers=arguments.workers,
@@ -179,27 +179,27 @@ def order_of(arguments: argparse.Namespace, environment: Mapping[str, str]) -> O
         plugins=tuple(dict.fromkeys(arguments.plugin)),
         keep=arguments.ttl,
     )
-    pods = sum(role.replicas for role in roles(order))
-    if order.min_available is not None and not 1 <= order.min_available <= pods:
+    pods = sum(role.replicas for role in roles(submission))
+    if submission.min_available is not None and not 1 <= submission.min_available <= pods:
         raise UsageError(
-            f"--min-available: {order.min_available} is not between 1 and {pods}, the number of pods"
+            f"--min-available: {submission.min_available} is not between 1 and {pods}, the number of pods"
         )
-    return order
+    return submission
 
 
 def command_of(words: Sequence[str]) -> list[str]:
-    """The words as they are; one with spaces in it is a line for a shell."""
+    """Command as given; a single word with spaces is run by a shell."""
     return ["/bin/sh", "-c", words[0]] if len(words) == 1 and len(words[0].split()) > 1 else list(words)
 
 
 def image_for(words: Sequence[str]) -> str:
-    """An image that the program of a command line is likely in."""
+    """Default image for the program of a command line."""
     program = words[0].split()[0].rpartition("/")[2] if words[0].split() else ""
     return next(image for start, image in IMAGES if program.startswith(start))
 
 
 def variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str, str]:
-    """`K=V` as it says, `K` with the value it has here."""
+    """`K=V` as given, `K` with its value in this environment."""
     found = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -210,7 +210,7 @@ def variables(given: Sequence[str], environment: Mapping[str, str]) -> dict[str,
 
 
 def name_from(words: Sequence[str]) -> str:
-    """A name after the script that is run, else after the program: `python train.py` is `train`."""
+    """Job name from the script or program: `python train.py` gives `train`."""
     scripts = [word for word in words if re.fullmatch(r"[^\s-]\S*\.(py|sh|R|jl|js|pl)", word)]
     stem = (
         (scripts or [words[0].split()[0] if words[0].split() else "job"])[0]
@@ -232,37 +232,39 @@ class Role:
     leads: bool = False
 
 
-def roles(order: Order) -> list[Role]:
-    """The tasks that an order needs: workers, and whoever leads them."""
-    if any(plugin in LED_BY_A_LAUNCHER for plugin in order.plugins):
-        launcher = Role("master", 1, order.command, devices=False, leads=True)
-        return [launcher, Role("worker", order.workers, SSHD)]
-    if any(plugin in LED_BY_A_WORKER for plugin in order.plugins):
-        rest = [Role("worker", order.workers - 1, order.command)] if order.workers > 1 else []
-        return [Role("master", 1, order.command, leads=True), *rest]
-    return [Role("worker", order.workers, order.command)]
+def roles(submission: Submission) -> list[Role]:
+    """Tasks of the job: workers, and a leader if needed."""
+    if any(plugin in LED_BY_A_LAUNCHER for plugin in submission.plugins):
+        launcher = Role("master", 1, submission.command, devices=False, leads=True)
+        return [launcher, Role("worker", submission.workers, SSHD)]
+    if any(plugin in LED_BY_A_WORKER for plugin in submission.plugins):
+        rest = [Role("worker", submission.workers - 1, submission.command)] if submission.workers > 1 else []
+        return [Role("master", 1, submission.command, leads=True), *rest]
+    return [Role("worker", submission.workers, submission.command)]
 
 
-def job_of(order: Order, namespace: str) -> Manifest:
-    """The job that an order describes."""
-    tasks = roles(order)
+def job_of(submission: Submission, namespace: str) -> Manifest:
+    """Builds the job."""
+    tasks = roles(submission)
     pods = sum(role.replicas for role in tasks)
     metadata: Manifest = (
-        {"name": order.name} if order.name else {"generateName": f"{name_from(order.command)}-"}
+        {"name": submission.name}
+        if submission.name
+        else {"generateName": f"{name_from(submission.command)}-"}
     )
     policies = [{"event": "PodEvicted", "action": "RestartJob"}]
-    if order.retries:
+    if submission.retries:
         policies.append({"event": "PodFailed", "action": "RestartJob"})
     spec: Manifest = {
-        "minAvailable": pods if order.min_available is None else order.min_available,
+        "minAvailable": pods if submission.min_available is None else submission.min_available,
         "schedulerName": SCHEDULER_NAME,
-        **({"queue": order.queue} if order.queue else {}),
-        **({"priorityClassName": order.priority_class} if order.priority_class else {}),
-        **({"ttlSecondsAfterFinished": order.keep} if order.keep is not None else {}),
-        **({"plugins": {name: [] for name in wiring(order)}} if wiring(order) else {}),
-        **({"maxRetry": order.retries} if order.retries else {}),
+        **({"queue": submission.queue} if submission.queue else {}),
+        **({"priorityClassName": submission.priority_class} if submission.priority_class else {}),
+        **({"ttlSecondsAfterFinished": submission.keep} if submission.keep is not None else {}),
+        **({"plugins": {name: [] for name in wiring(submission)}} if wiring(submission) else {}),
+        **({"maxRetry": submission.retries} if submission.retries else {}),
         "policies": policies,
-        "tasks": [_task(role, order) for role in tasks],
+        "tasks": [_task(role, submission) for role in tasks],
     }
     return {
         "apiVersion": JOB.api_version,
@@ -272,9 +274,9 @@ def job_of(order: Order, namespace: str) -> Manifest:
     }
 
 
-def wiring(order: Order) -> list[str]:
-    """The plugins asked for, and those they cannot do without: names to reach each other by, keys to log in with."""
-    needed = list(order.plugins)
+def wiring(submission: Submission) -> list[str]:
+    """Requested plugins and the plugins they depend on (svc for names, ssh for keys)."""
+    needed = list(submission.plugins)
     if any(plugin in FRAMEWORKS for plugin in needed) and "svc" not in needed:
         needed.append("svc")
     if "mpi" in needed and "ssh" not in needed:
@@ -282,27 +284,27 @@ def wiring(order: Order) -> list[str]:
     return needed
 
 
-def _task(role: Role, order: Order) -> Manifest:
-    requests = {"cpu": order.cpus, "memory": order.memory}
+def _task(role: Role, submission: Submission) -> Manifest:
+    requests = {"cpu": submission.cpus, "memory": submission.memory}
     resources: Manifest = {"requests": requests}
-    if order.gpus and role.devices:
-        devices = {order.gpu_resource: str(order.gpus)}
+    if submission.gpus and role.devices:
+        devices = {submission.gpu_resource: str(submission.gpus)}
         resources = {"requests": {**requests, **devices}, "limits": devices}
     container: Manifest = {
         "name": role.name,
-        "image": order.image,
+        "image": submission.image,
         "imagePullPolicy": "IfNotPresent",
         "command": list(role.command),
         "resources": resources,
     }
-    if order.env:
-        container["env"] = [{"name": name, "value": value} for name, value in order.env.items()]
+    if submission.env:
+        container["env"] = [{"name": name, "value": value} for name, value in submission.env.items()]
     task: Manifest = {
         "name": role.name,
         "replicas": role.replicas,
         "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
     }
     if role.leads:
-        # The work is done when the leader's is, whatever the others still do.
+        # The job is complete when the leader has completed.
         task["policies"] = [{"event": "TaskCompleted", "action": "CompleteJob"}]
     return task

@@ -1,14 +1,14 @@
-"""All that there is to say about a job, gathered from its own manifest and those around it, as plain data."""
+"""Summary of a job as plain data, from its manifest and related objects."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from volcano.apiserver.endpoints.tables.cells import at, items, name_of, number
 from volcano.apiserver.endpoints.tables.pods import pod_status
-from volcano.apiserver.endpoints.tables.reading import at, items, name_of, number
 from volcano.cli.job.following import message_of, phase_of
-from volcano.cli.top.board import WAITING, why_waiting
-from volcano.cli.top.shares import queue_of
+from volcano.cli.shares import queue_of
+from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import POD_GROUP
 from volcano.kube.manifest import Manifest, annotations_of, labels_of, uid_of
 from volcano.kube.names import JOB_RETRY_COUNT, SCHEDULER_NAME, TASK_INDEX, TASK_SPEC
@@ -25,7 +25,7 @@ def summarise(
     events: Iterable[Manifest],
     queue: Manifest | None,
 ) -> Manifest:
-    """The whole summary; a part that has nothing to say is empty."""
+    """Builds the summary; parts without content are empty."""
     return {
         "name": name_of(job),
         "namespace": at(job, "metadata", "namespace", default=""),
@@ -63,7 +63,7 @@ def _spec(job: Manifest, queue: Manifest | None) -> Manifest:
 
 
 def _gang(job: Manifest, group: Manifest | None, pods: Sequence[Manifest]) -> Manifest:
-    """How the job stands as a gang: how many it needs together, how many it has, and what holds it up."""
+    """Gang state: required and present members, and the reason for waiting."""
     ready = sum(at(pod, "status", "phase") in ("Running", "Succeeded") for pod in pods)
     gang: Manifest = {
         "podGroup": name_of(group) if group else "",
@@ -132,7 +132,7 @@ def _label(pod: Manifest, name: str) -> str:
 
 
 def _policies(job: Manifest) -> list[Manifest]:
-    """What happens when something happens, the job's own rules first."""
+    """Lifecycle policies, the job's own first."""
     found = [_policy("", policy) for policy in items(job, "spec", "policies")]
     for task in items(job, "spec", "tasks"):
         found += [_policy(str(task.get("name", "")), policy) for policy in items(task, "policies")]
@@ -153,9 +153,9 @@ def _policy(task: str, policy: Mapping[str, Any]) -> Manifest:
 def _events(
     job: Manifest, group: Manifest | None, pods: Sequence[Manifest], events: Iterable[Manifest]
 ) -> list[Manifest]:
-    """What was said about the job, its PodGroup and its pods, oldest first."""
+    """Events of the job, its PodGroup and its pods, oldest first."""
     uids = {uid_of(thing) for thing in (job, *([group] if group else ()), *pods)}
-    # The scheduler names PodGroups without their uid; the group may be gone by now.
+    # The scheduler names PodGroups without their uid; the PodGroup may be deleted by now.
     groups = {name_of(group) if group else "", f"{name_of(job)}-{uid_of(job)}"}
     about = [
         event

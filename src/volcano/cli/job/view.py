@@ -1,21 +1,21 @@
-"""`vcctl job view`: one job from its labels to its events."""
+"""`vcctl job view`: one job from labels to events."""
 
 import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.job.manage import MANDATORY
+from volcano.cli.object_events import write_events
 from volcano.cli.printing import output
-from volcano.cli.printing.events import write_events
 from volcano.cli.printing.times import moment_text
 from volcano.cli.session import Session
 from volcano.kube.client import Query
 from volcano.kube.kinds import EVENT, JOB
 from volcano.kube.manifest import Key, Manifest
 
-# The counters of a status, in the order in which they are shown when they say something.
+# Counters of the status, in display order.
 COUNTERS = {
     "Succeeded": "succeeded",
     "Pending": "pending",
@@ -30,20 +30,19 @@ COUNTERS = {
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl job view` takes."""
     flags.add_target(parser, "job")
     flags.add_output(parser)
 
 
 async def run(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one job and its events."""
-    key = naming.target(arguments, session, MANDATORY.format("view"))
+    key = objects.target(arguments, session, MANDATORY.format("view"))
     return await view(session, key, arguments.output)
 
 
 async def view(session: Session, key: Key, format: str) -> int:
-    """Shows one job and its events, or the job alone in a format for programs."""
-    job = await naming.find(session, JOB, key)
+    """Shows one job and its events, or the job alone in a machine-readable format."""
+    job = await objects.find(session, JOB, key)
     if not output.is_table(format):
         session.write(output.render_one(format, JOB, job))
         return 0
@@ -56,7 +55,7 @@ async def view(session: Session, key: Key, format: str) -> int:
 
 
 def job_lines(job: Manifest) -> Iterator[str]:
-    """Everything but the events, two more spaces at every level."""
+    """Everything except events, indented by two spaces per level."""
     metadata = job["metadata"]
     yield from _aligned(0, {
         "Name": metadata["name"],

@@ -1,4 +1,4 @@
-"""`vcctl job wait`: come back when a job has got where it should, and say so when it never will."""
+"""`vcctl job wait`: waits until a job reaches a phase, and fails when it no longer can."""
 
 import argparse
 import asyncio
@@ -6,7 +6,7 @@ import math
 from contextlib import aclosing
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import items
+from volcano.apiserver.endpoints.tables.cells import items
 from volcano.cli import flags
 from volcano.cli.errors import CommandError, Missing, UsageError, near
 from volcano.cli.job.following import (
@@ -21,14 +21,14 @@ from volcano.cli.job.following import (
     ticking,
     why,
 )
-from volcano.cli.naming import target
+from volcano.cli.objects import target
 from volcano.cli.session import Session
 from volcano.kube import duration
 from volcano.kube.manifest import Key, Manifest
 
 DELETED = "Deleted"
 WORDS = (*PHASES, DELETED)
-# How kubectl spells it.
+# kubectl's spelling.
 SYNONYMS = {"delete": DELETED, "complete": "Completed", "succeeded": "Completed"}
 
 
@@ -54,7 +54,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def parse_goals(text: str) -> tuple[str, ...]:
-    """The phases asked for, however they are spelled."""
+    """Parses the requested phases in any supported spelling."""
     known = {word.lower(): word for word in WORDS} | SYNONYMS
     goals = []
     for part in text.split(","):
@@ -68,7 +68,7 @@ def parse_goals(text: str) -> tuple[str, ...]:
 
 
 def parse_timeout(text: str) -> float:
-    """Seconds; infinite when nothing is said, or 0."""
+    """Parses seconds; infinite for an empty text or 0."""
     try:
         seconds = duration.parse(text) if not text.isdigit() else float(text)
     except ValueError as error:
@@ -81,7 +81,8 @@ def parse_timeout(text: str) -> float:
 
 
 async def wait_for(session: Session, key: Key, goals: tuple[str, ...], limit: float = math.inf) -> str:
-    """Waits; returns how the goal was reached. Raises CommandError when it was not, Missing without a job."""
+    """Waits; returns how the goal was reached. Raises CommandError if it cannot be reached, Missing without a
+    job."""
     progress = Progress(session)
     clock = asyncio.create_task(ticking(progress, session))
     last: dict[str, Any] = {}
@@ -115,17 +116,17 @@ async def _watched(
                 raise CommandError(f"job {key} was deleted before it was {' or '.join(goals)}")
             last.clear()
             last.update(job)
-            if reached := judged(job, goals):
+            if reached := goal_reached(job, goals):
                 return reached
-            if failure := hopeless(job, goals):
+            if failure := goal_unreachable(job, goals):
                 raise CommandError(f"job {key} {failure}")
             reason = await why(session, job)
             progress.say(f"job {key}: {phase_of(job)}, {pod_counts(job)}" + (f"; {reason}" if reason else ""))
     raise CommandError(f"job {key} is no longer watched")
 
 
-def judged(job: Manifest, goals: tuple[str, ...]) -> str:
-    """How the job reached a goal, else nothing. A job that has ended reached what it went through, too."""
+def goal_reached(job: Manifest, goals: tuple[str, ...]) -> str:
+    """How the job reached a goal, or empty. A finished job has also reached the phases it passed through."""
     phase = phase_of(job)
     if phase in goals:
         return f"is {phase}"
@@ -137,8 +138,8 @@ def judged(job: Manifest, goals: tuple[str, ...]) -> str:
     return ""
 
 
-def hopeless(job: Manifest, goals: tuple[str, ...]) -> str:
-    """Why the job will not reach any goal any more; empty while it may."""
+def goal_unreachable(job: Manifest, goals: tuple[str, ...]) -> str:
+    """Why the job cannot reach any goal any more; empty while it can."""
     phase = phase_of(job)
     if phase not in ENDS or DELETED in goals:
         return ""

@@ -1,1 +1,1 @@
-"""Output of commands: tables, JSON, YAML, jsonpath, times, events."""
+"""Output of commands: tables, bars, JSON, YAML, jsonpath, times, colours."""

@@ -1,4 +1,4 @@
-"""The few styles we use, and what phases look like in them."""
+"""Styles of text and of phases."""
 
 _CODES = {
     "bold": "1",
@@ -19,7 +19,7 @@ _CODES = {
     "bright-cyan": "96",
 }
 
-# The phases and states of everything we print, by what they mean to a reader.
+# Style of every phase and state that is printed.
 _MEANING = {
     "green": ("Running", "Open", "Inqueue", "Restarting"),
     "cyan": ("Completed", "Succeed", "Succeeded"),
@@ -33,11 +33,11 @@ _BY_WORD = {word: style for style, words in _MEANING.items() for word in words}
 
 
 def paint(text: str, *styles: str) -> str:
-    """The text in the styles named, and plain again after it."""
+    """Text in the given styles, followed by a reset."""
     codes = ";".join(_CODES[style] for style in styles)
     return f"\x1b[{codes}m{text}\x1b[0m" if codes else text
 
 
 def style_of(phase: str) -> str:
-    """The style of a phase or state; empty when it has none."""
+    """Style of a phase or state; empty if it has none."""
     return _BY_WORD.get(phase, "")

@@ -1,4 +1,4 @@
-"""Objects as JSON, YAML, names, or whatever a jsonpath template makes of them."""
+"""Objects as JSON, YAML, names or through a jsonpath template."""
 
 import json
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ def is_table(output: str) -> bool:
 
 
 def render_all(output: str, kind: Kind, items: Sequence[Manifest]) -> str:
-    """A list of objects in the format asked for, without the last line break."""
+    """List of objects in the requested format, without the final newline."""
     if output == "name":
         return "\n".join(_name(kind, item) for item in items)
     shown = [without_fields_of_managers(item) for item in items]
@@ -28,7 +28,7 @@ def render_all(output: str, kind: Kind, items: Sequence[Manifest]) -> str:
 
 
 def render_one(output: str, kind: Kind, item: Manifest) -> str:
-    """One object in the format asked for, without the last line break."""
+    """One object in the requested format, without the final newline."""
     if output == "name":
         return _name(kind, item)
     return render(output, without_fields_of_managers(item))
@@ -47,7 +47,7 @@ def render(output: str, value: Any) -> str:
 
 
 def as_yaml(value: Any) -> str:
-    """A value as YAML the way kubectl writes it, without the last line break."""
+    """Value as YAML in kubectl's style, without the final newline."""
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -56,7 +56,7 @@ def as_yaml(value: Any) -> str:
 
 
 def without_fields_of_managers(item: Manifest) -> Manifest:
-    """The object without `managedFields`, which nobody wants to read."""
+    """Object without `managedFields`."""
     if "managedFields" not in item["metadata"]:
         return item
     metadata = {name: value for name, value in item["metadata"].items() if name != "managedFields"}

@@ -1,4 +1,4 @@
-"""Tables: as wide as the reference's when a program reads them, fitted to the terminal when a person does."""
+"""Tables: Volcano's widths in files and pipes, fitted to the terminal otherwise."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ GAP = 2
 NARROWEST = 6
 SHORTEST_HEADER = 4
 
-# The width of a column, from its header and its values.
+# Width of a column from its header and values.
 Width = Callable[[str, Sequence[str]], int]
 
 
 def fixed(width: int) -> Width:
-    """Always the same; longer values push what follows."""
+    """Constant width; longer values shift what follows."""
     return lambda header, values: width
 
 
 def longest(more: int) -> Width:
-    """As wide as the header or the longest value, and a little more."""
+    """Width of the header or the longest value, plus a margin."""
     return lambda header, values: max(map(len, (header, *values))) + more
 
 
@@ -28,24 +28,24 @@ THREE_MORE = longest(3)
 
 
 def roomy(header: str, values: Sequence[str]) -> int:
-    """The header and 2, or the longest value and 8."""
+    """Width of the header plus 2, or of the longest value plus 8."""
     return max(len(header) + 2, *(len(value) + 8 for value in values)) if values else len(header) + 2
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: what it says of an object, and how wide it is in a file."""
+    """One column: value of an object, and width in a file."""
 
     header: str
     value: Callable[[Any], str]
     width: Width = THREE_MORE
     wide: bool = False  # only with -o wide
     coloured: bool = False  # a phase or a state
-    spare: int = 0  # on a terminal too narrow for all, those with the highest number go first; 0 stays
+    spare: int = 0  # on a narrow terminal, columns with the highest number are dropped first; 0 always stays
 
 
 class Layout:
-    """Columns with their widths settled, so that rows printed later still line up."""
+    """Columns with fixed widths, so that rows printed later align."""
 
     def __init__(
         self, columns: Sequence[Column], rows: Sequence[Any], *, terminal: bool, colour: bool, room: int
@@ -58,24 +58,24 @@ class Layout:
             lengths = {column: max(map(len, values), default=0) for column, values in cells.items()}
             columns = _chosen(columns, lengths, room)
             self._widths = _fitted(columns, lengths, room)
-            # Where nothing had to give way, what comes later may be longer rather than cut.
+            # If nothing was truncated, later values may be longer instead of being cut.
             self._squeezed = self._widths != [max(len(c.header), lengths[c]) for c in columns]
         else:
             self._widths = [column.width(column.header, cells[column]) for column in columns]
         self._columns = columns
 
     def renew(self, columns: Sequence[Column]) -> None:
-        """Takes the same columns as they are computed now; which are shown, and how wide, stays."""
+        """Replaces the columns' value functions; selection and widths stay."""
         shown = {column.header for column in self._columns}
         self._columns = [column for column in columns if column.header in shown]
 
     def header(self, *, padded: bool = False) -> str:
-        """The line of column names."""
+        """Header line."""
         line = self._line([column.header for column in self._columns], mark="", padded=padded)
         return paint(line, "bold") if self._colour else line
 
     def row(self, item: Any, *, padded: bool = False) -> str:
-        """The line of one object; padded where something is to follow."""
+        """Line of one object; padded if something follows."""
         cells = [printable(column.value(item)) for column in self._columns]
         return self._line(cells, styled=True, padded=padded)
 
@@ -94,18 +94,18 @@ class Layout:
 
 
 def printable(text: str) -> str:
-    """The text on one line and without control characters: what others wrote must not steer our terminal."""
+    """Text on one line without control characters, which could change the terminal's state."""
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 def _apart(cells: Sequence[str]) -> str:
-    """The cells in a row; one that fills its column is kept from running into the next."""
+    """Joins cells; one that fills its column is separated from the next."""
     *others, last = cells
     return "".join(cell if cell.endswith(" ") else f"{cell} " for cell in others) + last
 
 
 def _chosen(columns: Sequence[Column], values: Mapping[Column, int], room: int) -> Sequence[Column]:
-    """The columns there is room for, with their values whole and their headers shortened."""
+    """Columns that fit, with complete values and shortened headers."""
     chosen = list(columns)
     while sum(_least(c, values) for c in chosen) + GAP * (len(chosen) - 1) > room:
         droppable = max(chosen, key=lambda column: column.spare)
@@ -120,7 +120,7 @@ def _least(column: Column, values: Mapping[Column, int]) -> int:
 
 
 def _fitted(columns: Sequence[Column], values: Mapping[Column, int], room: int) -> list[int]:
-    """The widths cut down to the room there is: headers give way to their values first, then the widest column."""
+    """Widths reduced to the available space: headers are shortened first, then the widest column."""
     widths = [max(len(column.header), values[column]) for column in columns]
     inner = room - GAP * (len(columns) - 1)
     for least in ([_least(column, values) for column in columns], [NARROWEST] * len(widths)):

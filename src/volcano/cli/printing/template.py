@@ -21,19 +21,19 @@ _Part = str | JsonPath | _Range
 
 
 class Template:
-    """A compiled template; `render` applies it to an object. Raises ValueError where it is not understood."""
+    """Compiled template. Raises ValueError if it is invalid."""
 
     def __init__(self, text: str) -> None:
         pieces = _pieces(text)
         self._parts = _parts(pieces, text, inner=False)
 
     def render(self, value: Any) -> str:
-        """The text of the template for one object."""
+        """Renders the template for one object."""
         return _render(self._parts, value)
 
 
 def _pieces(text: str) -> list[tuple[str, bool]]:
-    """The pieces of a template, last first: each a text and whether it stood in braces."""
+    """Pieces of a template, last first: each a text and whether it was in braces."""
     if "{" not in text:
         text = f"{{{text}}}"
     pieces, position = [], 0

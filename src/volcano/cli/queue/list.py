@@ -1,10 +1,10 @@
-"""`vcctl queue list` and `get`: queues with the gangs in them, counted here."""
+"""`vcctl queue list` and `get`: queues with PodGroup counts."""
 
 import argparse
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.listing import Listing, Objects, show, show_one
 from volcano.cli.printing.tables import Column, fixed, longest
 from volcano.cli.quantities import resources_text
@@ -18,7 +18,6 @@ MANDATORY = "name is mandatory to get the particular queue details"
 
 
 def run_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl queue list` takes."""
     flags.add_list(parser, namespaced=False)
 
 
@@ -28,19 +27,18 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def get_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl queue get` takes."""
     flags.add_named(parser, "queue")
     flags.add_output(parser)
 
 
 async def get(arguments: argparse.Namespace, session: Session) -> int:
     """Shows one queue."""
-    queue = await naming.find(session, QUEUE, naming.named(arguments, MANDATORY))
+    queue = await objects.find(session, QUEUE, objects.named(arguments, MANDATORY))
     return await show_one(Listing(QUEUE, columns, also=(POD_GROUP,)), queue, arguments, session)
 
 
 def columns(objects: Objects) -> Sequence[Column]:
-    """The columns of queues, with the PodGroups counted by queue and phase."""
+    """Columns of queues, with PodGroups counted by queue and phase."""
     tally = counts(objects[POD_GROUP])
     return (
         Column("Name", _name, fixed(25)),
@@ -73,7 +71,7 @@ def columns(objects: Objects) -> Sequence[Column]:
 
 
 def counts(pod_groups: Sequence[Manifest]) -> Counter[tuple[str, str]]:
-    """How many PodGroups are in each phase of each queue."""
+    """Number of PodGroups per queue and phase."""
     return Counter(
         ((group.get("spec") or {}).get("queue", ""), _status(group).get("phase", "")) for group in pod_groups
     )
@@ -89,7 +87,7 @@ def state(queue: Manifest) -> str:
 
 
 def guarantee(queue: Manifest) -> dict[str, str] | None:
-    """What is kept free for the queue."""
+    """Guaranteed resources of the queue."""
     found: dict[str, str] | None = (_spec(queue).get("guarantee") or {}).get("resource")
     return found
 

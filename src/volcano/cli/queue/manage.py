@@ -1,11 +1,11 @@
-"""`vcctl queue create`, `operate`, `update` and `delete`: what changes queues."""
+"""`vcctl queue create`, `operate`, `update` and `delete`."""
 
 import argparse
 from typing import Any
 
-from volcano.cli import flags, naming
+from volcano.cli import flags, objects
 from volcano.cli.errors import UsageError
-from volcano.cli.job.manage import send_command
+from volcano.cli.objects import send_command
 from volcano.cli.quantities import parse_resources
 from volcano.cli.session import Session
 from volcano.kube.kinds import QUEUE
@@ -17,7 +17,6 @@ STATES = ("Open", "Closed")
 
 
 def create_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl queue create` takes."""
     flags.add_named(parser, "queue")
     parser.add_argument(
         "-w", "--weight", type=int, default=1, help="its share among its siblings (default 1)"
@@ -27,7 +26,7 @@ def create_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_spec(parser: argparse.ArgumentParser) -> None:
-    """What a queue may have beyond its weight; our own."""
+    """Adds the flags of a queue's spec beyond its weight."""
     add = parser.add_argument
     add("--parent", default=None, help="the queue above it")
     add(
@@ -43,7 +42,7 @@ def _add_spec(parser: argparse.ArgumentParser) -> None:
 
 
 def _spec(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the flags say about a queue's spec; nothing about the flags not given."""
+    """Spec from the flags; only flags that were given."""
     spec: dict[str, Any] = {}
     for field in ("parent", "priority"):
         if getattr(arguments, field) is not None:
@@ -59,7 +58,7 @@ def _spec(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def create(arguments: argparse.Namespace, session: Session) -> int:
-    """Creates a queue; says nothing when it worked."""
+    """Creates a queue; prints nothing on success."""
     name = arguments.position or arguments.name or "test"
     queue: Manifest = {
         "apiVersion": QUEUE.api_version,
@@ -73,18 +72,16 @@ async def create(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def delete_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl queue delete` takes."""
     flags.add_named(parser, "queue")
 
 
 async def delete(arguments: argparse.Namespace, session: Session) -> int:
-    """Deletes a queue; says nothing when it worked."""
-    await naming.delete(session, QUEUE, naming.named(arguments, "queue name must be specified"))
+    """Deletes a queue; prints nothing on success."""
+    await objects.delete(session, QUEUE, objects.named(arguments, "queue name must be specified"))
     return 0
 
 
 def operate_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl queue operate` takes."""
     flags.add_named(parser, "queue")
     parser.add_argument("-w", "--weight", type=int, default=0, help="the new weight, for update")
     parser.add_argument("-a", "--action", default="", help="open, close or update")
@@ -92,11 +89,11 @@ def operate_arguments(parser: argparse.ArgumentParser) -> None:
 
 async def operate(arguments: argparse.Namespace, session: Session) -> int:
     """Opens or closes a queue, or changes its weight."""
-    key = naming.named(arguments, "queue name must be specified")
+    key = objects.named(arguments, "queue name must be specified")
     if not arguments.action:
         raise UsageError("action can not be null")
     if arguments.action in ACTIONS:
-        queue = await naming.find(session, QUEUE, key)
+        queue = await objects.find(session, QUEUE, key)
         await send_command(session, queue, ACTIONS[arguments.action], COMMAND_NAMESPACE)
     elif arguments.action != "update":
         raise UsageError(f"action {arguments.action} invalid, valid actions are open, close and update")
@@ -108,15 +105,14 @@ async def operate(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def update_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `vcctl queue update` takes."""
     flags.add_named(parser, "queue")
     parser.add_argument("-w", "--weight", type=int, default=None, help="its share among its siblings")
     _add_spec(parser)
 
 
 async def update(arguments: argparse.Namespace, session: Session) -> int:
-    """Changes what the flags say of a queue's spec."""
-    key = naming.named(arguments, "queue name must be specified")
+    """Changes the fields of a queue's spec given by flags."""
+    key = objects.named(arguments, "queue name must be specified")
     spec = _spec(arguments)
     if arguments.weight is not None:
         spec["weight"] = arguments.weight
@@ -130,15 +126,15 @@ async def update(arguments: argparse.Namespace, session: Session) -> int:
 
 
 async def _patch(session: Session, key: Key, spec: dict[str, Any]) -> None:
-    """Changes fields of the spec; a map of resources is replaced, not mixed with what was there."""
-    found = await naming.find(session, QUEUE, key)
+    """Patches fields of the spec; resource maps are replaced, not merged."""
+    found = await objects.find(session, QUEUE, key)
     old = found.get("spec") or {}
     patch = {field: _replacing(old.get(field), value) for field, value in spec.items()}
     await session.client.patch(QUEUE, key, {"spec": patch})
 
 
 def _replacing(old: Any, new: Any) -> Any:
-    """A merge patch that leaves exactly the new value."""
+    """Merge patch that results in exactly the new value."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return new
     removed: dict[str, Any] = {name: None for name in old if name not in new}

@@ -1,19 +1,20 @@
-"""`vcctl queue tree`: the hierarchy of queues, with what each holds of what it is due."""
+"""`vcctl queue tree`: hierarchy of queues with allocated and deserved resources."""
 
 import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from volcano.cli.errors import UsageError
+from volcano.cli.printing.bars import Gauge, plain
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.cli.top.bars import Gauge, plain
-from volcano.cli.top.once import amount_columns, queue_data
-from volcano.cli.top.shares import (
+from volcano.cli.shares import (
     Amounts,
     QueueShare,
+    amount_columns,
     cluster_total,
+    queue_data,
     queue_shares,
     short_name,
     shown,
@@ -39,7 +40,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
         total = cluster_total((await session.client.list(NODE)).items)
     except Forbidden as error:
         total = {}
-        session.complain(f"shares are not known: {error.message}")
+        session.warn(f"shares are not known: {error.message}")
     shares = queue_shares(queues, total)
     if arguments.output:
         session.write(render(arguments.output, nested(shares, total)))
@@ -53,7 +54,7 @@ async def run(arguments: argparse.Namespace, session: Session) -> int:
 
 
 def drawn(shares: Sequence[QueueShare]) -> list[str]:
-    """Every queue's name with the branch it hangs on."""
+    """Name of every queue with its branch."""
     lines = []
     for index, share in enumerate(shares):
         rails = [
@@ -66,14 +67,14 @@ def drawn(shares: Sequence[QueueShare]) -> list[str]:
 
 
 def _goes_on(rest: Sequence[QueueShare], path: tuple[str, ...]) -> bool:
-    """Whether a sibling of the queue at `path` comes later."""
+    """Whether a later sibling of the queue at `path` exists."""
     return any(
         len(other.path) == len(path) and other.path[:-1] == path[:-1] and other.path != path for other in rest
     )
 
 
 def tree_columns(branches: Mapping[str, str], total: Amounts) -> list[Column]:
-    """What is said about a queue: its place, its share as a bar, and its amounts beside what it is due."""
+    """Columns of a queue: position, share as a bar, allocated and deserved."""
 
     def amount(resource: str) -> Column:
         def value(queue: QueueShare) -> str:
@@ -103,7 +104,7 @@ def tree_columns(branches: Mapping[str, str], total: Amounts) -> list[Column]:
 
 
 def nested(shares: Sequence[QueueShare], total: Amounts) -> list[Manifest]:
-    """The queues as data, each with its children inside."""
+    """Queues as nested data."""
     by_path: dict[tuple[str, ...], dict[str, Any]] = {}
     top: list[Manifest] = []
     for share in shares:

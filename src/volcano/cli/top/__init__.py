@@ -1,4 +1,4 @@
-"""`vcctl top`: queues and jobs with their shares, live on a terminal, once as a table anywhere else."""
+"""`vcctl top`: queues and jobs with their shares, live on a terminal, otherwise one table."""
 
 import argparse
 from typing import TYPE_CHECKING

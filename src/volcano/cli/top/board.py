@@ -1,18 +1,18 @@
-"""What there is to show: queues, jobs and pods as rows, made from manifests and nothing else."""
+"""Rows of `vcctl top`: queues, jobs and pods, computed from manifests only."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from volcano.apiserver.endpoints.tables.cells import at, items, number, wall_time
 from volcano.apiserver.endpoints.tables.pods import pod_status
-from volcano.apiserver.endpoints.tables.reading import at, items, number, wall_time
-from volcano.cli.top.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
+from volcano.cli.shares import Amounts, QueueShare, amounts, cluster_total, queue_of, queue_shares, serves
+from volcano.cli.waiting import WAITING, why_waiting
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import (
     Key,
     Manifest,
     annotations_of,
-    condition_of,
     controller_of,
     key_of,
     labels_of,
@@ -20,15 +20,14 @@ from volcano.kube.manifest import (
 from volcano.kube.names import GROUP_NAME, JOB_NAME, TASK_INDEX, TASK_SPEC
 
 ENDED = ("Succeeded", "Failed")
-WAITING = ("Pending", "Inqueue", "Restarting")
-# Whose pods: a job's, a group's, or nobody's, and that one's key.
+# Owner of a pod: a job, a PodGroup or none, with the owner's key.
 Home = tuple[str, Key]
 OF_JOB, OF_GROUP, OF_NOBODY = "job", "group", ""
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """The cluster as it was seen at one moment."""
+    """Cluster state at one moment."""
 
     queues: Sequence[Manifest]
     jobs: Sequence[Manifest]
@@ -54,7 +53,7 @@ class PodRow:
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One job, or a PodGroup that no job of ours owns."""
+    """One job, or a PodGroup that no Volcano job owns."""
 
     key: Key
     queue: str
@@ -68,7 +67,7 @@ class JobRow:
     grouped_only: bool = False
 
     def dominant(self, total: Amounts) -> float:
-        """The largest part of any resource of the cluster that the job holds."""
+        """Dominant share of the job."""
         return max(
             (self.holds.get(name, 0.0) / most for name, most in total.items() if most > 0), default=0.0
         )
@@ -76,7 +75,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """Everything that any screen shows, computed once from one picture."""
+    """Rows of all screens, computed from one cluster state."""
 
     now: float
     nodes: int
@@ -84,22 +83,22 @@ class Board:
     used: Amounts
     queues: Sequence[QueueShare]
     jobs: Sequence[JobRow]
-    members: Mapping[Home, Sequence[Manifest]]  # the pods of a job or group
-    counts: Mapping[str, Counter[str]]  # by queue: its own and its descendants' jobs, by phase
+    members: Mapping[Home, Sequence[Manifest]]  # pods by owner
+    counts: Mapping[str, Counter[str]]  # jobs by phase, per queue including its descendants
 
     def jobs_in(self, queue: str) -> list[JobRow]:
-        """The jobs of a queue and of its descendants."""
+        """Jobs of a queue and its descendants."""
         inside = {share.name for share in self.queues if queue in share.path} | {queue}
         return [job for job in self.jobs if job.queue in inside]
 
     def pods_of(self, job: Key) -> list[PodRow]:
-        """The pods of a job; made when asked for, since a screen shows those of one job at most."""
+        """Pods of a job; computed on demand, since a screen shows one job at most."""
         found = next((row for row in self.jobs if row.key == job), None)
         return [pod_row(pod) for pod in self.members.get(_pod_home(found), ())] if found is not None else []
 
 
 def board(picture: Picture) -> Board:
-    """The rows of a picture."""
+    """Computes the rows of a cluster state."""
     total = cluster_total(picture.nodes)
     shares = queue_shares(picture.queues, total)
     members = _pods_by_job(picture.pods)
@@ -139,7 +138,7 @@ def _job_rows(picture: Picture, held: Mapping[Home, Amounts]) -> Iterable[JobRow
 def _bare_groups(
     picture: Picture, members: Mapping[Home, Sequence[Manifest]], held: Mapping[Home, Amounts]
 ) -> Iterable[JobRow]:
-    """PodGroups of Deployments, plain pods and others' jobs: they share queues with ours."""
+    """PodGroups of Deployments, plain pods and other operators' jobs, which share the queues."""
     for group in picture.groups:
         owner = controller_of(group)
         if owner is not None and owner.get("apiVersion") == JOB.api_version and owner.get("kind") == JOB.kind:
@@ -157,14 +156,6 @@ def _bare_groups(
             waits_for=why_waiting(group) if at(group, "status", "phase") in (None, *WAITING) else "",
             grouped_only=True,
         )
-
-
-def why_waiting(group: Manifest) -> str:
-    """What a PodGroup waits for, in the words of its condition; empty when it does not wait."""
-    blocked = condition_of(group, "Unschedulable")
-    if blocked is None or blocked.get("status") != "True":
-        return ""
-    return str(blocked.get("message") or blocked.get("reason") or "")
 
 
 def _pod_home(job: JobRow) -> Home:
@@ -208,7 +199,7 @@ def pod_row(pod: Manifest) -> PodRow:
 
 
 def _holds(pod: Manifest) -> bool:
-    """Whether a pod takes up room on a node."""
+    """Whether a pod occupies resources on a node."""
     return bool(at(pod, "spec", "nodeName")) and at(pod, "status", "phase") not in ENDED
 
 
@@ -225,7 +216,7 @@ def _summed(parts: Iterable[Amounts]) -> dict[str, float]:
 
 
 def pod_requests(pod: Manifest) -> dict[str, float]:
-    """What a pod asks for: its containers together, or its greediest init container where that asks for more."""
+    """Resource requests of a pod: sum of its containers, or the largest init container if that is more."""
     together: dict[str, float] = defaultdict(float)
     for container in items(pod, "spec", "containers"):
         for name, amount in _asked(container).items():

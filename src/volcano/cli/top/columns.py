@@ -1,17 +1,18 @@
-"""The columns of the screens of `vcctl top`: what is said of a queue, a job, a pod, and in how much room."""
+"""Columns of the screens of `vcctl top`, and their widths."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.apiserver.endpoints.tables.cells import human_duration
+from volcano.cli.printing.bars import Gauge, bar
 from volcano.cli.printing.colours import style_of
-from volcano.cli.top.bars import Gauge, bar
-from volcano.cli.top.board import WAITING, Board, JobRow
-from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.top.board import Board, JobRow
 from volcano.cli.top.view import JOBS, PODS, QUEUES, Place
+from volcano.cli.waiting import WAITING
 
-# A line, or a cell of it: pieces of text, each with its style.
+# Pieces of text with styles: a line or a cell.
 Pieces = list[tuple[str, str]]
 
 GAP = 2
@@ -21,7 +22,7 @@ CHOSEN = "▶ "
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a screen; the one without a width takes what the others leave."""
+    """One column of a screen; the one without a width takes the remaining space."""
 
     header: str
     cell: Callable[[Any], Pieces]
@@ -108,7 +109,7 @@ def _pod_columns(board: Board, place: Place, found: Sequence[Any], width: int) -
 
 
 def _amount_columns(board: Board, of: Callable[[Any], Amounts], room: int) -> list[Column]:
-    """A column of figures for each resource that fits."""
+    """One column of numbers per resource that fits."""
 
     def column(resource: str) -> Column:
         def cell(row: Any) -> Pieces:
@@ -121,7 +122,7 @@ def _amount_columns(board: Board, of: Callable[[Any], Amounts], room: int) -> li
 
 
 def _fit(found: Sequence[Any], part: str, width: int) -> int:
-    """As wide as the longest name, within a third of the screen."""
+    """Width of the longest name, at most a third of the screen."""
     longest = max((len(getattr(row.key, part)) for row in found), default=0)
     return max(min(longest, width // 3), len(part))
 
@@ -145,7 +146,7 @@ def running(board: Board, queue: QueueShare) -> int:
 
 
 def clipped(line: Pieces, width: int) -> Pieces:
-    """The line cut to a width."""
+    """Line truncated to a width."""
     cut: Pieces = []
     for text, style in line:
         if width <= 0:

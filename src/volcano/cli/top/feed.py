@@ -1,9 +1,8 @@
-"""The cluster as `vcctl top` sees it: mirrored while it runs, or listed once."""
+"""Cluster state for `vcctl top`: watched while it runs, or listed once."""
 
 import asyncio
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
@@ -23,53 +22,21 @@ KEPT_METADATA = (
     "ownerReferences",
 )  # fmt: skip
 KEPT_OF_CONTAINERS = ("name", "resources", "restartPolicy")
-HEARD_FOR = 10.0  # seconds a trouble stays on the screen
-
-
-class Trouble(logging.Handler):
-    """Keeps what went wrong lately for the screen: printed, it would spoil it."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
-        self._last = ("", 0.0)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._last = (record.getMessage(), record.created)
-
-    def lately(self, now: float) -> str:
-        text, when = self._last
-        return text if now - when < HEARD_FOR else ""
-
-
-@contextmanager
-def troubles() -> Iterator[Trouble]:
-    """Our own log goes to the screen's line of troubles instead of to stderr."""
-    heard, logger = Trouble(), logging.getLogger("volcano")
-    before = logger.propagate, logger.level
-    logger.addHandler(heard)
-    logger.propagate = False
-    logger.setLevel(logging.INFO)  # a watch that breaks is told as news, not as a warning
-    try:
-        yield heard
-    finally:
-        logger.removeHandler(heard)
-        logger.propagate = before[0]
-        logger.setLevel(before[1])
 
 
 class Feed:
-    """What is known of the cluster at present."""
+    """Current cluster state."""
 
     def __init__(
-        self, session: Session, namespace: str, limited: tuple[str, ...], mirrors: dict[Kind, Reflector]
+        self, session: Session, namespace: str, limited: tuple[str, ...], reflectors: dict[Kind, Reflector]
     ) -> None:
         self._session = session
-        self._mirrors = mirrors
-        self.limited = limited  # what we may not see, in words
+        self._reflectors = reflectors
+        self.limited = limited  # messages about kinds and namespaces that may not be read
 
     def picture(self) -> Picture:
         def of(kind: Kind) -> list[Manifest]:
-            return self._mirrors[kind].objects() if kind in self._mirrors else []
+            return self._reflectors[kind].objects() if kind in self._reflectors else []
 
         now = self._session.clock.now().wall
         return Picture(of(QUEUE), of(JOB), of(POD_GROUP), of(POD), of(NODE), now)
@@ -77,16 +44,16 @@ class Feed:
 
 @asynccontextmanager
 async def followed(session: Session, namespace: str, changed: Callable[[], None]) -> AsyncIterator[Feed]:
-    """Mirrors the cluster; `changed` is called for every change. Raises where not even queues may be seen."""
+    """Watches the cluster; `changed` is called for every change. Raises if queues may not be read."""
     scopes, limited = await visible(session, namespace)
-    mirrors = {
+    reflectors = {
         kind: Reflector(session.client, Watch(kind, scope), lambda _: changed(), session.clock, decode=slim)
         for kind, scope in scopes.items()
     }
-    tasks = [asyncio.create_task(mirror.run()) for mirror in mirrors.values()]
+    tasks = [asyncio.create_task(reflector.run()) for reflector in reflectors.values()]
     try:
-        await asyncio.gather(*(mirror.synced.wait() for mirror in mirrors.values()))
-        yield Feed(session, namespace, limited, mirrors)
+        await asyncio.gather(*(reflector.synced.wait() for reflector in reflectors.values()))
+        yield Feed(session, namespace, limited, reflectors)
     finally:
         for task in tasks:
             task.cancel()
@@ -94,7 +61,7 @@ async def followed(session: Session, namespace: str, changed: Callable[[], None]
 
 
 async def listed(session: Session, namespace: str) -> tuple[Picture, tuple[str, ...]]:
-    """The cluster as it is now, and what of it we may not see."""
+    """Cluster state now, and messages about what may not be read."""
     scopes, limited = await visible(session, namespace)
     items = {
         kind: (await session.client.list(kind, Query(namespace=scope), decode=slim)).items
@@ -105,9 +72,10 @@ async def listed(session: Session, namespace: str) -> tuple[Picture, tuple[str, 
 
 
 async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tuple[str, ...]]:
-    """The namespace in which each kind may be seen ("" for all), and in words what may not be.
+    """Namespace in which each kind may be read ("" for all), and messages about what may not be.
 
-    Whoever may not look into every namespace sees the own one; whoever may not see queues sees nothing.
+    Without access to all namespaces the user's own is read; without access to queues there is nothing to
+    show.
     """
     scopes: dict[Kind, str] = {}
     limited = []
@@ -132,7 +100,7 @@ async def visible(session: Session, namespace: str) -> tuple[dict[Kind, str], tu
 
 
 def slim(data: bytes) -> Manifest:
-    """An object without what no screen shows: a cluster has many pods."""
+    """Object without fields that no screen shows, to save memory."""
     manifest: Manifest = orjson.loads(data)
     metadata = manifest.get("metadata") or {}
     manifest["metadata"] = {name: metadata[name] for name in KEPT_METADATA if name in metadata}

@@ -1,4 +1,4 @@
-"""Keys as words: a terminal's bytes told apart, and a terminal that hands them over one by one."""
+"""Keyboard input: terminal bytes to key names."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# What terminals send for keys that are no letters; several spellings are in use.
+# Escape sequences of special keys; several variants are in use.
 SEQUENCES = {
     b"\x1b[A": "up", b"\x1bOA": "up", b"\x1b[B": "down", b"\x1bOB": "down",
     b"\x1b[C": "right", b"\x1bOC": "right", b"\x1b[D": "left", b"\x1bOD": "left",
@@ -20,7 +20,7 @@ ESCAPE = b"\x1b"
 
 
 def keys(data: bytes) -> list[str]:
-    """The keys that some bytes stand for; a lone escape is the escape key, what we do not know is left out."""
+    """Keys in a sequence of bytes; a lone escape is the escape key, unknown sequences are skipped."""
     found: list[str] = []
     while data:
         for sequence, name in SEQUENCES.items():
@@ -43,7 +43,7 @@ def keys(data: bytes) -> list[str]:
 
 
 def _after_unknown(data: bytes) -> bytes:
-    """What follows a control sequence that means nothing to us."""
+    """Remaining bytes after an unknown control sequence."""
     for position, byte in enumerate(data[2:], start=2):
         if 0x40 <= byte <= 0x7E:
             return data[position + 1 :]
@@ -51,12 +51,12 @@ def _after_unknown(data: bytes) -> bytes:
 
 
 def _character(data: bytes) -> int:
-    """How many bytes the first character has."""
+    """Length of the first character in bytes."""
     return next((size for lead, size in ((0xF0, 4), (0xE0, 3), (0xC0, 2)) if data[0] >= lead), 1)
 
 
 def terminal() -> int | None:
-    """A file descriptor to read keys from: standard input, else the terminal we run in; None without either."""
+    """File descriptor to read keys from: standard input or the controlling terminal; None without either."""
     if sys.stdin is not None and sys.stdin.isatty():
         return os.dup(sys.stdin.fileno())
     try:
@@ -66,18 +66,18 @@ def terminal() -> int | None:
 
 
 @contextmanager
-def listening(descriptor: int, heard: Callable[[str], None]) -> Iterator[None]:
-    """Calls `heard` for every key inside; the terminal is as before afterwards."""
+def listening(descriptor: int, pressed: Callable[[str], None]) -> Iterator[None]:
+    """Calls `pressed` for every key inside the block; restores the terminal afterwards."""
     loop = asyncio.get_running_loop()
     before = termios.tcgetattr(descriptor)
 
     def read() -> None:
         data = os.read(descriptor, 1024)
-        if not data:  # the terminal is gone
+        if not data:  # the terminal is closed
             loop.remove_reader(descriptor)
-            heard("interrupt")
+            pressed("interrupt")
         for key in keys(data):
-            heard(key)
+            pressed(key)
 
     tty.setcbreak(descriptor)
     loop.add_reader(descriptor, read)

@@ -1,4 +1,4 @@
-"""`vcctl top` on a terminal: full screen, drawn when something changed, moved by keys."""
+"""`vcctl top` on a terminal: full screen, redrawn on changes, controlled by keys."""
 
 import asyncio
 import signal
@@ -8,27 +8,28 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from volcano.cli.captured_log import CapturedLog, captured_log
 from volcano.cli.session import Session
 from volcano.cli.top.board import Board, board
 from volcano.cli.top.columns import Pieces
-from volcano.cli.top.feed import Feed, Trouble, followed, troubles
+from volcano.cli.top.feed import Feed, followed
 from volcano.cli.top.keyboard import listening
 from volcano.cli.top.screen import identities, render
 from volcano.cli.top.view import View, press
 
-DRAWN_EVERY = 1.0  # seconds, for the ages and the clock
-DRAWN_AT_MOST = 0.2  # seconds between two looks at the cluster, however much changes
-IDLE_PARTS = 4  # a look at a large cluster takes time: so many times as long nobody looks
-CHROME = 12  # lines that are no rows
+DRAWN_EVERY = 1.0  # seconds, for ages and the clock
+DRAWN_AT_MOST = 0.2  # seconds between two computations of the rows, however much changes
+IDLE_PARTS = 4  # idle time after a computation, as a multiple of its duration
+CHROME = 12  # lines that are not rows
 
 
 class Top:
-    """The loop of the full screen."""
+    """Main loop of the full screen."""
 
-    def __init__(self, session: Session, feed: Feed, trouble: Trouble, console: Console) -> None:
+    def __init__(self, session: Session, feed: Feed, captured: CapturedLog, console: Console) -> None:
         self._session = session
         self._feed = feed
-        self._trouble = trouble
+        self._captured = captured
         self._console = console
         self._view = View()
         self._board: Board = board(feed.picture())
@@ -38,18 +39,18 @@ class Top:
         self.wake = asyncio.Event()
 
     def changed(self) -> None:
-        """Something in the cluster is not as it was."""
+        """Marks the rows as outdated."""
         self._stale = True
         self.wake.set()
 
     def press(self, key: str) -> None:
-        """A key was hit: the screen follows at once, without another look at the cluster."""
+        """Handles a key: redraws at once, without computing the rows again."""
         shown = identities(self._board, self._view.place)
         self._view = press(self._view, key, shown, max(self._console.size.height - CHROME, 1))
         self.wake.set()
 
     async def run(self, live: Live) -> None:
-        """Draws until somebody quits."""
+        """Draws until the user quits."""
         while not self._view.over:
             self._look()
             live.update(self._screen(), refresh=True)
@@ -66,19 +67,19 @@ class Top:
 
     def _screen(self) -> Group:
         width, height = self._console.size
-        trouble = self._trouble.lately(self._session.clock.now().wall) or "; ".join(self._feed.limited)
+        captured = self._captured.recent(self._session.clock.now().wall) or "; ".join(self._feed.limited)
         source = self._session.settings.server
-        lines = render(self._board, self._view, source, width, height, trouble)
+        lines = render(self._board, self._view, source, width, height, captured)
         return Group(*(styled(line) for line in lines))
 
 
 def styled(line: Pieces) -> Text:
-    """A line as rich draws it."""
+    """Line as rich text."""
     return Text.assemble(*line, no_wrap=True, overflow="crop", end="\n")
 
 
 async def run(session: Session, namespace: str, descriptor: int) -> int:
-    """Shows the cluster until somebody quits."""
+    """Shows the cluster until the user quits."""
     console = Console(file=session.stdout, no_color=not session.colour, highlight=False)
     waker: list[Top] = []
 
@@ -86,9 +87,9 @@ async def run(session: Session, namespace: str, descriptor: int) -> int:
         for top in waker:
             top.changed()
 
-    with troubles() as trouble:
+    with captured_log() as captured:
         async with followed(session, namespace, changed) as feed:
-            top = Top(session, feed, trouble, console)
+            top = Top(session, feed, captured, console)
             waker.append(top)
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGWINCH, top.wake.set)

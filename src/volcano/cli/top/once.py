@@ -1,15 +1,16 @@
-"""`vcctl top` for pipes and files: the same rows, once, as tables or as data."""
+"""`vcctl top` for pipes and files: the rows as tables or as data."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import human_duration
+from volcano.apiserver.endpoints.tables.cells import human_duration
 from volcano.cli.printing.output import render
 from volcano.cli.printing.tables import Column, Layout
 from volcano.cli.session import Session
-from volcano.cli.top.board import WAITING, Board, board
+from volcano.cli.shares import QueueShare, amount_columns, queue_data
+from volcano.cli.top.board import Board, board
 from volcano.cli.top.feed import listed
-from volcano.cli.top.shares import Amounts, QueueShare, resource_names, short_name, shown
+from volcano.cli.waiting import WAITING
 from volcano.kube.manifest import Manifest
 
 
@@ -21,7 +22,7 @@ async def run(session: Session, namespace: str, output: str) -> int:
         session.write(render(output, as_data(seen)))
         return 0
     for line in limited:
-        session.complain(line)
+        session.warn(line)
     _print(session, queue_columns(seen), seen.queues)
     if seen.jobs:
         session.write()
@@ -37,7 +38,7 @@ def _print(session: Session, columns: Sequence[Column], found: Sequence[Any]) ->
 
 
 def queue_columns(seen: Board) -> list[Column]:
-    """A queue's state and, for every resource, what it holds of what it is due."""
+    """Columns of queues: state, and allocated and deserved per resource."""
 
     def phase(queue: QueueShare, *phases: str) -> str:
         return str(sum(seen.counts[queue.name][word] for word in phases) if queue.name in seen.counts else 0)
@@ -53,23 +54,8 @@ def queue_columns(seen: Board) -> list[Column]:
     ]
 
 
-def amount_columns(total: Amounts) -> list[Column]:
-    """For every resource, what a queue holds and what it is due."""
-
-    def column(resource: str) -> Column:
-        def value(queue: QueueShare) -> str:
-            held = shown(resource, queue.allocated.get(resource, 0.0))
-            return (
-                f"{held}/{shown(resource, queue.deserved[resource])}" if resource in queue.deserved else held
-            )
-
-        return Column(f"{short_name(resource)}/deserved", value)
-
-    return [column(resource) for resource in resource_names(total)]
-
-
 def job_columns(seen: Board) -> list[Column]:
-    """A job's gang, its share, and why it waits."""
+    """Columns of jobs: gang, share and reason for waiting."""
     return [
         Column("Job", lambda job: job.key.name),
         Column("Namespace", lambda job: job.key.namespace),
@@ -84,7 +70,7 @@ def job_columns(seen: Board) -> list[Column]:
 
 
 def as_data(seen: Board) -> Manifest:
-    """The same as plain data; amounts in cores, bytes and devices."""
+    """Rows as plain data; amounts in cores, bytes and devices."""
     return {
         "cluster": {"nodes": seen.nodes, "total": dict(seen.total), "used": dict(seen.used)},
         "queues": [queue_data(queue, seen.total) for queue in seen.queues],
@@ -103,19 +89,4 @@ def as_data(seen: Board) -> Manifest:
             }
             for job in seen.jobs
         ],
-    }
-
-
-def queue_data(queue: QueueShare, total: Amounts) -> Manifest:
-    """A queue as plain data."""
-    return {
-        "name": queue.name,
-        "parent": queue.parent,
-        "state": queue.state,
-        "weight": queue.weight,
-        "share": round(queue.share(total), 4),
-        "allocated": dict(queue.allocated),
-        "guarantee": dict(queue.guarantee),
-        "deserved": dict(queue.deserved),
-        "capability": dict(queue.capability),
     }

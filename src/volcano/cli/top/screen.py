@@ -1,25 +1,26 @@
-"""The screens of `vcctl top`, as lines of styled text: what is on them follows from the board and the view alone."""
+"""Screens of `vcctl top` as lines of styled text, computed from board and view only."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from volcano.cli.top.bars import LEGEND, STYLES, Gauge, bar
-from volcano.cli.top.board import WAITING, Board, JobRow, PodRow
+from volcano.cli.printing.bars import LEGEND, STYLES, Gauge, bar
+from volcano.cli.shares import QueueShare, resource_names, short_name, shown
+from volcano.cli.top.board import Board, JobRow, PodRow
 from volcano.cli.top.columns import CHOSEN, GAP, NARROWEST_BAR, Column, Pieces, clipped, columns_of, waiting
-from volcano.cli.top.shares import QueueShare, resource_names, short_name, shown
 from volcano.cli.top.view import JOBS, PODS, QUEUES, Place, View, position, window
+from volcano.cli.waiting import WAITING
 from volcano.clock import timestamp
 
 KEYS = "↑↓ move  ⏎ open  ⎋ back  s sort  / filter  q quit"
 
 
 def identities(board: Board, place: Place) -> list[str]:
-    """What identifies the rows of a screen, in the order shown."""
+    """Identities of the rows of a screen, in display order."""
     return [_identity(row) for row in rows(board, place)]
 
 
 def rows(board: Board, place: Place) -> list[Any]:
-    """The rows of a screen: those of its level that the filter lets through, in the order chosen."""
+    """Rows of a screen after filter and sort."""
     found: Sequence[Any]
     if place.level == QUEUES:
         found = board.queues
@@ -33,7 +34,7 @@ def rows(board: Board, place: Place) -> list[Any]:
 
 
 def render(board: Board, view: View, source: str, width: int, height: int, trouble: str = "") -> list[Pieces]:
-    """The whole screen: `height` lines, none longer than `width`."""
+    """Renders a screen: `height` lines, none longer than `width`."""
     place, shown_rows = view.place, rows(board, view.place)
     names = [_identity(row) for row in shown_rows]
     chosen = position(place.selected, names)
@@ -51,14 +52,14 @@ def render(board: Board, view: View, source: str, width: int, height: int, troub
 
 
 def _emptiness(board: Board, place: Place) -> str:
-    """Why there are no rows."""
+    """Message for an empty screen."""
     if place.pattern:
         return f"nothing matches {place.pattern!r}"
     waits = next((job.waits_for for job in board.jobs if place.level == PODS and job.key == place.job), "")
     return f"no pods yet: {waits}" if waits else f"no {place.level} here"
 
 
-# what is above and below the rows
+# header and footer
 
 
 def _summary(board: Board, source: str, width: int, trouble: str) -> list[Pieces]:
@@ -77,7 +78,7 @@ def _summary(board: Board, source: str, width: int, trouble: str) -> list[Pieces
 
 
 def _totals(board: Board, width: int) -> Pieces:
-    """How full the cluster is, by resource; the bars take what the figures leave."""
+    """Cluster use by resource; bars take the space that numbers leave."""
     figures = {
         name: f" {shown(name, board.used.get(name, 0.0))}/{shown(name, board.total.get(name, 0.0))}"
         for name in resource_names(board.total)
@@ -108,7 +109,7 @@ def _path(view: View) -> list[Pieces]:
 
 
 def _detail(board: Board, place: Place, row: Any) -> list[Pieces]:
-    """Two lines about the chosen row, in figures."""
+    """Two lines about the selected row."""
     if isinstance(row, QueueShare):
         return [_amounts_line(board, row), [(LEGEND, "dim")]]
     if isinstance(row, JobRow):
@@ -145,7 +146,7 @@ def _identity(row: Any) -> str:
 
 
 def _text(row: Any) -> str:
-    """What a filter looks at."""
+    """Text that a filter is applied to."""
     if isinstance(row, QueueShare):
         return f"{row.name} {row.state}"
     if isinstance(row, JobRow):

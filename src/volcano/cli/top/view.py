@@ -1,4 +1,4 @@
-"""Where in the screens somebody is, and where a key takes them: pure, so that every key can be tested."""
+"""Navigation state of `vcctl top`: a pure function of keys."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,7 @@ from volcano.kube.manifest import Key
 
 QUEUES, JOBS, PODS = "queues", "jobs", "pods"
 BELOW = {QUEUES: JOBS, JOBS: PODS}
-# The orders that `s` goes through, on each level.
+# Sort orders that `s` cycles through, per level.
 SORTS = {
     QUEUES: ("tree", "share", "waiting", "name"),
     JOBS: ("name", "share", "phase", "age"),
@@ -21,14 +21,14 @@ NOWHERE = Key("", "")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One screen: its level, whose children it shows, and what was chosen there."""
+    """One screen: level, parent and selection."""
 
     level: str = QUEUES
     queue: str = ""
     job: Key = NOWHERE
     sort: int = 0
     pattern: str = ""
-    selected: str = ""  # the row's identity; the first row while empty
+    selected: str = ""  # identity of the selected row; empty for the first row
 
     @property
     def order(self) -> str:
@@ -37,7 +37,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The screens opened one from the other, the last on top."""
+    """Stack of open screens."""
 
     places: tuple[Place, ...] = (Place(),)
     typing: bool = False
@@ -48,12 +48,12 @@ class View:
         return self.places[-1]
 
     def at(self, place: Place) -> "View":
-        """The same view with its top screen changed."""
+        """Same view with its top screen changed."""
         return replace(self, places=(*self.places[:-1], place))
 
 
 def press(view: View, key: str, rows: Sequence[str], page: int = 10) -> View:
-    """The view after a key; `rows` are the identities of what is shown now, `page` how many fit the screen."""
+    """View after a key; `rows` are the identities shown, `page` is the number of visible rows."""
     if key == "interrupt":
         return replace(view, over=True)
     if view.typing:
@@ -73,12 +73,12 @@ def press(view: View, key: str, rows: Sequence[str], page: int = 10) -> View:
 
 
 def position(selected: str, rows: Sequence[str]) -> int:
-    """Where the chosen row is now; the first when it is gone."""
+    """Position of the selected row; 0 if it is gone."""
     return rows.index(selected) if selected in rows else 0
 
 
 def window(chosen: int, count: int, height: int) -> range:
-    """The rows that fit the screen, the chosen one among them."""
+    """Rows that fit the screen, including the selected one."""
     first = min(max(chosen - height // 2, 0), max(count - height, 0))
     return range(first, min(first + max(height, 0), count))
 
@@ -98,7 +98,7 @@ def _type(view: View, key: str) -> View:
 
 
 def _back(view: View) -> View:
-    """One screen up; a filter goes first."""
+    """One screen back; a filter is cleared first."""
     if view.place.pattern:
         return view.at(replace(view.place, pattern=""))
     return replace(view, places=view.places[:-1]) if len(view.places) > 1 else view

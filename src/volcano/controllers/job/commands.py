@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator
 
 from volcano.clock import Instant, parse_timestamp
-from volcano.controllers.job.terms import Action, Phase
+from volcano.controllers.job.types import Action, Phase
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest, is_deleting
 
 # A command may be heard of before the job it is about; so long it waits for it.
-PATIENCE = 30.0
+JOB_WAIT_TIMEOUT = 30.0
 
 # What would be lost on a job that is just restarting waits until it has.
 _WAIT_FOR_RESTART = frozenset({Action.ABORT, Action.TERMINATE, Action.COMPLETE})
@@ -45,9 +45,9 @@ def must_wait(action: Action, phase: Phase) -> bool:
     return phase is Phase.RESTARTING and action in _WAIT_FOR_RESTART
 
 
-def patience_left(commands: Iterable[Manifest], now: Instant) -> Iterator[tuple[Manifest, float]]:
+def wait_left(commands: Iterable[Manifest], now: Instant) -> Iterator[tuple[Manifest, float]]:
     """Commands whose job is unknown, each with the seconds it may still wait for it."""
     for command in commands:
         stamp = command["metadata"].get("creationTimestamp")
-        given = parse_timestamp(stamp) if stamp else now.wall - PATIENCE
-        yield command, given + PATIENCE - now.wall
+        given = parse_timestamp(stamp) if stamp else now.wall - JOB_WAIT_TIMEOUT
+        yield command, given + JOB_WAIT_TIMEOUT - now.wall

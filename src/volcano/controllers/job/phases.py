@@ -6,7 +6,7 @@ from enum import Enum
 
 from volcano.controllers.job.spec import Job
 from volcano.controllers.job.status import Status
-from volcano.controllers.job.terms import TARGETED, TERMINATING, Action, Phase
+from volcano.controllers.job.types import TARGETED, TERMINATING, Action, Phase
 
 
 class Keep(Enum):

@@ -40,7 +40,7 @@ def make_group(job: Job, status: Status, min_resources: Mapping[str, str]) -> Ma
     }
 
 
-def mend_group(group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str]) -> Patch | None:
+def update_group(group: Manifest, job: Job, status: Status, min_resources: Mapping[str, str]) -> Patch | None:
     """The write that brings a PodGroup up to date with its job; None when it is."""
     patch: Manifest = {}
     metadata: Manifest = {}
@@ -73,7 +73,7 @@ def is_stale(group: Manifest, status: Status) -> bool:
     return version.isdigit() and int(version) < status.version
 
 
-def trouble(group: Manifest | None) -> Mapping[str, Any] | None:
+def pending_condition(group: Manifest | None) -> Mapping[str, Any] | None:
     """The newest condition that holds, unless it says that the gang is scheduled."""
     conditions = [
         c for c in ((group or {}).get("status") or {}).get("conditions") or () if c.get("status") == "True"
@@ -82,7 +82,7 @@ def trouble(group: Manifest | None) -> Mapping[str, Any] | None:
     return None if newest is None or newest.get("type") == "Scheduled" else newest
 
 
-def says_the_same(before: Manifest, after: Manifest) -> bool:
+def is_equivalent(before: Manifest, after: Manifest) -> bool:
     """Whether nothing a job cares about differs: the scheduler keeps counts and times of its own in a PodGroup."""
     return (
         phase_of(before) == phase_of(after)
@@ -90,7 +90,7 @@ def says_the_same(before: Manifest, after: Manifest) -> bool:
         and before.get("spec") == after.get("spec")
         and labels_of(before) == labels_of(after)
         and annotations_of(before) == annotations_of(after)
-        and _words(trouble(before)) == _words(trouble(after))
+        and _words(pending_condition(before)) == _words(pending_condition(after))
     )
 
 
@@ -107,10 +107,10 @@ def _spec_changes(spec: Mapping[str, Any], job: Job, min_resources: Mapping[str,
         changes["minMember"] = job.min_available
         dropped = {name: None for name in known if name not in min_resources}
         changes["minResources"] = {**dropped, **min_resources}
-    members = {task.name: task.minimum for task in job.tasks}
+    minimums = {task.name: task.minimum for task in job.tasks}
     present = spec.get("minTaskMember") or {}
-    if any(present.get(name) != minimum for name, minimum in members.items()):
-        changes["minTaskMember"] = members
+    if any(present.get(name) != minimum for name, minimum in minimums.items()):
+        changes["minTaskMember"] = minimums
     policies = spec.get("subGroupPolicy") or []
     wanted = merged_sub_groups(job, policies)
     if _plain(policies) != _plain(wanted):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import parse_timestamp
-from volcano.controllers.job.terms import SYNONYMS, Action, action_named
+from volcano.controllers.job.types import EVENT_ALIASES, Action, action_named
 from volcano.kube import duration
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Key, Manifest, annotations_of, key_of, labels_of, uid_of
@@ -206,7 +206,7 @@ def _policy(raw: Mapping[str, Any], where: str) -> Policy:
         raise SpecError(f"{where}.timeout: {error}") from None
     return Policy(
         action_named(raw.get("action")),
-        frozenset(SYNONYMS.get(event, event) for event in events),
+        frozenset(EVENT_ALIASES.get(event, event) for event in events),
         _number(raw, "exitCode", f"{where}.exitCode", least=None),
         seconds or None,
     )

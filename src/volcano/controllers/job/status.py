@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from volcano.clock import Instant
-from volcano.controllers.job.roster import Roster
+from volcano.controllers.job.pod_cache import PodCache
 from volcano.controllers.job.spec import Job
-from volcano.controllers.job.terms import LIVE, OVER, POD_PHASES, TERMINATING, Phase
+from volcano.controllers.job.types import LIVE, OVER, POD_PHASES, TERMINATING, Phase
 from volcano.kube import duration
 from volcano.kube.kinds import JOB
 from volcano.kube.manifest import Manifest, key_of
@@ -112,13 +112,13 @@ def render(status: Status) -> Manifest:
     return {name: value for name, value in whole.items() if value}
 
 
-def counted(roster: Roster) -> Counts:
+def counted(pod_cache: PodCache) -> Counts:
     """The pods of a job as they are now."""
     tasks: dict[str, dict[str, int]] = {}
     total: dict[str, int] = {}
-    for task in roster.tasks():
+    for task in pod_cache.tasks():
         for state in (*POD_PHASES, TERMINATING):
-            if count := roster.count(task, state):
+            if count := pod_cache.count(task, state):
                 total[state] = total.get(state, 0) + count
                 if state != TERMINATING:
                     tasks.setdefault(task, {})[state] = count
@@ -141,7 +141,7 @@ def _most_over(counts: Mapping[str, int], before: Mapping[str, int]) -> dict[str
     return {**counts, **{phase: count for phase, count in over.items() if count}}
 
 
-def moved(
+def transition(
     status: Status, phase: Phase, job: Job, now: Instant, *, reason: str = "", message: str = ""
 ) -> Status:
     """The status after entering a phase; entering the one it is in changes nothing."""

@@ -42,14 +42,14 @@ class DaemonSetController(Reconciler):
 
     name = "daemonset"
     watches = (Watch(DAEMON_SET), Watch(POD), Watch(NODE))
-    managers = MappingProxyType({POD: (DAEMON_SET,)})
+    owner_kinds = MappingProxyType({POD: (DAEMON_SET,)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.by_controller(POD)
+        self.indexer.add_controller_index(POD)
         self._shapes: dict[Key, object] = {}
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, DAEMON_SET)
 
     def keys(self, event: Event) -> Iterable[Hashable]:

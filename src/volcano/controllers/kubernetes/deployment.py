@@ -36,14 +36,14 @@ class DeploymentController(Reconciler):
 
     name = "deployment"
     watches = (Watch(DEPLOYMENT), Watch(REPLICA_SET), Watch(POD))
-    managers = MappingProxyType({POD: (REPLICA_SET,)})
+    owner_kinds = MappingProxyType({POD: (REPLICA_SET,)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.by_controller(REPLICA_SET)
-        self.indexer.by_controller(POD)
+        self.indexer.add_controller_index(REPLICA_SET)
+        self.indexer.add_controller_index(POD)
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, REPLICA_SET)
 
     def keys(self, event: Event) -> Iterable[Hashable]:

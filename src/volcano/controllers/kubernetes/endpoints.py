@@ -29,10 +29,10 @@ class EndpointsController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.facet(SERVICE, "namespace", _selecting_in)
-        self.indexer.facet(POD, "label", _pod_labels)
+        self.indexer.add_index(SERVICE, "namespace", _selecting_in)
+        self.indexer.add_index(POD, "label", _pod_labels)
 
-    def indifferent(self, event: Event) -> bool:
+    def is_irrelevant(self, event: Event) -> bool:
         return event.kind is POD and not self._services(event.object)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -47,7 +47,7 @@ class EndpointsController(Reconciler):
 
     def _services(self, pod: Manifest) -> list[Manifest]:
         """The Services of a pod's namespace that may select it."""
-        return self.indexer.find(SERVICE, "namespace", pod["metadata"]["namespace"])
+        return self.indexer.by_index(SERVICE, "namespace", pod["metadata"]["namespace"])
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
@@ -62,7 +62,7 @@ class EndpointsController(Reconciler):
         namespace = service["metadata"]["namespace"]
         selector = service["spec"]["selector"]
         first = next(iter(selector.items()))
-        for pod in self.indexer.find(POD, "label", (namespace, *first)):
+        for pod in self.indexer.by_index(POD, "label", (namespace, *first)):
             if (
                 _selects(service, labels_of(pod))
                 and (pod.get("status") or {}).get("podIP")

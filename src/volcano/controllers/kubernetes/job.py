@@ -51,13 +51,13 @@ class JobController(Reconciler):
 
     name = "job"
     watches = (Watch(BATCH_JOB), Watch(POD))
-    managers = MappingProxyType({POD: (BATCH_JOB,)})
+    owner_kinds = MappingProxyType({POD: (BATCH_JOB,)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.by_controller(POD)
+        self.indexer.add_controller_index(POD)
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, BATCH_JOB)
 
     def keys(self, event: Event) -> Iterable[Hashable]:

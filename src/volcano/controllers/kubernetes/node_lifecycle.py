@@ -35,9 +35,9 @@ class NodeLifecycleController(Reconciler):
         self._heard: dict[
             str, tuple[object, float]
         ] = {}  # node → last sign of life, monotonic moment we heard it
-        self.indexer.facet(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
+        self.indexer.add_index(POD, "node", lambda pod: (pod["spec"].get("nodeName", ""),))
 
-    def indifferent(self, event: Event) -> bool:
+    def is_irrelevant(self, event: Event) -> bool:
         """Only a pod on an unwell node is looked at."""
         return event.kind is POD and self._is_well(event.object["spec"].get("nodeName", ""))
 
@@ -102,7 +102,7 @@ class NodeLifecycleController(Reconciler):
                 for condition in (node.get("status") or {}).get("conditions") or ({"type": "Ready"},)
             ]
             yield Patch(NODE, key_of(node), {"status": {"conditions": conditions}}, "status")
-            for pod in self.indexer.find(POD, "node", key_of(node).name):
+            for pod in self.indexer.by_index(POD, "node", key_of(node).name):
                 yield from _mark_not_ready(pod, now)
 
     def _evictions(self, node: Manifest, now: Instant) -> tuple[list[Operation], float]:
@@ -112,7 +112,7 @@ class NodeLifecycleController(Reconciler):
         taints = _no_execute(node)
         if not taints:
             return operations, soonest
-        for pod in self.indexer.find(POD, "node", key_of(node).name):
+        for pod in self.indexer.by_index(POD, "node", key_of(node).name):
             if is_deleting(pod) or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
                 continue
             wait = min(_patience(pod, taint, now) for taint in taints)
@@ -126,7 +126,7 @@ class NodeLifecycleController(Reconciler):
         """Pods of a node that is gone: nobody else will finish them."""
         return [
             Delete(POD, key_of(pod), Options(grace_seconds=0, uid=uid_of(pod)))
-            for pod in self.indexer.find(POD, "node", node)
+            for pod in self.indexer.by_index(POD, "node", node)
             if node
         ]
 

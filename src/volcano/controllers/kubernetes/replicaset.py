@@ -29,7 +29,7 @@ from volcano.kube.manifest import (
     owner_reference,
     uid_of,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch, Together
+from volcano.kube.operations import Concurrent, Create, Delete, Operation, Patch
 
 BURST = 500  # pods created or deleted at one look
 
@@ -39,20 +39,20 @@ class ReplicaSetController(Reconciler):
 
     name = "replicaset"
     watches = (Watch(REPLICA_SET), Watch(POD))
-    managers = MappingProxyType({POD: (REPLICA_SET, None)})
+    owner_kinds = MappingProxyType({POD: (REPLICA_SET, None)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.by_controller(POD)
-        self.indexer.facet(
+        self.indexer.add_controller_index(POD)
+        self.indexer.add_index(
             POD, "orphan", lambda pod: (pod["metadata"]["namespace"],) if is_orphan(pod) else ()
         )
-        self.indexer.facet(REPLICA_SET, "namespace", lambda owner: (owner["metadata"]["namespace"],))
+        self.indexer.add_index(REPLICA_SET, "namespace", lambda owner: (owner["metadata"]["namespace"],))
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, REPLICA_SET) or is_orphan(event.object)
 
-    def indifferent(self, event: Event) -> bool:
+    def is_irrelevant(self, event: Event) -> bool:
         return (
             event.kind is POD and controller_of(event.object) is None and not self._sets_beside(event.object)
         )
@@ -72,7 +72,7 @@ class ReplicaSetController(Reconciler):
 
     def _sets_beside(self, pod: Manifest) -> list[Manifest]:
         """The ReplicaSets of a pod's namespace."""
-        return self.indexer.find(REPLICA_SET, "namespace", pod["metadata"]["namespace"])
+        return self.indexer.by_index(REPLICA_SET, "namespace", pod["metadata"]["namespace"])
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
@@ -94,7 +94,7 @@ class ReplicaSetController(Reconciler):
             *created,
             *(Delete(POD, key_of(pod), if_present=True) for pod in surplus),
         )
-        plan: list[Operation | Together] = [Together(changes)] if changes else []
+        plan: list[Operation | Concurrent] = [Concurrent(changes)] if changes else []
         status, again = replica_status(owner, active, now)
         if would_change(owner.get("status") or {}, status):
             plan.append(Patch(REPLICA_SET, key, {"status": status}, "status"))
@@ -102,7 +102,7 @@ class ReplicaSetController(Reconciler):
 
     def _adoptions(self, owner: Manifest) -> Iterable[Operation]:
         """Takes in the pods that match and that nobody manages."""
-        for pod in self.indexer.find(POD, "orphan", owner["metadata"]["namespace"]):
+        for pod in self.indexer.by_index(POD, "orphan", owner["metadata"]["namespace"]):
             if is_active(pod) and claims(owner, pod):
                 references = [*(pod["metadata"].get("ownerReferences") or ()), owner_reference(owner)]
                 yield Patch(

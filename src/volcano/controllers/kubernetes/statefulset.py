@@ -39,14 +39,14 @@ class StatefulSetController(Reconciler):
 
     name = "statefulset"
     watches = (Watch(STATEFUL_SET), Watch(POD), Watch(PERSISTENT_VOLUME_CLAIM), Watch(CONTROLLER_REVISION))
-    managers = MappingProxyType({POD: (STATEFUL_SET,)})
+    owner_kinds = MappingProxyType({POD: (STATEFUL_SET,)})
 
     def __init__(self) -> None:
         super().__init__()
-        self.indexer.by_controller(POD)
-        self.indexer.by_controller(CONTROLLER_REVISION)
+        self.indexer.add_controller_index(POD)
+        self.indexer.add_controller_index(CONTROLLER_REVISION)
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or is_pod_of(event.object, STATEFUL_SET)
 
     def keys(self, event: Event) -> Iterable[Hashable]:

@@ -41,12 +41,12 @@ class VolumeController(Reconciler):
     def __init__(self, *, host_directory: str = "/tmp/volcano-volumes") -> None:
         super().__init__()
         self._directory = host_directory
-        self.indexer.facet(POD, "claim", _claims_of)
-        self.indexer.facet(
+        self.indexer.add_index(POD, "claim", _claims_of)
+        self.indexer.add_index(
             PERSISTENT_VOLUME_CLAIM, "unbound", lambda c: () if c["spec"].get("volumeName") else (True,)
         )
 
-    def wants(self, event: Event) -> bool:
+    def accepts(self, event: Event) -> bool:
         return event.kind != POD or _has_claims(event.object)
 
     def keys(self, event: Event) -> Iterable[Hashable]:
@@ -54,7 +54,9 @@ class VolumeController(Reconciler):
         if event.kind == PERSISTENT_VOLUME_CLAIM:
             volume = manifest["spec"].get("volumeName")
             pods = (
-                self.indexer.find(POD, "claim", key_of(manifest)) if event.type is EventType.DELETED else ()
+                self.indexer.by_index(POD, "claim", key_of(manifest))
+                if event.type is EventType.DELETED
+                else ()
             )
             return [
                 ("claim", key_of(manifest)),
@@ -62,12 +64,12 @@ class VolumeController(Reconciler):
                 *(("pod", key_of(pod)) for pod in pods),
             ]
         if event.kind == PERSISTENT_VOLUME:
-            waiting = self.indexer.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
+            waiting = self.indexer.by_index(PERSISTENT_VOLUME_CLAIM, "unbound", True)
             return (("volume", key_of(manifest).name), *(("claim", key_of(claim)) for claim in waiting))
         if event.kind == STORAGE_CLASS:
             return [
                 ("claim", key_of(claim))
-                for claim in self.indexer.find(PERSISTENT_VOLUME_CLAIM, "unbound", True)
+                for claim in self.indexer.by_index(PERSISTENT_VOLUME_CLAIM, "unbound", True)
             ]
         placed = [("claim", key) for key in _claims_of(manifest)] if manifest["spec"].get("nodeName") else []
         return [*placed, ("pod", key_of(manifest))] if _templates_of(manifest) else placed
@@ -161,7 +163,7 @@ class VolumeController(Reconciler):
         return next(marked, None)
 
     def _node_of_pod(self, claim: Manifest) -> str:
-        for pod in self.indexer.find(POD, "claim", key_of(claim)):
+        for pod in self.indexer.by_index(POD, "claim", key_of(claim)):
             if pod["spec"].get("nodeName"):
                 return str(pod["spec"]["nodeName"])
         return ""

@@ -1,4 +1,4 @@
-"""Server-side apply: who owns which fields, what an applied configuration changes, and with whom it conflicts."""
+"""Server-side apply: field ownership, the merge of an applied configuration, and conflicts."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import replace
@@ -11,14 +11,14 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.patches import fieldset, merge_types, merging
 from volcano.kube.patches.fieldset import FieldSet, difference, intersection, union
 from volcano.kube.patches.managed_fields import (
-    Holding,
-    Holdings,
-    Owner,
+    FieldManager,
+    ManagedFields,
+    VersionedSet,
     Write,
-    capped,
+    cap_update_managers,
     decode,
     encode,
-    sole_entry,
+    single_entry,
 )
 from volcano.kube.patches.merge_types import Schema
 from volcano.kube.patches.merging import Comparison
@@ -29,17 +29,17 @@ built_in, custom = merge_types.built_in, merge_types.custom
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 BEFORE_FIRST_APPLY = "before-first-apply"
-LONGEST_ANNOTATIONS = 256 * 1024
-# Nobody owns these: the server sets them, or they say which object it is.
+MAX_ANNOTATION_BYTES = 256 * 1024
+# Fields without an owner: the server sets them, or they identify the object.
 _IDENTITY = frozenset({
     "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
     "resourceVersion",
 })  # fmt: skip
-# Metadata whose fields are as many as it has names, whatever their values.
+# Metadata whose field set depends on its keys only, not on its values.
 _NAMED = _IDENTITY | {"labels", "annotations", "generateName"}
-MOST_OUTLINES = 64  # of the metadata of objects that share a spec
+MAX_OUTLINES = 64  # of the metadata of objects that share a spec
 _TYPE = frozenset({"apiVersion", "kind"})
-_LEADS_ON: FieldSet = {"f:labels": {}}  # a node that is no member itself
+_NON_MEMBER: FieldSet = {"f:labels": {}}  # a node that is no member itself
 _UNOWNED: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -47,20 +47,20 @@ _UNOWNED: FieldSet = {
 }
 
 
-# The fields of objects that have one spec in common, by the outline of their metadata.
-Written = dict[Any, FieldSet]
+# Field sets of objects with the same spec, by the outline of their metadata.
+FieldSetsByOutline = dict[Any, FieldSet]
 
 
-class Specs(Protocol):
-    """Remembers what was written with specs that came before: new objects often are many that share one."""
+class FieldSetCache(Protocol):
+    """Caches field sets by spec: many new objects share one."""
 
-    def get(self, part: object) -> Written | None: ...
+    def get(self, part: object) -> FieldSetsByOutline | None: ...
 
-    def put(self, part: object, found: Written) -> None: ...
+    def put(self, part: object, found: FieldSetsByOutline) -> None: ...
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """The name a write is recorded under: what the client says, or the first part of its user agent."""
+    """The manager name of a write: given by the client, or the first part of its user agent."""
     return field_manager or user_agent.split("/", 1)[0][:128] or "unknown"
 
 
@@ -72,13 +72,13 @@ def track_update(
     now_timestamp: str,
     subresource: str = "",
     api_version: str = "",
-    specs: Specs | None = None,
+    specs: FieldSetCache | None = None,
 ) -> None:
-    """Notes in `new` that the fields which differ from `old` (None on create) are now the manager's.
+    """Records in `new` that the manager owns the fields that differ from `old` (None on create).
 
-    A request may itself replace managedFields, or reset them with an empty list; if it says nothing, those of `old`
-    go on. Objects whose fields nobody tracked stay untracked until somebody applies; so does one whose lists cannot
-    be told apart by their keys, since tracking must not stop a write.
+    A request may itself replace managedFields, or reset them with an empty list; without any, those of
+    `old` are kept. Objects without tracked fields stay untracked until the first apply; so does one with
+    list elements that their keys do not distinguish, since tracking must not fail a write.
     """
     metadata = new["metadata"]
     write = Write(manager, now_timestamp, subresource, api_version or new["apiVersion"])
@@ -87,16 +87,16 @@ def track_update(
         return
     try:
         if entries:
-            holdings = _updated(schema, old or {}, new, decode(entries), write)
+            managed = _updated(schema, old or {}, new, decode(entries), write)
         elif fields := _written(schema, new, subresource, specs):
-            metadata["managedFields"] = [sole_entry(write, fields)]
+            metadata["managedFields"] = [single_entry(write, fields)]
             return
         else:
             return
     except (ValueError, RecursionError):
         return
-    if holdings:
-        metadata["managedFields"] = encode(holdings)
+    if managed:
+        metadata["managedFields"] = encode(managed)
 
 
 def apply_patch(
@@ -109,35 +109,37 @@ def apply_patch(
     subresource: str = "",
     api_version: str = "",
 ) -> Manifest:
-    """The object after an apply: what is applied merged in, what is no longer applied and nobody else's removed.
+    """Returns the object after an apply: the configuration is merged in, fields that are no longer applied
+    and have no other owner are removed.
 
-    Raises Conflict, naming each field somebody else owns and this would change, unless `force` takes them over.
+    Raises Conflict, naming each changed field that another manager owns, unless `force` takes them over.
     """
     write = Write(manager, now_timestamp, subresource, api_version or applied.get("apiVersion", ""))
     applied = _checked(schema, applied, write)
     before = _without_managed(live) if live is not None else {}
-    holdings = decode((live or {}).get("metadata", {}).get("managedFields") or ())
+    managed = decode((live or {}).get("metadata", {}).get("managedFields") or ())
     try:
-        if live is not None and not holdings:
+        if live is not None and not managed:
             first = replace(write, manager=BEFORE_FIRST_APPLY)
-            holdings = _first(_created(schema, before, subresource), first)
-        merged, kept = _applied(schema, before, applied, holdings, write, force=force)
+            managed = _owned_by(_created(schema, before, subresource), first)
+        merged, kept = _applied(schema, before, applied, managed, write, force=force)
     except (ValueError, RecursionError) as error:
         raise BadRequest(f"failed to create typed live object ({_describe(before)}): {error}") from None
     if merged != before:
         kept = _stamped(kept, write)
-    result: Manifest = merging.tidied(schema.shape, merged)
+    result: Manifest = merging.without_empty_fields(schema.type, merged)
     result["metadata"] = dict(result.get("metadata") or {})
     if manager == "kubectl":
         _sync_last_applied(applied, result)
-    encoded = encode({owner: holding for owner, holding in kept.items() if holding.fields})
+    encoded = encode({owner: versioned for owner, versioned in kept.items() if versioned.fields})
     if encoded:
         result["metadata"]["managedFields"] = encoded
     return result
 
 
 def _checked(schema: Schema, applied: Manifest, write: Write) -> Manifest:
-    """The applied configuration without nulls; refused when it is for another version or does not fit the schema."""
+    """Returns the applied configuration without nulls. Raises BadRequest when its version is wrong or it does
+    not fit the schema."""
     if applied.get("apiVersion") != write.version:
         raise BadRequest(
             "Incorrect version specified in apply patch. "
@@ -147,7 +149,9 @@ def _checked(schema: Schema, applied: Manifest, write: Write) -> Manifest:
         raise BadRequest("metadata.managedFields must be nil")
     applied = _without_nulls(applied)
     try:
-        problems = merging.undeclared(schema.shape, applied) + merging.duplicates(schema.shape, applied)
+        problems = merging.unknown_fields(schema.type, applied) + merging.duplicate_elements(
+            schema.type, applied
+        )
     except ValueError as error:
         problems = [str(error)]
     if problems:
@@ -164,41 +168,41 @@ def _describe(manifest: Manifest) -> str:
 
 
 def _applied(
-    schema: Schema, live: Manifest, applied: Manifest, holdings: Holdings, write: Write, *, force: bool
-) -> tuple[Manifest, Holdings]:
-    """The merged and pruned object, and who then holds what; raises Conflict unless forced."""
+    schema: Schema, live: Manifest, applied: Manifest, managed: ManagedFields, write: Write, *, force: bool
+) -> tuple[Manifest, ManagedFields]:
+    """Returns the merged and pruned object and its managed fields; raises Conflict unless forced."""
     me = write.owner("Apply")
-    last = holdings.get(me)
-    merged = merging.merge(schema.shape, live, applied)
-    mine = _owned(schema, merging.field_set(schema.shape, applied), write.subresource)
-    holdings = {**holdings, me: Holding(mine, write.version, last.time if last else "")}
+    last = managed.get(me)
+    merged = merging.merge(schema.type, live, applied)
+    mine = _owned(schema, merging.to_field_set(schema.type, applied), write.subresource)
+    managed = {**managed, me: VersionedSet(mine, write.version, last.time if last else "")}
     if last and last.fields:
-        merged = _pruned(schema, merged, holdings.values(), last.fields)
-    change = merging.compare(schema.shape, live, merged)
-    conflicts = _conflicts(holdings, change, me)
+        merged = _pruned(schema, merged, managed.values(), last.fields)
+    change = merging.compare(schema.type, live, merged)
+    conflicts = _conflicts(managed, change, me)
     if conflicts and not force:
-        conflicts = _serious(schema, live, conflicts, write)
+        conflicts = _without_last_applied(schema, live, conflicts, write)
         if conflicts:
             raise _conflict(conflicts)
-    rest = _taken_over(holdings, change, me)
-    rest[me] = replace(holdings[me], fields=difference(mine, _UNOWNED))
+    rest = _without_changed(managed, change, me)
+    rest[me] = replace(managed[me], fields=difference(mine, _UNOWNED))
     return merged, rest
 
 
-def _conflicts(holdings: Holdings, change: Comparison, me: Owner) -> dict[Owner, FieldSet]:
+def _conflicts(managed: ManagedFields, change: Comparison, me: FieldManager) -> dict[FieldManager, FieldSet]:
     written = change.written
     found = {
-        owner: intersection(holding.fields, written) for owner, holding in holdings.items() if owner != me
+        owner: intersection(versioned.fields, written) for owner, versioned in managed.items() if owner != me
     }
     return {owner: fields for owner, fields in found.items() if fields}
 
 
-def _serious(
-    schema: Schema, live: Manifest, conflicts: dict[Owner, FieldSet], write: Write
-) -> dict[Owner, FieldSet]:
-    """The conflicts that remain when kubectl moves from client-side to server-side apply.
+def _without_last_applied(
+    schema: Schema, live: Manifest, conflicts: dict[FieldManager, FieldSet], write: Write
+) -> dict[FieldManager, FieldSet]:
+    """Drops the conflicts that arise when kubectl moves from client-side to server-side apply.
 
-    What it applied before, and is still as it applied it, is its own by the annotation it left.
+    Fields that are still as kubectl last applied them, according to its annotation, are its own.
     """
     if write.manager != "kubectl":
         return conflicts
@@ -208,15 +212,15 @@ def _serious(
         return conflicts
     if not isinstance(last, dict) or last.get("apiVersion") != write.version:
         return conflicts
-    change = merging.compare(schema.shape, last, live)
-    allowed = merging.field_set(schema.shape, last)
+    change = merging.compare(schema.type, last, live)
+    allowed = merging.to_field_set(schema.type, last)
     for fields in (change.modified, change.added, change.removed):
         allowed = difference(allowed, fields)
     rest = {owner: difference(fields, allowed) for owner, fields in conflicts.items()}
     return {owner: fields for owner, fields in rest.items() if fields}
 
 
-def _conflict(conflicts: dict[Owner, FieldSet]) -> Conflict:
+def _conflict(conflicts: dict[FieldManager, FieldSet]) -> Conflict:
     listed = [(str(owner), list(fieldset.paths(fields))) for owner, fields in sorted(conflicts.items())]
     causes = [
         Cause("FieldManagerConflict", f"conflict with {owner}", path)
@@ -235,56 +239,60 @@ def _conflict(conflicts: dict[Owner, FieldSet]) -> Conflict:
     return Conflict(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes=causes)
 
 
-def _pruned(schema: Schema, merged: Manifest, holdings: Iterable[Holding], last: FieldSet) -> Manifest:
-    """`merged` without what this applier applied last time, does not now, and nobody else holds."""
+def _pruned(schema: Schema, merged: Manifest, managed: Iterable[VersionedSet], last: FieldSet) -> Manifest:
+    """Returns `merged` without the fields that this manager applied last time, does not apply now and no
+    other owns."""
 
     def spelled_out(fields: FieldSet) -> FieldSet:
-        return merging.with_named_parents(schema.shape, fields)
+        return merging.ensure_named_fields_are_members(schema.type, fields)
 
     held: FieldSet = {}
-    for holding in holdings:
-        held = union(held, holding.fields)
-    present = spelled_out(merging.field_set(schema.shape, merged))
-    bare = merging.remove(schema.shape, merged, spelled_out(last))
-    kept = union(spelled_out(merging.field_set(schema.shape, bare)), spelled_out(held))
-    pruned = merging.remove(schema.shape, merged, difference(present, kept))
-    gone = difference(present, spelled_out(merging.field_set(schema.shape, pruned)))
-    result: Manifest = merging.remove(schema.shape, merged, intersection(gone, spelled_out(last)))
+    for versioned in managed:
+        held = union(held, versioned.fields)
+    present = spelled_out(merging.to_field_set(schema.type, merged))
+    bare = merging.remove(schema.type, merged, spelled_out(last))
+    kept = union(spelled_out(merging.to_field_set(schema.type, bare)), spelled_out(held))
+    pruned = merging.remove(schema.type, merged, difference(present, kept))
+    gone = difference(present, spelled_out(merging.to_field_set(schema.type, pruned)))
+    result: Manifest = merging.remove(schema.type, merged, intersection(gone, spelled_out(last)))
     return result
 
 
-def _updated(schema: Schema, old: Manifest, new: Manifest, holdings: Holdings, write: Write) -> Holdings:
-    """Who holds what after a write that is no apply."""
-    change = merging.compare(schema.shape, _without_managed(old), new)
+def _updated(
+    schema: Schema, old: Manifest, new: Manifest, managed: ManagedFields, write: Write
+) -> ManagedFields:
+    """Returns the managed fields after a write that is not an apply."""
+    change = merging.compare(schema.type, _without_managed(old), new)
     if not (change.removed or change.modified or change.added):
-        return holdings
-    rest = _taken_over(holdings, change, None)
+        return managed
+    rest = _without_changed(managed, change, None)
     fields = difference(_owned(schema, change.written, write.subresource), _UNOWNED)
     if fields:
         me = write.owner("Update")
         before = rest[me].fields if me in rest else {}
-        rest[me] = Holding(union(before, fields), write.version, write.time)
-    return capped(rest)
+        rest[me] = VersionedSet(union(before, fields), write.version, write.time)
+    return cap_update_managers(rest)
 
 
-def _taken_over(holdings: Holdings, change: Comparison, me: Owner | None) -> Holdings:
-    """What everybody but `me` still holds after a change."""
+def _without_changed(managed: ManagedFields, change: Comparison, me: FieldManager | None) -> ManagedFields:
+    """Returns the fields that managers other than `me` still own after a change."""
     lost = union(change.written, change.removed)
-    rest: Holdings = {}
-    for owner, holding in holdings.items():
-        fields = difference(holding.fields, lost)
+    rest: ManagedFields = {}
+    for owner, versioned in managed.items():
+        fields = difference(versioned.fields, lost)
         if owner != me and fields:
-            rest[owner] = holding if fields is holding.fields else replace(holding, fields=fields)
+            rest[owner] = versioned if fields is versioned.fields else replace(versioned, fields=fields)
     return rest
 
 
-def _first(fields: FieldSet, write: Write) -> Holdings:
-    """Everything is the writer's."""
-    return {write.owner("Update"): Holding(fields, write.version, write.time)} if fields else {}
+def _owned_by(fields: FieldSet, write: Write) -> ManagedFields:
+    """Returns managed fields with the writer as owner of all fields."""
+    return {write.owner("Update"): VersionedSet(fields, write.version, write.time)} if fields else {}
 
 
-def _written(schema: Schema, manifest: Manifest, subresource: str, specs: Specs | None) -> FieldSet:
-    """The fields of a new object; known already if one with the same spec and like metadata came before."""
+def _written(schema: Schema, manifest: Manifest, subresource: str, specs: FieldSetCache | None) -> FieldSet:
+    """Returns the field set of a new object, cached for objects with the same spec and the same outline of
+    metadata."""
     outline = _outline(manifest["metadata"])
     if specs is None or outline is None or subresource or not manifest.get("spec"):
         return _created(schema, manifest, subresource)
@@ -294,13 +302,13 @@ def _written(schema: Schema, manifest: Manifest, subresource: str, specs: Specs 
     fields = written.get(outline)
     if fields is None:
         fields = _created(schema, manifest, subresource)
-        if len(written) < MOST_OUTLINES:
+        if len(written) < MAX_OUTLINES:
             written[outline] = fields
     return fields
 
 
 def _outline(metadata: Manifest) -> Hashable:
-    """All of an object's metadata that decides which fields it has; None when more does than what they are called."""
+    """The part of an object's metadata that determines its field set; None when values matter too."""
     if not metadata.keys() <= _NAMED:
         return None
     labels, annotations = metadata.get("labels"), metadata.get("annotations")
@@ -312,30 +320,33 @@ def _outline(metadata: Manifest) -> Hashable:
 
 
 def _created(schema: Schema, manifest: Manifest, subresource: str) -> FieldSet:
-    """The fields of an object that was not there before."""
+    """Returns the field set of a new object."""
     skipped = _TYPE if subresource else _TYPE | schema.ignored
     kept = {key: value for key, value in manifest.items() if key not in skipped}
     kept["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _IDENTITY}
-    fields = merging.newly_written(schema.shape, kept)
-    if fieldset.is_member(fields.get("f:metadata", _LEADS_ON)):
+    fields = merging.fields_of_new_object(schema.type, kept)
+    if fieldset.is_member(fields.get("f:metadata", _NON_MEMBER)):
         return difference(fields, _UNOWNED)
     return fields
 
 
 def _owned(schema: Schema, fields: FieldSet, subresource: str) -> FieldSet:
-    """The fields a write to the object itself can own: not its status, where that is a subresource."""
+    """Returns the fields that a write to the object itself can own: without status where that is a
+    subresource."""
     if subresource or not schema.ignored:
         return fields
-    return {label: node for label, node in fields.items() if label[2:] not in schema.ignored}
+    return {
+        path_element: node for path_element, node in fields.items() if path_element[2:] not in schema.ignored
+    }
 
 
-def _stamped(holdings: Holdings, write: Write) -> Holdings:
+def _stamped(managed: ManagedFields, write: Write) -> ManagedFields:
     me = write.owner("Apply")
-    return {**holdings, me: replace(holdings[me], time=write.time)}
+    return {**managed, me: replace(managed[me], time=write.time)}
 
 
 def _starting_entries(given: Any, old: Manifest | None, subresource: str) -> list[Any]:
-    """The managedFields a write starts from: those it brings along, or those the object had."""
+    """Returns the managedFields a write starts from: its own, or those of the object."""
     had: list[Any] = ((old or {}).get("metadata") or {}).get("managedFields") or []
     if subresource or not isinstance(given, list):
         return had
@@ -368,7 +379,8 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _sync_last_applied(applied: Manifest, result: Manifest) -> None:
-    """Keeps kubectl's client-side annotation up to date where it is in use, so that one can go back to it."""
+    """Keeps kubectl's client-side annotation up to date where it is in use, so that client-side apply still
+    works."""
     annotations = result["metadata"].get("annotations") or {}
     if not annotations.get(LAST_APPLIED):
         return
@@ -378,6 +390,6 @@ def _sync_last_applied(applied: Manifest, result: Manifest) -> None:
         metadata["annotations"] = {key: value for key, value in given if key != LAST_APPLIED}
     text = orjson.dumps({**applied, "metadata": metadata}, option=orjson.OPT_SORT_KEYS).decode() + "\n"
     kept = {**annotations, LAST_APPLIED: text}
-    if sum(len(key) + len(value) for key, value in kept.items()) > LONGEST_ANNOTATIONS:
+    if sum(len(key) + len(value) for key, value in kept.items()) > MAX_ANNOTATION_BYTES:
         del kept[LAST_APPLIED]
     result["metadata"]["annotations"] = kept

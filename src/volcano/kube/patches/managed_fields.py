@@ -1,4 +1,4 @@
-"""Who holds which fields of an object: managedFields, read and written."""
+"""Managed fields: the owner of each field of an object, decoded from and encoded to metadata.managedFields."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,11 +10,11 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.patches.fieldset import FieldSet, union
 
 ANCIENT = "ancient-changes"
-MOST_UPDATERS = 10
+MAX_UPDATE_MANAGERS = 10
 
 
-class Owner(NamedTuple):
-    """Whom fields belong to. An applier is the same whatever version it applies, so it has none here."""
+class FieldManager(NamedTuple):
+    """Identifies an owner of fields. The version is empty for Apply: an applier is the same in all versions."""
 
     manager: str
     operation: str  # Apply or Update
@@ -29,66 +29,73 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """What an owner holds, in which version it was written, and when."""
+class VersionedSet:
+    """Fields of an owner, the API version they were written in, and when."""
 
     fields: FieldSet
     version: str
     time: str = ""
 
 
-Holdings = dict[Owner, Holding]
+ManagedFields = dict[FieldManager, VersionedSet]
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Who writes to which part of an object, and when."""
+    """Manager, target and time of a write."""
 
     manager: str
     time: str
     subresource: str
     version: str
 
-    def owner(self, operation: str) -> Owner:
-        """Who this write makes the owner of what it writes."""
-        return Owner(self.manager, operation, "" if operation == "Apply" else self.version, self.subresource)
+    def owner(self, operation: str) -> FieldManager:
+        """Returns the owner of the fields that this write sets."""
+        return FieldManager(
+            self.manager, operation, "" if operation == "Apply" else self.version, self.subresource
+        )
 
 
-def decode(entries: Iterable[Any]) -> Holdings:
-    """Entries by owner; nothing at all if one of them is malformed, as then none can be trusted."""
-    holdings: Holdings = {}
+def decode(entries: Iterable[Any]) -> ManagedFields:
+    """Returns the entries by owner; empty if one of them is malformed, as then none can be trusted."""
+    managed: ManagedFields = {}
     for entry in entries:
         fields: Any = entry.get("fieldsV1") if isinstance(entry, Mapping) else None
         well_formed = fields is not None and entry.get("fieldsType") == "FieldsV1" and entry.get("apiVersion")
         if not well_formed or entry.get("operation") not in ("Apply", "Update"):
             return {}
         version = entry["apiVersion"]
-        owner = Owner(
+        owner = FieldManager(
             entry.get("manager", ""),
             entry["operation"],
             "" if entry["operation"] == "Apply" else version,
             entry.get("subresource", ""),
         )
-        holdings[owner] = Holding(fields, version, entry.get("time") or "")
-    return holdings
+        managed[owner] = VersionedSet(fields, version, entry.get("time") or "")
+    return managed
 
 
-def sole_entry(write: Write, fields: FieldSet) -> Manifest:
-    """The one entry of an object whose fields are all the writer's."""
+def single_entry(write: Write, fields: FieldSet) -> Manifest:
+    """Returns the entry of an object whose fields all belong to the writer."""
     return _entry(write.manager, "Update", write.version, write.time, fields, write.subresource)
 
 
-def encode(holdings: Holdings) -> list[Manifest]:
-    """The managedFields list, in the order a real server keeps."""
+def encode(managed: ManagedFields) -> list[Manifest]:
+    """Returns the managedFields list, in the order of a real server."""
     ordered = sorted(
-        holdings.items(),
+        managed.items(),
         key=lambda item: (item[0].operation, item[1].time, item[0].manager, item[1].version, item[0]),
     )
     return [
         _entry(
-            owner.manager, owner.operation, holding.version, holding.time, holding.fields, owner.subresource
+            owner.manager,
+            owner.operation,
+            versioned.version,
+            versioned.time,
+            versioned.fields,
+            owner.subresource,
         )
-        for owner, holding in ordered
+        for owner, versioned in ordered
     ]
 
 
@@ -105,24 +112,24 @@ def _entry(
     return entry
 
 
-def capped(holdings: Holdings) -> Holdings:
-    """Merges the oldest updaters, version by version, when there are too many."""
+def cap_update_managers(managed: ManagedFields) -> ManagedFields:
+    """Merges the oldest update managers, version by version, when there are too many."""
     updaters = sorted(
-        (owner for owner in holdings if owner.operation == "Update"),
-        key=lambda owner: (holdings[owner].time, owner),
+        (owner for owner in managed if owner.operation == "Update"),
+        key=lambda owner: (managed[owner].time, owner),
     )
-    surplus = len(updaters) - MOST_UPDATERS
-    firsts: dict[str, Owner] = {}
+    surplus = len(updaters) - MAX_UPDATE_MANAGERS
+    firsts: dict[str, FieldManager] = {}
     for owner in updaters:
         if surplus <= 0:
             break
-        bucket = Owner(ANCIENT, "Update", owner.version, "")
+        bucket = FieldManager(ANCIENT, "Update", owner.version, "")
         first = firsts.setdefault(owner.version, owner)
         if first is owner:
             continue
-        if bucket not in holdings:
-            holdings[bucket] = holdings.pop(first)
-        holding = holdings.pop(owner)
-        holdings[bucket] = replace(holding, fields=union(holding.fields, holdings[bucket].fields))
+        if bucket not in managed:
+            managed[bucket] = managed.pop(first)
+        versioned = managed.pop(owner)
+        managed[bucket] = replace(versioned, fields=union(versioned.fields, managed[bucket].fields))
         surplus -= 1
-    return holdings
+    return managed

@@ -1,4 +1,5 @@
-"""How values are owned: which are taken as a whole, which field by field, which lists by key; from facts or a CRD."""
+"""Merge types: which values are atomic, which are merged field by field, which lists by key; from `type_info`
+or a CRD."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,60 +10,60 @@ from typing import Any
 import orjson
 
 from volcano.kube import type_info
-from volcano.kube.patches.fieldset import field_label, key_label, value_label
+from volcano.kube.patches.fieldset import field_element, key_element, value_element
 from volcano.kube.type_info import Field
 
 
-class Form(Enum):
-    """What a value is to its owners."""
+class MergeKind(Enum):
+    """How a value is merged and owned."""
 
-    WHOLE = "scalar, or atomic"
+    ATOMIC = "a scalar, or an atomic object or list"
     MAP = "an object or a map, field by field"
-    KEYED = "a list whose elements are told apart by keys"
+    ASSOCIATIVE = "a list whose elements are identified by keys"
     SET = "a list whose elements are their own keys"
-    DEDUCED = "whatever it turns out to be: objects field by field, the rest whole"
+    DEDUCED = "objects field by field, other values atomic"
 
 
-class Shape:
-    """How one value is owned. The fields of an object are looked up on first use, since types may be recursive."""
+class MergeType:
+    """How one value is merged and owned. Fields of an object are loaded on first use, since types may be
+    recursive."""
 
-    __slots__ = ("_fields", "_load", "_only_key", "_prefix", "closed", "element", "form", "keys", "whole")
+    __slots__ = ("_fields", "_load", "_only_key", "_prefix", "atomic", "closed", "element", "keys", "kind")
 
     def __init__(
         self,
-        form: Form,
+        kind: MergeKind,
         *,
-        element: "Shape | None" = None,
+        element: "MergeType | None" = None,
         keys: tuple[tuple[str, Any], ...] = (),
-        load: "Callable[[], Mapping[str, Member]] | None" = None,
+        load: "Callable[[], Mapping[str, StructField]] | None" = None,
         closed: bool = False,
     ) -> None:
-        self.form = form
-        self.whole = form is Form.WHOLE
+        self.kind = kind
+        self.atomic = kind is MergeKind.ATOMIC
         self.element = element  # of lists, and of map entries that are no named field
         self.keys = keys  # names of the keys and their defaults
         self.closed = closed  # whether other fields than the named ones are an error
         self._only_key = keys[0][0] if len(keys) == 1 else ""
         self._prefix = f'k:{{"{self._only_key}":'
         self._load = load
-        self._fields: Mapping[str, Member] | None = None
+        self._fields: Mapping[str, StructField] | None = None
 
     @property
-    def fields(self) -> "Mapping[str, Member]":
-        """The named fields of an object."""
+    def fields(self) -> "Mapping[str, StructField]":
         if self._fields is None:
             self._fields = self._load() if self._load else {}
         return self._fields
 
-    def child(self, key: str) -> "Shape | None":
-        """The shape of what an object or map holds under a key; None when it may hold nothing there."""
+    def child(self, key: str) -> "MergeType | None":
+        """The merge type of a field or map entry; None when the object may not have it."""
         member = self.fields.get(key)
-        return member.shape if member else self.element
+        return member.type if member else self.element
 
-    def label(self, element: Any) -> str:
-        """The label of a list's element. Raises ValueError when it lacks a key."""
-        if self.form is Form.SET:
-            return value_label(element)
+    def path_element(self, element: Any) -> str:
+        """The path element of a list element. Raises ValueError when it lacks a key."""
+        if self.kind is MergeKind.SET:
+            return value_element(element)
         if not isinstance(element, dict):
             raise ValueError("associative list with keys may not have non-map elements")
         if self._only_key:
@@ -78,95 +79,96 @@ class Shape:
                     "(and doesn't have default value)"
                 )
             keys[name] = value
-        return key_label(keys)
+        return key_element(keys)
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A named field: its shape, and how a typed server shows it when it is empty."""
+class StructField:
+    """A named field: its merge type, and how a typed server serializes it when it is empty."""
 
-    shape: Shape
-    label: str
-    always: bool = False  # there even when nobody wrote it, so its coming and going is no change
-    omits_empty: bool = False  # not there when it is empty
+    type: MergeType
+    path_element: str
+    always_present: bool = False  # serialized even when never written, so its presence is no change
+    omit_empty: bool = False  # not serialized when it is empty
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The shape of a kind's objects, and the top-level fields that writes to the object itself do not own."""
+    """The merge type of a kind's objects, and the top-level fields that writes to the object itself do not
+    own."""
 
-    shape: Shape
+    type: MergeType
     ignored: frozenset[str] = field(default=frozenset())
 
 
-WHOLE = Shape(Form.WHOLE)
-DEDUCED = Shape(Form.DEDUCED)
-_RESET = frozenset({"status"})
+ATOMIC = MergeType(MergeKind.ATOMIC)
+DEDUCED = MergeType(MergeKind.DEDUCED)
+_STATUS = frozenset({"status"})
 
 
 @cache
 def built_in(api_version: str, kind: str) -> Schema | None:
-    """The schema of a kind there are facts about."""
+    """The schema of a built-in kind; None for other kinds."""
     type_ = type_info.type_named(api_version, kind)
     if type_ is None:
         return None
-    return Schema(_of_type(type_.name), _RESET if "status" in type_.fields else frozenset())
+    return Schema(_of_type(type_.name), _STATUS if "status" in type_.fields else frozenset())
 
 
 def custom(schema: Mapping[str, Any], *, status: bool) -> Schema:
     """The schema of a CRD's version, given its OpenAPI schema and whether it has a status subresource."""
     root = _of_openapi(schema)
 
-    def fields() -> Mapping[str, Member]:
+    def fields() -> Mapping[str, StructField]:
         named = dict(root.fields)
         metadata = type_info.named("core.v1.Pod").fields["metadata"]
-        named["metadata"] = Member(_of_type(metadata.type), field_label("metadata"))
+        named["metadata"] = StructField(_of_type(metadata.type), field_element("metadata"))
         for key in ("apiVersion", "kind"):
-            named[key] = Member(WHOLE, field_label(key))
+            named[key] = StructField(ATOMIC, field_element(key))
         return named
 
-    shape = Shape(Form.MAP, element=root.element, load=fields, closed=root.closed)
-    return Schema(shape, _RESET if status else frozenset())
+    type_ = MergeType(MergeKind.MAP, element=root.element, load=fields, closed=root.closed)
+    return Schema(type_, _STATUS if status else frozenset())
 
 
 @cache
-def _of_type(name: str) -> Shape:
+def _of_type(name: str) -> MergeType:
     type_ = type_info.named(name)
     if type_.atomic:
-        return WHOLE
-    return Shape(
-        Form.MAP,
+        return ATOMIC
+    return MergeType(
+        MergeKind.MAP,
         load=lambda: {key: _of_field(about) for key, about in type_info.named(name).fields.items()},
         closed=True,
     )
 
 
-def _of_field(about: Field) -> Member:
-    element = _of_type(about.type) if about.is_object else _SPECIAL.get(about.type, WHOLE)
-    always = not about.pointer and (about.is_object if not about.container else not about.omit_empty)
-    omits = about.omit_empty and bool(about.container)
-    return Member(_contained(about, element), field_label(about.json), always, omits)
+def _of_field(about: Field) -> StructField:
+    element = _of_type(about.type) if about.is_object else _SPECIAL.get(about.type, ATOMIC)
+    always_present = not about.pointer and (about.is_object if not about.container else not about.omit_empty)
+    omit_empty = about.omit_empty and bool(about.container)
+    return StructField(_contained(about, element), field_element(about.json), always_present, omit_empty)
 
 
-def _contained(about: Field, element: Shape) -> Shape:
+def _contained(about: Field, element: MergeType) -> MergeType:
     if about.atomic:
-        return WHOLE
+        return ATOMIC
     match about.container, about.list_type:
         case "list", "set":
-            return Shape(Form.SET, element=WHOLE)
+            return MergeType(MergeKind.SET, element=ATOMIC)
         case "list", "map":
             known = type_info.named(about.type).fields
             keys = _keys(about.keys, lambda key: _key_default(known[key]))
-            return Shape(Form.KEYED, element=element, keys=keys)
+            return MergeType(MergeKind.ASSOCIATIVE, element=element, keys=keys)
         case "list", _:
-            return WHOLE
+            return ATOMIC
         case "map", _:
-            return Shape(Form.MAP, element=element)
+            return MergeType(MergeKind.MAP, element=element)
     return element
 
 
 def _key_default(about: Field) -> Any:
-    """What a key is when it is not written: its default, or the zero that Go always shows."""
+    """The value of a key that is not set: its default, or the zero value that Go serializes."""
     if about.default is not None or about.pointer or about.omit_empty:
         return about.default
     return {"string": "", "int32": 0, "int64": 0}.get(about.type)
@@ -180,17 +182,17 @@ def _keys(names: Iterable[str], default: Callable[[str], Any]) -> tuple[tuple[st
     return tuple((name, default(name)) for name in sorted(names))
 
 
-def _of_openapi(schema: Mapping[str, Any]) -> Shape:
+def _of_openapi(schema: Mapping[str, Any]) -> MergeType:
     kind = schema.get("type")
     if kind == "array":
         return _array(schema)
     if schema.get("x-kubernetes-map-type") == "atomic" or kind not in ("object", None):
-        return WHOLE
+        return ATOMIC
     preserved = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
     properties = schema.get("properties")
     additional = schema.get("additionalProperties")
     if not properties and not additional:
-        return DEDUCED if kind == "object" or preserved else WHOLE
+        return DEDUCED if kind == "object" or preserved else ATOMIC
     element = (
         _of_openapi(additional)
         if isinstance(additional, Mapping)
@@ -198,27 +200,28 @@ def _of_openapi(schema: Mapping[str, Any]) -> Shape:
         if preserved or additional
         else None
     )
-    return Shape(
-        Form.MAP,
+    return MergeType(
+        MergeKind.MAP,
         element=element,
         load=lambda: {
-            key: Member(_of_openapi(about), field_label(key)) for key, about in (properties or {}).items()
+            key: StructField(_of_openapi(about), field_element(key))
+            for key, about in (properties or {}).items()
         },
         closed=element is None,
     )
 
 
-def _array(schema: Mapping[str, Any]) -> Shape:
+def _array(schema: Mapping[str, Any]) -> MergeType:
     items = schema.get("items") or {}
     match schema.get("x-kubernetes-list-type"):
         case "set":
-            return Shape(Form.SET, element=WHOLE)
+            return MergeType(MergeKind.SET, element=ATOMIC)
         case "map":
             properties = items.get("properties") or {}
             keys = schema.get("x-kubernetes-list-map-keys") or ()
-            return Shape(
-                Form.KEYED,
+            return MergeType(
+                MergeKind.ASSOCIATIVE,
                 element=_of_openapi(items),
                 keys=_keys(keys, lambda key: (properties.get(key) or {}).get("default")),
             )
-    return WHOLE
+    return ATOMIC

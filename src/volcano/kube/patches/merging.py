@@ -1,16 +1,16 @@
-"""What two values of a shape differ in, what merging them gives, and what is left when fields are taken away."""
+"""Comparing, merging and pruning of typed values, as in structured-merge-diff."""
 
 from dataclasses import dataclass
 from typing import Any
 
-from volcano.kube.patches.fieldset import ITSELF, FieldSet, is_member, path_element, union
-from volcano.kube.patches.merge_types import DEDUCED, WHOLE, Form, Member, Shape
+from volcano.kube.patches.fieldset import ITSELF, FieldSet, format_path_element, is_member, union
+from volcano.kube.patches.merge_types import ATOMIC, DEDUCED, MergeKind, MergeType, StructField
 from volcano.kube.patches.patch import same
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What a change did to an object's fields."""
+    """Fields that a change removed, modified and added."""
 
     removed: FieldSet
     modified: FieldSet
@@ -18,266 +18,273 @@ class Comparison:
 
     @property
     def written(self) -> FieldSet:
-        """The fields that were added or changed."""
+        """Added and modified fields."""
         return union(self.modified, self.added)
 
 
-def effective(shape: Shape, value: Any) -> Shape:
-    """The shape to use for a value: what a deduced one turns out to be, and whole for what does not fit its form."""
-    if shape.form is Form.DEDUCED:
-        return _DEDUCED_MAP if isinstance(value, dict) else WHOLE
-    if shape.form is Form.MAP:
-        return shape if isinstance(value, dict) else WHOLE
-    if shape.form is not Form.WHOLE and not isinstance(value, list):
-        return WHOLE
-    return shape
+def resolve(type_: MergeType, value: Any) -> MergeType:
+    """Returns the merge type for a value: the actual one for a deduced type, atomic for a value that does not
+    fit."""
+    if type_.kind is MergeKind.DEDUCED:
+        return _DEDUCED_MAP if isinstance(value, dict) else ATOMIC
+    if type_.kind is MergeKind.MAP:
+        return type_ if isinstance(value, dict) else ATOMIC
+    if type_.kind is not MergeKind.ATOMIC and not isinstance(value, list):
+        return ATOMIC
+    return type_
 
 
-_DEDUCED_MAP = Shape(Form.MAP, element=DEDUCED)
+_DEDUCED_MAP = MergeType(MergeKind.MAP, element=DEDUCED)
 
 
-def field_set(shape: Shape, value: Any) -> FieldSet:
-    """The fields somebody who applies this value owns: its leaves, list elements and map entries."""
-    shape = effective(shape, value)
+def to_field_set(type_: MergeType, value: Any) -> FieldSet:
+    """Returns the fields that an applier of this value owns: its leaves, list elements and map entries."""
+    type_ = resolve(type_, value)
     result: FieldSet = {}
-    if shape.form is Form.MAP:
+    if type_.kind is MergeKind.MAP:
         for key, child in value.items():
-            inner_shape = shape.child(key)
-            if inner_shape is None:
+            inner_type = type_.child(key)
+            if inner_type is None:
                 continue
-            inner = effective(inner_shape, child)
-            below = field_set(inner, child)
-            owned = inner.form is Form.WHOLE or child == {} or key not in shape.fields
+            inner = resolve(inner_type, child)
+            below = to_field_set(inner, child)
+            owned = inner.kind is MergeKind.ATOMIC or child == {} or key not in type_.fields
             _put(result, f"f:{key}", below, owned=owned)
-    elif shape.form is not Form.WHOLE:
-        assert shape.element is not None
+    elif type_.kind is not MergeKind.ATOMIC:
+        assert type_.element is not None
         for child in value:
-            _put(result, shape.label(child), field_set(shape.element, child), owned=True)
+            _put(result, type_.path_element(child), to_field_set(type_.element, child), owned=True)
     return result
 
 
-def everything(shape: Shape, value: Any) -> FieldSet:
-    """The node of a value that was not there before: every field of it is new, itself included."""
-    if shape.whole or not value:
+def all_fields(type_: MergeType, value: Any) -> FieldSet:
+    """Returns the node of an added value: all of its fields are new, itself included."""
+    if type_.atomic or not value:
         return {}
-    shape = effective(shape, value)
-    if shape.form is Form.MAP:
-        return _every_member(shape, value)
-    element = shape.element
+    type_ = resolve(type_, value)
+    if type_.kind is MergeKind.MAP:
+        return _all_members(type_, value)
+    element = type_.element
     if element is None:
         return {}
     node: FieldSet = {ITSELF: {}}
     for child in value:
-        node[shape.label(child)] = _every_member(element, child) if child.__class__ is dict else {}
+        node[type_.path_element(child)] = _all_members(element, child) if child.__class__ is dict else {}
     return node
 
 
-def _every_member(shape: Shape, value: dict[str, Any]) -> FieldSet:
-    if shape.form is not Form.MAP:
-        return everything(shape, value)
+def _all_members(type_: MergeType, value: dict[str, Any]) -> FieldSet:
+    if type_.kind is not MergeKind.MAP:
+        return all_fields(type_, value)
     node: FieldSet = {ITSELF: {}}
-    fields, element = shape.fields, shape.element
+    fields, element = type_.fields, type_.element
     for key, child in value.items():
         if child is None:
             continue
         member = fields.get(key)
         if member is not None:
-            inner = member.shape
-            node[member.label] = {} if inner.whole or not child else everything(inner, child)
+            inner = member.type
+            node[member.path_element] = {} if inner.atomic or not child else all_fields(inner, child)
         elif element is not None:
-            node["f:" + key] = {} if element.whole else everything(element, child)
+            node["f:" + key] = {} if element.atomic else all_fields(element, child)
     return node if len(node) > 1 else {}
 
 
-def newly_written(shape: Shape, value: dict[str, Any]) -> FieldSet:
-    """What `compare` finds added or changed against an object nobody has written anything into; but quicker."""
+def fields_of_new_object(type_: MergeType, value: dict[str, Any]) -> FieldSet:
+    """Returns what `compare` finds added or modified against an empty object, but faster."""
     result: FieldSet = {}
-    fields, element = shape.fields, shape.element
+    fields, element = type_.fields, type_.element
     for key, child in value.items():
         if child is None:
             continue
         member = fields.get(key)
         if member is None:
             if element is not None:
-                result["f:" + key] = everything(element, child)
-        elif not member.always:
-            inner = member.shape
-            result[member.label] = {} if inner.whole or not child else everything(inner, child)
+                result["f:" + key] = all_fields(element, child)
+        elif not member.always_present:
+            inner = member.type
+            result[member.path_element] = {} if inner.atomic or not child else all_fields(inner, child)
         elif child:
-            node = _newly_filled(member.shape, child)
+            node = _fields_of_filled_value(member.type, child)
             if node is not None:
-                result[member.label] = node
+                result[member.path_element] = node
     return result
 
 
-def _newly_filled(shape: Shape, value: Any) -> FieldSet | None:
-    """The node of a value that was there before, but empty; None when nothing in it is owned."""
-    shape = effective(shape, value)
-    if shape.form is Form.WHOLE:
+def _fields_of_filled_value(type_: MergeType, value: Any) -> FieldSet | None:
+    """Returns the node of a value that was empty before; None when no field in it is owned."""
+    type_ = resolve(type_, value)
+    if type_.kind is MergeKind.ATOMIC:
         return {}
-    if shape.form is Form.MAP:
-        return newly_written(shape, value) or None
-    return {label: node for label, node in everything(shape, value).items() if label != ITSELF} or None
+    if type_.kind is MergeKind.MAP:
+        return fields_of_new_object(type_, value) or None
+    return {
+        path_element: node
+        for path_element, node in all_fields(type_, value).items()
+        if path_element != ITSELF
+    } or None
 
 
-def compare(shape: Shape, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
-    """What changed between two objects; values that are owned as a whole count as one field."""
+def compare(type_: MergeType, old: dict[str, Any], new: dict[str, Any]) -> Comparison:
+    """Compares two objects; an atomic value counts as one field."""
     removed: FieldSet = {}
     modified: FieldSet = {}
     added: FieldSet = {}
-    _compare_maps(shape, old, new, removed, modified, added)
+    _compare_maps(type_, old, new, removed, modified, added)
     return Comparison(removed, modified, added)
 
 
 def _compare_maps(
-    shape: Shape,
+    type_: MergeType,
     old: dict[str, Any],
     new: dict[str, Any],
     removed: FieldSet,
     modified: FieldSet,
     added: FieldSet,
 ) -> None:
-    fields, element = shape.fields, shape.element
+    fields, element = type_.fields, type_.element
     for key, after in new.items():
         before = old.get(key)
         if before is after or before == after:
             continue
-        member = fields.get(key) or (Member(element, f"f:{key}") if element else None)
+        member = fields.get(key) or (StructField(element, f"f:{key}") if element else None)
         if member is not None:
             _compare_values(member, before, after, removed, modified, added)
     for key, before in old.items():
         if before is None or key in new:
             continue
-        member = fields.get(key) or (Member(element, f"f:{key}") if element else None)
+        member = fields.get(key) or (StructField(element, f"f:{key}") if element else None)
         if member is not None:
             _compare_values(member, before, None, removed, modified, added)
 
 
 def _compare_values(
-    member: Member, old: Any, new: Any, removed: FieldSet, modified: FieldSet, added: FieldSet
+    member: StructField, old: Any, new: Any, removed: FieldSet, modified: FieldSet, added: FieldSet
 ) -> None:
-    """Notes under the member's label what changed; a value that is None is not there."""
-    label, shape = member.label, member.shape
-    if member.always:  # a typed server has an empty value where we have none
-        empty: Any = [] if shape.form in (Form.KEYED, Form.SET) else {}
+    """Records the change of one field under its path element; a value that is None is absent."""
+    path_element, type_ = member.path_element, member.type
+    if member.always_present:  # a typed server has an empty value instead of none
+        empty: Any = [] if type_.kind in (MergeKind.ASSOCIATIVE, MergeKind.SET) else {}
         old = empty if old is None else old
         new = empty if new is None else new
     if old is None or new is None:
         if new is not None:
-            added[label] = everything(shape, new)
+            added[path_element] = all_fields(type_, new)
         elif old is not None:
-            removed[label] = everything(shape, old)
+            removed[path_element] = all_fields(type_, old)
         return
-    old_shape, new_shape = effective(shape, old), effective(shape, new)
+    old_type, new_type = resolve(type_, old), resolve(type_, new)
     if not old and not new:
         if old.__class__ is not new.__class__:
-            modified[label] = {}
-    elif old_shape is not new_shape or new_shape.form is Form.WHOLE:
+            modified[path_element] = {}
+    elif old_type is not new_type or new_type.kind is MergeKind.ATOMIC:
         if not same(old, new):
-            modified[label] = {}
+            modified[path_element] = {}
     else:
         below: tuple[FieldSet, FieldSet, FieldSet] = ({}, {}, {})
-        if new_shape.form is Form.MAP:
-            _compare_maps(new_shape, old, new, *below)
+        if new_type.kind is MergeKind.MAP:
+            _compare_maps(new_type, old, new, *below)
         else:
-            _compare_lists(new_shape, old, new, *below)
+            _compare_lists(new_type, old, new, *below)
         for inner, outer in zip(below, (removed, modified, added), strict=True):
             if inner:
-                outer[label] = inner
+                outer[path_element] = inner
 
 
 def _compare_lists(
-    shape: Shape, old: list[Any], new: list[Any], removed: FieldSet, modified: FieldSet, added: FieldSet
+    type_: MergeType, old: list[Any], new: list[Any], removed: FieldSet, modified: FieldSet, added: FieldSet
 ) -> None:
-    assert shape.element is not None
-    before, after = _by_label(shape, old), _by_label(shape, new)
-    for label in {**before, **after}:
-        olds, news = before.get(label, []), after.get(label, [])
+    assert type_.element is not None
+    before, after = _by_path_element(type_, old), _by_path_element(type_, new)
+    for path_element in {**before, **after}:
+        olds, news = before.get(path_element, []), after.get(path_element, [])
         if len(olds) < 2 and len(news) < 2:
-            member = Member(shape.element, label)
+            member = StructField(type_.element, path_element)
             _compare_values(
                 member, olds[0] if olds else None, news[0] if news else None, removed, modified, added
             )
         elif not same(olds, news):  # duplicates are compared as one
             target = modified if olds and news else added if news else removed
-            target[label] = {}
+            target[path_element] = {}
 
 
-def _by_label(shape: Shape, elements: list[Any]) -> dict[str, list[Any]]:
+def _by_path_element(type_: MergeType, elements: list[Any]) -> dict[str, list[Any]]:
     result: dict[str, list[Any]] = {}
     for element in elements:
-        result.setdefault(shape.label(element), []).append(element)
+        result.setdefault(type_.path_element(element), []).append(element)
     return result
 
 
-def merge(shape: Shape, live: Any, applied: Any) -> Any:
-    """`live` with what is applied laid over it: objects and keyed lists merge, the rest is replaced."""
+def merge(type_: MergeType, live: Any, applied: Any) -> Any:
+    """Merges `applied` into `live`: objects and associative lists are merged, other values replaced."""
     if live is None or applied is None:
         return live if applied is None else applied
-    live_shape, shape = effective(shape, live), effective(shape, applied)
-    if shape.form is Form.WHOLE or live_shape is not shape:
+    live_type, type_ = resolve(type_, live), resolve(type_, applied)
+    if type_.kind is MergeKind.ATOMIC or live_type is not type_:
         return applied
-    if shape.form is not Form.MAP:
-        return _merge_lists(shape, live, applied)
+    if type_.kind is not MergeKind.MAP:
+        return _merge_lists(type_, live, applied)
     result = dict(live)
     for key, value in applied.items():
-        inner = shape.child(key)
+        inner = type_.child(key)
         result[key] = value if inner is None else merge(inner, live.get(key), value)
     return result
 
 
-def _merge_lists(shape: Shape, live: list[Any], applied: list[Any]) -> list[Any]:
-    """Applied elements in their order; those only the live list has stay where they were between them."""
-    assert shape.element is not None
+def _merge_lists(type_: MergeType, live: list[Any], applied: list[Any]) -> list[Any]:
+    """Applied elements keep their order; elements of the live list only stay at their position between them."""
+    assert type_.element is not None
     present = {
-        label: items[0] if len(items) == 1 else None for label, items in _by_label(shape, live).items()
+        path_element: items[0] if len(items) == 1 else None
+        for path_element, items in _by_path_element(type_, live).items()
     }
-    wanted = {shape.label(each): each for each in applied}
-    waiting = [(shape.label(each), each) for each in live]
-    shared = [label for label in wanted if label in present]
+    wanted = {type_.path_element(each): each for each in applied}
+    waiting = [(type_.path_element(each), each) for each in live]
+    shared = [path_element for path_element in wanted if path_element in present]
     done: set[str] = set()
     result = []
-    for label, value in wanted.items():
-        # Live-only elements ahead of the next shared one come first; shared ones met too early wait their turn.
-        while waiting and waiting[0][0] != label:
+    for path_element, value in wanted.items():
+        # Live-only elements before the next shared one come first; shared ones that come too early are held
+        # back.
+        while waiting and waiting[0][0] != path_element:
             ahead, element = waiting[0]
             if ahead not in wanted:
                 result.append(element)
             elif ahead not in done and not (shared and shared[0] != ahead):
                 break
             waiting.pop(0)
-        if waiting and waiting[0][0] == label:
+        if waiting and waiting[0][0] == path_element:
             waiting.pop(0)
-        if shared and shared[0] == label:
+        if shared and shared[0] == path_element:
             shared.pop(0)
-        done.add(label)
-        result.append(merge(shape.element, present.get(label), value))
-    return result + [element for label, element in waiting if label not in wanted]
+        done.add(path_element)
+        result.append(merge(type_.element, present.get(path_element), value))
+    return result + [element for path_element, element in waiting if path_element not in wanted]
 
 
-def remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
-    """`value` without those fields; objects and lists that lose all they had stay as empty ones."""
-    shape = effective(shape, value)
-    if shape.form is Form.WHOLE or not fields or not value:
+def remove(type_: MergeType, value: Any, fields: FieldSet) -> Any:
+    """Returns `value` without those fields; objects and lists that become empty are kept."""
+    type_ = resolve(type_, value)
+    if type_.kind is MergeKind.ATOMIC or not fields or not value:
         return value
-    if shape.form is Form.MAP:
-        return _remove_members(shape, value, fields)
-    assert shape.element is not None
+    if type_.kind is MergeKind.MAP:
+        return _remove_members(type_, value, fields)
+    assert type_.element is not None
     result = []
     for element in value:
-        node = fields.get(shape.label(element))
+        node = fields.get(type_.path_element(element))
         if node is None:
             result.append(element)
         elif not is_member(node):
-            result.append(remove(shape.element, element, node))
+            result.append(remove(type_.element, element, node))
     return result
 
 
-def _remove_members(shape: Shape, value: dict[str, Any], fields: FieldSet) -> dict[str, Any]:
+def _remove_members(type_: MergeType, value: dict[str, Any], fields: FieldSet) -> dict[str, Any]:
     result = {}
     for key, child in value.items():
         node = fields.get(f"f:{key}")
-        inner = shape.child(key)
+        inner = type_.child(key)
         if node is None or inner is None:
             result[key] = child
         elif not is_member(node):
@@ -285,80 +292,84 @@ def _remove_members(shape: Shape, value: dict[str, Any], fields: FieldSet) -> di
     return result
 
 
-def tidied(shape: Shape, value: Any) -> Any:
-    """`value` without the empty lists and maps a typed server does not show."""
-    shape = effective(shape, value)
-    if shape.form is Form.MAP:
+def without_empty_fields(type_: MergeType, value: Any) -> Any:
+    """Returns `value` without the empty lists and maps that a typed server omits."""
+    type_ = resolve(type_, value)
+    if type_.kind is MergeKind.MAP:
         result = {}
         for key, child in value.items():
-            member = shape.fields.get(key)
-            if not (member and member.omits_empty and not child and isinstance(child, (dict, list))):
-                result[key] = tidied(shape.child(key) or WHOLE, child)
+            member = type_.fields.get(key)
+            if not (member and member.omit_empty and not child and isinstance(child, (dict, list))):
+                result[key] = without_empty_fields(type_.child(key) or ATOMIC, child)
         return result
-    if shape.form is Form.KEYED:
-        return [tidied(shape.element or WHOLE, child) for child in value]
+    if type_.kind is MergeKind.ASSOCIATIVE:
+        return [without_empty_fields(type_.element or ATOMIC, child) for child in value]
     return value
 
 
-def with_named_parents(shape: Shape, fields: FieldSet) -> FieldSet:
-    """The set, and every named field that leads to something in it."""
+def ensure_named_fields_are_members(type_: MergeType, fields: FieldSet) -> FieldSet:
+    """Adds every named field that has members below it to the set."""
     result: FieldSet = {}
-    for label, node in fields.items():
-        if label == ITSELF:
-            result[label] = node
+    for path_element, node in fields.items():
+        if path_element == ITSELF:
+            result[path_element] = node
             continue
-        named, inner = False, shape.element or WHOLE
-        if label.startswith("f:"):
-            named = label[2:] in shape.fields
-            inner = shape.child(label[2:]) or WHOLE
+        named, inner = False, type_.element or ATOMIC
+        if path_element.startswith("f:"):
+            named = path_element[2:] in type_.fields
+            inner = type_.child(path_element[2:]) or ATOMIC
         if inner is DEDUCED:
             inner = _DEDUCED_MAP
-        below = with_named_parents(inner, node)
-        result[label] = {ITSELF: {}, **below} if named and below and ITSELF not in below else below
+        below = ensure_named_fields_are_members(inner, node)
+        result[path_element] = {ITSELF: {}, **below} if named and below and ITSELF not in below else below
     return result
 
 
-def undeclared(shape: Shape, value: Any, path: str = "") -> list[str]:
-    """Complaints about fields the shape does not know. Raises ValueError when a list's element lacks a key."""
-    shape = effective(shape, value)
-    if shape.form is Form.MAP:
+def unknown_fields(type_: MergeType, value: Any, path: str = "") -> list[str]:
+    """Returns an error for each field that the type does not have. Raises ValueError when a list element
+    lacks a key."""
+    type_ = resolve(type_, value)
+    if type_.kind is MergeKind.MAP:
         found = []
         for key, child in value.items():
-            inner = shape.child(key)
+            inner = type_.child(key)
             if inner is None:
                 found.append(f"{path}.{key}: field not declared in schema")
             else:
-                found += undeclared(inner, child, f"{path}.{key}")
+                found += unknown_fields(inner, child, f"{path}.{key}")
         return found
-    if shape.form is not Form.KEYED:
+    if type_.kind is not MergeKind.ASSOCIATIVE:
         return []
-    assert shape.element is not None
+    assert type_.element is not None
     return [
         text
         for child in value
-        for text in undeclared(shape.element, child, path + path_element(shape.label(child)))
+        for text in unknown_fields(
+            type_.element, child, path + format_path_element(type_.path_element(child))
+        )
     ]
 
 
-def duplicates(shape: Shape, value: Any, path: str = "") -> list[str]:
-    """The elements of keyed lists and sets that occur twice. Raises ValueError when one lacks a key."""
-    shape = effective(shape, value)
+def duplicate_elements(type_: MergeType, value: Any, path: str = "") -> list[str]:
+    """Returns the elements of associative lists and sets that occur twice. Raises ValueError when one lacks a
+    key."""
+    type_ = resolve(type_, value)
     found: list[str] = []
-    if shape.form is Form.MAP:
+    if type_.kind is MergeKind.MAP:
         for key, child in value.items():
-            found += duplicates(shape.child(key) or WHOLE, child, f"{path}.{key}")
-    elif shape.form is not Form.WHOLE:
-        assert shape.element is not None
-        for label, elements in _by_label(shape, value).items():
-            element = path_element(label)
+            found += duplicate_elements(type_.child(key) or ATOMIC, child, f"{path}.{key}")
+    elif type_.kind is not MergeKind.ATOMIC:
+        assert type_.element is not None
+        for path_element, elements in _by_path_element(type_, value).items():
+            element = format_path_element(path_element)
             if len(elements) > 1:
                 found.append(f"{path}: duplicate entries for key {element}")
-            found += duplicates(shape.element, elements[0], path + element)
+            found += duplicate_elements(type_.element, elements[0], path + element)
     return found
 
 
-def _put(result: FieldSet, label: str, below: FieldSet, *, owned: bool) -> None:
+def _put(result: FieldSet, path_element: str, below: FieldSet, *, owned: bool) -> None:
     if owned:
-        result[label] = {ITSELF: {}, **below} if below else {}
+        result[path_element] = {ITSELF: {}, **below} if below else {}
     elif below:
-        result[label] = below
+        result[path_element] = below

@@ -1,1 +1,1 @@
-"""The kubelet of this host: what it takes to run the pods that the scheduler placed here."""
+"""Kubelet: runs the pods that are bound to the nodes of this host."""

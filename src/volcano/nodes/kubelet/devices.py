@@ -1,4 +1,4 @@
-"""GPUs of a node and who has which: a container that asks for two is given two that nobody else has."""
+"""Device manager: assigns the GPUs of a node to containers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -11,49 +11,51 @@ from volcano.nodes.shim.specs import Failure, Mount
 DEVICE_FILES = "/dev"
 
 
-class Devices:
-    """The GPUs of some nodes. What a container was given stays its own until its pod is gone."""
+class DeviceManager:
+    """The GPUs of some nodes. An assignment lasts until its pod is removed."""
 
     def __init__(self, gpus: Mapping[str, Sequence[str]]) -> None:
         self._gpus = gpus
-        self._taken: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {node: {} for node in gpus}
+        self._allocated: dict[str, dict[tuple[str, str], tuple[str, ...]]] = {node: {} for node in gpus}
 
-    def take(self, node: str, uid: str, container: Mapping[str, Any]) -> tuple[str, ...]:
+    def allocate(self, node: str, uid: str, container: Mapping[str, Any]) -> tuple[str, ...]:
         """The GPUs of a container; raises a Failure when too few are free, which admission should prevent."""
         wanted = int(units(((container.get("resources") or {}).get("limits") or {}).get(GPU, 0)))
         if not wanted:
             return ()
         holder = (uid, container["name"])
-        held = self._taken[node].get(holder)
+        held = self._allocated[node].get(holder)
         if held is None:
-            taken = {gpu for each in self._taken[node].values() for gpu in each}
-            free = [gpu for gpu in self._gpus[node] if gpu not in taken]
+            used = {gpu for each in self._allocated[node].values() for gpu in each}
+            free = [gpu for gpu in self._gpus[node] if gpu not in used]
             if len(free) < wanted:
                 raise Failure(
                     "CreateContainerError",
                     f"container {container['name']} asks for {wanted} {GPU}, of which {len(free)} are free on {node}",
                 )
-            held = self._taken[node][holder] = tuple(free[:wanted])
+            held = self._allocated[node][holder] = tuple(free[:wanted])
         return held
 
-    def remember(self, node: str, uid: str, given: Mapping[str, Iterable[str]]) -> None:
-        """What a pod was given before a restart."""
-        for container, gpus in given.items():
-            self._taken[node][uid, container] = tuple(gpus)
+    def restore(self, node: str, uid: str, allocated: Mapping[str, Iterable[str]]) -> None:
+        """Restores the assignments of a pod after a restart."""
+        for container, gpus in allocated.items():
+            self._allocated[node][uid, container] = tuple(gpus)
 
-    def given_to(self, node: str, uid: str) -> dict[str, tuple[str, ...]]:
-        return {holder[1]: gpus for holder, gpus in self._taken[node].items() if holder[0] == uid}
+    def allocated_to(self, node: str, uid: str) -> dict[str, tuple[str, ...]]:
+        return {holder[1]: gpus for holder, gpus in self._allocated[node].items() if holder[0] == uid}
 
     def release(self, node: str, uid: str) -> None:
-        self._taken[node] = {holder: gpus for holder, gpus in self._taken[node].items() if holder[0] != uid}
+        self._allocated[node] = {
+            holder: gpus for holder, gpus in self._allocated[node].items() if holder[0] != uid
+        }
 
 
 def device_environment(gpus: Sequence[str]) -> dict[str, str]:
-    """How programs learn which GPUs are theirs."""
+    """The variables that name a container's GPUs."""
     return dict.fromkeys(("NVIDIA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"), ",".join(gpus)) if gpus else {}
 
 
 def device_mounts(gpus: Sequence[str]) -> tuple[Mount, ...]:
-    """The device files that go with GPUs, where there are any."""
+    """The device files of GPUs, if there are any."""
     found = sorted(Path(DEVICE_FILES).glob("nvidia*")) if gpus else ()
     return tuple(Mount(str(path), str(path)) for path in found)

@@ -1,4 +1,4 @@
-"""Events about pods and nodes, written one after the other behind the back of whoever has something to say."""
+"""Records events about pods and nodes and writes them in the background."""
 
 import asyncio
 from collections import deque
@@ -10,13 +10,13 @@ from volcano.kube.errors import ApiError, NotFound
 from volcano.kube.events import NORMAL, WARNING, reference_to
 from volcano.kube.manifest import Manifest
 from volcano.kube.operations import Operation, Patch, perform
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.log import Log
 from volcano.nodes.kubelet.container_state import Container, Role
 
-log = Log("agent")
+log = Log("kubelet")
 
-MOST_WAITING = 1000  # events not written yet; more are dropped, for pods go first
+MAX_QUEUED = 1000  # events not written yet; more are dropped, since pod statuses are more important
 COMPONENT = "kubelet"
 _FIELDS = {
     Role.INIT: "initContainers",
@@ -26,60 +26,57 @@ _FIELDS = {
 }
 
 
-class Events:
-    """Counts, sums up and writes what is said about the pods of some nodes. A task runs only while there is work."""
+class EventWriter:
+    """Counts, aggregates and writes the events of some nodes. A task runs only while events are queued."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._recorders: dict[str, Recorder] = {}
-        self._waiting: deque[tuple[Recorder, Operation]] = deque()
+        self._recorders: dict[str, EventRecorder] = {}
+        self._queue: deque[tuple[EventRecorder, Operation]] = deque()
         self._writer: asyncio.Task[None] | None = None
 
-    def normal(self, node: str, about: Mapping[str, object], reason: str, message: str) -> None:
-        self._say(node, about, NORMAL, reason, message)
+    def normal(self, node: str, regarding: Mapping[str, object], reason: str, message: str) -> None:
+        self._record(node, regarding, NORMAL, reason, message)
 
-    def warn(self, node: str, about: Mapping[str, object], reason: str, message: str) -> None:
-        self._say(node, about, WARNING, reason, message)
+    def warn(self, node: str, regarding: Mapping[str, object], reason: str, message: str) -> None:
+        self._record(node, regarding, WARNING, reason, message)
 
     async def close(self) -> None:
-        """Lets go; what is not written yet is not written."""
+        """Stops writing; queued events are dropped."""
         if self._writer is not None:
             self._writer.cancel()
             await asyncio.gather(self._writer, return_exceptions=True)
 
-    async def flush(self) -> None:
-        """Waits until everything said so far is written."""
-        if self._writer is not None:
-            await asyncio.gather(self._writer, return_exceptions=True)
-
-    def _say(self, node: str, about: Mapping[str, object], kind: str, reason: str, message: str) -> None:
-        recorder = self._recorders.setdefault(node, Recorder(COMPONENT, node))
-        operation = recorder.record(about, kind, reason, message, self._clock.now())
-        if operation is None or len(self._waiting) >= MOST_WAITING:
+    def _record(
+        self, node: str, regarding: Mapping[str, object], kind: str, reason: str, message: str
+    ) -> None:
+        recorder = self._recorders.setdefault(node, EventRecorder(COMPONENT, node))
+        operation = recorder.record(regarding, kind, reason, message, self._clock.now())
+        if operation is None or len(self._queue) >= MAX_QUEUED:
             return
-        self._waiting.append((recorder, operation))
+        self._queue.append((recorder, operation))
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write(), name="events")
 
     async def _write(self) -> None:
-        while self._waiting:
-            recorder, operation = self._waiting.popleft()
+        while self._queue:
+            recorder, operation = self._queue.popleft()
             try:
                 await perform(self._client, operation)
             except NotFound:
                 fresh = recorder.replacement(operation) if isinstance(operation, Patch) else None
                 if fresh is not None:
-                    self._waiting.appendleft((recorder, fresh))
-            except ApiError as error:  # of a namespace that goes away, say: nobody reads it there
-                log.debug("event not written", reason=error.message)
+                    self._queue.appendleft((recorder, fresh))
+            except ApiError as error:  # for example in a namespace that is being deleted
+                log.debug("event write failed", reason=error.message)
 
 
-def about_container(pod: Manifest, container: Container) -> Manifest:
+def container_reference(pod: Manifest, container: Container) -> Manifest:
     """A reference to one container of a pod."""
     path = f"spec.{_FIELDS[container.role]}{{{container.name}}}"
     return reference_to({"apiVersion": "v1", "kind": "Pod", **pod}) | {"fieldPath": path}
 
 
-def about_pod(pod: Manifest) -> Manifest:
+def pod_reference(pod: Manifest) -> Manifest:
     return reference_to({"apiVersion": "v1", "kind": "Pod", **pod})

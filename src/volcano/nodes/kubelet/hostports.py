@@ -1,28 +1,30 @@
-"""Ports of this host that lead to pods, as `hostPort` asks for: on its loopback, unless the pod names an address."""
+"""Forwards ports of this host to pods (`hostPort`): on its loopback address, unless the pod names another."""
 
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from volcano.clock import Clock
 from volcano.kube.manifest import Manifest, uid_of
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
 from volcano.nodes.cri import Runtime
 from volcano.nodes.shim.specs import Failure
 
-log = Log("agent")
+log = Log("kubelet")
 
 LOOPBACK = "127.0.0.1"
-TRY_AGAIN, TRY_SELDOM = 0.5, 10.0  # seconds; who had a port may be about to leave it
-CHUNK = 64 * 1024
+# The port may still be held by a pod that is terminating.
+LISTEN_BACKOFF = Backoff(first=0.5, longest=10.0)
+CHUNK_SIZE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of this host, and the pod's that it leads to."""
+    """A port of this host and the pod's port that it is forwarded to."""
 
     address: str
     number: int
@@ -31,7 +33,7 @@ class HostPort:
 
 
 def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
-    """What a pod's containers ask for. Where pods share the host's network, a port that leads to itself is there."""
+    """The host ports of a pod. On a shared network, a port that equals its target needs no forwarding."""
     if spec.get("hostNetwork"):
         return
     sidecars = [each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always"]
@@ -43,17 +45,17 @@ def host_ports(spec: Manifest, *, own_network: bool) -> Iterator[HostPort]:
 
 
 class HostPorts:
-    """Listens for the pods of this host. `warn` is told, in words for an event, what cannot be listened on."""
+    """Listens for the pods of this host. `warn` is called with the text of an event when a port cannot be opened."""
 
     def __init__(self, runtime: Runtime, clock: Clock, warn: Callable[[Manifest, str], None]) -> None:
         self._runtime = runtime
         self._clock = clock
         self._warn = warn
         self._addresses: dict[str, str] = {}
-        self._tasks: dict[asyncio.Task[None], str] = {}  # whose they are
+        self._tasks: dict[asyncio.Task[None], str] = {}  # the pod's uid
 
     def open(self, pod: Manifest, address: str) -> None:
-        """A pod can be reached at an address of its own; again, when it has another one."""
+        """Opens the ports of a pod, or updates its address."""
         uid = uid_of(pod)
         known = uid in self._addresses
         self._addresses[uid] = address
@@ -61,15 +63,15 @@ class HostPorts:
             for port in host_ports(pod["spec"], own_network=self._runtime.features.own_network):
                 self._spawn(uid, self._listen(pod, port))
 
-    def shut(self, uid: str) -> None:
-        """The pod is no more: its ports are free, and whoever is connected is hung up on."""
+    def close_pod(self, uid: str) -> None:
+        """Closes the ports of a pod and their connections."""
         self._addresses.pop(uid, None)
         for task, owner in self._tasks.items():
             if owner == uid:
                 task.cancel()
 
     async def close(self) -> None:
-        """Frees every port; returns when nobody is connected any more."""
+        """Closes every port; returns when all connections are closed."""
         self._addresses.clear()
         while self._tasks:
             for task in self._tasks:
@@ -86,12 +88,14 @@ class HostPorts:
         if port.protocol != "TCP":
             self._warn(pod, f"hostPort {port.number}/{port.protocol} is not forwarded: only TCP is")
             return
-        uid, pause = uid_of(pod), TRY_AGAIN
+        uid, failures = uid_of(pod), 0
 
         def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             if uid in self._addresses:
                 work = self._spawn(uid, self._forward(uid, port, reader, writer))
-                work.add_done_callback(lambda _: writer.close())  # also when it never came to begin
+                work.add_done_callback(
+                    lambda _: writer.close()
+                )  # also when the task is cancelled before it starts
             else:
                 writer.transport.abort()
 
@@ -99,11 +103,11 @@ class HostPorts:
             try:
                 server = await asyncio.start_server(accept, port.address, port.number)
             except OSError as error:
-                if pause == 2 * TRY_AGAIN:
+                if failures == 1:
                     why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else str(error)
                     self._warn(pod, f"hostPort is not forwarded yet: {port.address}:{port.number}: {why}")
-                await self._clock.sleep(pause)
-                pause = min(2 * pause, TRY_SELDOM)
+                await self._clock.sleep(LISTEN_BACKOFF.delay(failures))
+                failures += 1
             else:
                 async with server:
                     await server.serve_forever()
@@ -115,29 +119,29 @@ class HostPorts:
             try:
                 from_pod, to_pod = await self._dial(uid, port.target)
             except (OSError, Failure) as error:
-                log.debug("host port leads nowhere", pod=uid, port=port.number, reason=str(error))
+                log.debug("host port connection failed", pod=uid, port=port.number, reason=str(error))
                 writer.transport.abort()
                 return
             try:
-                await _exchange((reader, to_pod), (from_pod, writer))
+                await _relay((reader, to_pod), (from_pod, writer))
             finally:
                 to_pod.close()
 
-    async def _dial(self, uid: str, port: int) -> "Way":
-        made = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
-        try:
-            return await asyncio.open_connection(sock=made)
-        except BaseException:
-            made.close()
-            raise
+    async def _dial(self, uid: str, port: int) -> "StreamPair":
+        sock = await self._runtime.connect(uid, port, host=self._addresses.get(uid, ""))
+        with ExitStack() as stack:
+            stack.callback(sock.close)
+            streams = await asyncio.open_connection(sock=sock)
+            stack.pop_all()
+        return streams
 
 
-Way = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _exchange(*ways: Way) -> None:
-    """Copies both ways until both are at their end; one that breaks off breaks off the other."""
-    tasks = [asyncio.create_task(_copy(*way)) for way in ways]
+async def _relay(*pairs: StreamPair) -> None:
+    """Copies in both directions until both have ended; an error in one ends the other."""
+    tasks = [asyncio.create_task(_copy(*pair)) for pair in pairs]
     try:
         await asyncio.gather(*tasks)
     finally:
@@ -147,7 +151,7 @@ async def _exchange(*ways: Way) -> None:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(CHUNK):
+    while data := await reader.read(CHUNK_SIZE):
         writer.write(data)
         await writer.drain()
     writer.write_eof()

@@ -1,13 +1,15 @@
-"""The node agent: a kubelet for the nodes of this host. It watches their pods and sets a worker to each.
+"""Kubelet for the nodes of this host: watches their pods and runs one worker per pod.
 
-Read `NodeAgent.run` first. Deciding is in `life`, saying in `status`, doing in `worker`.
+Start reading at `Kubelet.run`. Sync decisions are in `pods.lifecycle`, statuses in `pods.status`, their
+execution in `pods.worker`.
 """
 
 import asyncio
+import enum
 import os
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,60 +22,65 @@ from volcano.kube.controller import Watch
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
-from volcano.nodes.agenda import Agenda
-from volcano.nodes.cri import Found, Runtime
+from volcano.nodes.cri import ExistingPods, Runtime
 from volcano.nodes.kubelet.container_state import containers_of
-from volcano.nodes.kubelet.devices import Devices
-from volcano.nodes.kubelet.events import Events, about_pod
+from volcano.nodes.kubelet.devices import DeviceManager
+from volcano.nodes.kubelet.events import EventWriter, pod_reference
 from volcano.nodes.kubelet.hostports import HostPorts
-from volcano.nodes.kubelet.machine import Machine, measure, pressures
+from volcano.nodes.kubelet.machine import MachineInfo, node_pressures, read_machine_info
 from volcano.nodes.kubelet.node import LocalNode, local_nodes
-from volcano.nodes.kubelet.node_status import Heart
-from volcano.nodes.kubelet.pods.adoption import adopted
+from volcano.nodes.kubelet.node_status import NodeStatusUpdater
+from volcano.nodes.kubelet.options import PODS, KubeletOptions
+from volcano.nodes.kubelet.pods.adoption import restore_pod_state
 from volcano.nodes.kubelet.pods.checkpoint import load
-from volcano.nodes.kubelet.pods.context import Surroundings
-from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, Record, Verdict
-from volcano.nodes.kubelet.pods.pod_resources import misfit, totals
-from volcano.nodes.kubelet.pods.sandboxes import HostNames
+from volcano.nodes.kubelet.pods.context import PodWorkerContext
+from volcano.nodes.kubelet.pods.lifecycle import TERMINAL, PodFailure, PodState
+from volcano.nodes.kubelet.pods.pod_resources import check_fit, totals
+from volcano.nodes.kubelet.pods.sandboxes import HostFiles
 from volcano.nodes.kubelet.pods.worker import PodWorker
-from volcano.nodes.kubelet.settings import PODS, AgentSettings
-from volcano.nodes.kubelet.volumes.store import REFRESH_SECONDS, Volumes, remove_tree
+from volcano.nodes.kubelet.volumes.store import REFRESH_SECONDS, VolumeManager, remove_tree
 from volcano.nodes.shim.specs import ContainerState, Failure
 
-log = Log("agent")
+log = Log("kubelet")
 
-MOST_UNHEARD = 1000
+MAX_PENDING_EXITS = 1000
 WATCH = Watch(POD, fields="spec.nodeName!=")
-# What is done for a pod from time to time, beside looking after it.
-CHORES = {"refresh": PodWorker.refresh, "measure": PodWorker.measure}
+
+
+class PodTask(enum.Enum):
+    """Work of a pod that the queue schedules."""
+
+    SYNC = "sync"
+    REFRESH = "refresh volumes"
+    MEASURE = "measure disk usage"
+
+
+QueueKey = tuple[PodTask, str]  # a task and the pod's uid
 
 
 @dataclass(frozen=True, slots=True)
-class Located:
-    """Where a pod's containers are, for logs and streams. `attempts` are their latest starts, `running` those alive."""
+class PodLocation:
+    """Where a pod's containers are, for logs and streams: the latest attempts, and the names of running containers."""
 
     uid: str
-    directory: Path
-    runtime: Runtime
-    settings: AgentSettings
+    options: KubeletOptions
     attempts: Mapping[str, int]
     running: frozenset[str]
 
     def log_path(self, container: str, *, previous: bool = False) -> Path | None:
-        """The log of a container's latest start, or of the one before; None when there is none."""
+        """The log of a container's latest attempt, or of the one before; None if there is none."""
         attempt = self.attempts.get(container, -1) - previous
-        return self.settings.log_path(self.uid, container, attempt) if attempt >= 0 else None
+        return self.options.log_path(self.uid, container, attempt) if attempt >= 0 else None
 
 
-class NodeAgent:
-    """Nodes of this host on one runtime. `run` it; `close` it afterwards."""
-
-    name = "node-agent"
+class Kubelet:
+    """Kubelet of the nodes of this host, on one runtime. Call `run`, then `close`."""
 
     def __init__(
         self,
-        settings: AgentSettings,
+        options: KubeletOptions,
         runtime: Runtime,
         client: Client,
         clock: Clock,
@@ -82,14 +89,15 @@ class NodeAgent:
         on_ready: Callable[[], None] | None = None,
         on_open: Callable[[], Awaitable[None]] | None = None,
         on_address: Callable[[str, str], None] | None = None,
-        volumes: Volumes | None = None,
-        machine: Machine | None = None,
+        volumes: VolumeManager | None = None,
+        machine: MachineInfo | None = None,
     ) -> None:
-        """`on_open` comes between the runtime and the first pod; `machine` is measured when none is given.
+        """`on_open` is called between opening the runtime and the first pod; `machine` is discovered when None.
 
-        `on_address` is told a pod's uid and its address as soon as it has one, long before the API server is.
+        `on_address` is called with a pod's uid and address as soon as it has one, before the API server
+        has it.
         """
-        self._settings = settings
+        self._options = options
         self._runtime = runtime
         self._client = client
         self._clock = clock
@@ -97,276 +105,264 @@ class NodeAgent:
         self._on_ready = on_ready
         self._on_open = on_open
         self._on_address = on_address or (lambda uid, address: None)
-        self._volumes = volumes or Volumes(client, clock)
+        self._volumes = volumes or VolumeManager(client, clock)
         self._machine = machine
-        self._events = Events(client, clock)
-        self._ports = HostPorts(runtime, clock, self._warn_of_port)
+        self._events = EventWriter(client, clock)
+        self._ports = HostPorts(runtime, clock, self._warn_host_port)
         self._nodes: dict[str, LocalNode] = {}
-        self._around: Surroundings
+        self._context: PodWorkerContext
         self._workers: dict[str, PodWorker] = {}
-        self._found = Found()
-        self._unheard: deque[ContainerState] = deque(maxlen=MOST_UNHEARD)  # ends of pods not seen yet
-        self._agenda = Agenda()
-        self._wake = asyncio.Event()
+        self._existing = ExistingPods()
+        self._pending_exits: deque[ContainerState] = deque(maxlen=MAX_PENDING_EXITS)  # of pods not seen yet
+        self._queue: WorkQueue[QueueKey] = WorkQueue()
+        self._waker = Waker(clock)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Runs until cancelled. Pods that the runtime still has are taken over as they are."""
-        settings = self._settings
-        (settings.directory / PODS).mkdir(parents=True, exist_ok=True)
+        """Runs until cancelled. Pods that the runtime already runs are adopted."""
+        options = self._options
+        (options.directory / PODS).mkdir(parents=True, exist_ok=True)
         machine = self._machine
         if machine is None:
-            machine = await asyncio.to_thread(measure, settings.directory, settings.fake_gpus)
-        self._nodes = local_nodes(machine, settings)
-        self._runtime.on_change(self._hear)
-        self._found = await self._runtime.open()
+            machine = await asyncio.to_thread(read_machine_info, options.directory, options.fake_gpus)
+        self._nodes = local_nodes(machine, options)
+        self._runtime.on_change(self._on_container_event)
+        self._existing = await self._runtime.open()
         if self._on_open is not None:
             await self._on_open()
-        self._around = self._surroundings(machine)
-        heart = self._heart(machine)
-        await heart.register()
+        self._context = self._worker_context(machine)
+        node_status = self._node_status_updater(machine)
+        await node_status.register()
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._let_go)
-            mirror = stack.enter_context(self._informers.subscription(WATCH, self._handle))
+            stack.push_async_callback(self._stop)
+            informer = stack.enter_context(self._informers.add_event_handler(WATCH, self._on_pod_event))
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._informers.following(WATCH))
-                group.create_task(heart.beat(), name="heartbeats")
-                await mirror.synced.wait()
-                self._sweep()
+                group.create_task(self._informers.wait_stopped(WATCH))
+                group.create_task(node_status.run(), name="heartbeats")
+                await informer.synced.wait()
+                self._remove_orphans()
                 if self._on_ready is not None:
                     self._on_ready()
-                await self._drive()
+                await self._process_queue()
 
     async def close(self, *, keep: bool) -> None:
-        """After `run`: lets go of the runtime, or ends every pod and leaves nothing behind."""
+        """To be called after `run`: disconnects from the runtime, or removes every pod."""
         await self._runtime.close(keep=keep)
         if not keep:
-            await asyncio.to_thread(remove_tree, self._settings.directory / PODS)
+            await asyncio.to_thread(remove_tree, self._options.directory / PODS)
 
-    def find(self, pod: Manifest) -> Located | None:
-        """Where the containers of a pod are; None when it is not one of ours."""
+    def locate_pod(self, pod: Manifest) -> PodLocation | None:
+        """The location of a pod's containers; None for a pod of another node."""
         worker = self._workers.get(uid_of(pod))
         if worker is None:
             return None
-        runs = worker.record.runs
-        return Located(
+        runs = worker.pod_state.runs
+        return PodLocation(
             worker.uid,
-            self._settings.pod_directory(worker.uid),
-            self._runtime,
-            self._settings,
+            self._options,
             {name: run.attempt for name, run in runs.items() if run.attempt >= 0},
             frozenset(name for name, run in runs.items() if run.running),
         )
 
     @property
     def pods(self) -> list[Manifest]:
-        """The pods that are here."""
+        """The pods of this host."""
         return [worker.pod for worker in self._workers.values()]
 
-    def address_of(self, uid: str) -> str:
-        """The address of a pod that is here and has one."""
-        worker = self._workers.get(uid)
-        return worker.record.address if worker else ""
-
-    def _surroundings(self, machine: Machine) -> Surroundings:
+    def _worker_context(self, machine: MachineInfo) -> PodWorkerContext:
         features = self._runtime.features
         own_user = 0 if features.own_network else os.getuid()
-        return Surroundings(
-            settings=self._settings,
+        return PodWorkerContext(
+            options=self._options,
             runtime=self._runtime,
             client=self._client,
             clock=self._clock,
             volumes=self._volumes,
             events=self._events,
-            devices=Devices({name: node.gpus for name, node in self._nodes.items()}),
+            devices=DeviceManager({name: node.gpus for name, node in self._nodes.items()}),
             nodes=self._nodes,
-            host_address=self._settings.host_address or machine.address,
-            look_at=self._look_at,
+            host_address=self._options.host_address or machine.address,
+            sync_at=self._sync_at,
             refresh_at=self._refresh_at,
             measure_at=self._measure_at,
-            tell_address=self._tell_address,
-            host=HostNames(_text("/etc/hosts"), _text("/etc/resolv.conf")),
+            on_address=self._on_pod_address,
+            host=HostFiles(_text("/etc/hosts"), _text("/etc/resolv.conf")),
             program_path=os.environ.get("PATH", ""),
             default_user=None if features.pulls_images else own_user,
         )
 
-    def _heart(self, machine: Machine) -> Heart:
-        about = {"name": self._runtime.name, "version": __version__}
-        address = self._settings.host_address or machine.address
-        directory = self._settings.directory
-        return Heart(
-            self._client, self._clock, self._nodes, machine, about, address, lambda: pressures(directory)
+    def _node_status_updater(self, machine: MachineInfo) -> NodeStatusUpdater:
+        runtime = {"name": self._runtime.name, "version": __version__}
+        address = self._options.host_address or machine.address
+        directory = self._options.directory
+        return NodeStatusUpdater(
+            self._client,
+            self._clock,
+            self._nodes,
+            machine,
+            runtime,
+            address,
+            lambda: node_pressures(directory),
         )
 
-    # What happens.
+    # Events.
 
-    def _handle(self, event: Event) -> None:
+    def _on_pod_event(self, event: Event) -> None:
         pod: Manifest = event.object
         uid = uid_of(pod)
         try:
             if event.type is EventType.DELETED:
-                self._lose(uid)
+                self._remove_pod(uid)
             elif uid in self._workers:
-                self._workers[uid].see(pod)
+                self._workers[uid].update_pod(pod)
             elif pod["spec"].get("nodeName") in self._nodes and event.type is not EventType.BOOKMARK:
-                self._take(pod)
-        except Exception as error:  # one pod that cannot be taken must not keep us from the others
-            log.error("pod not taken", pod=str(key_of(pod)), error=error)
+                self._add_pod(pod)
+        except Exception as error:  # a bug in one pod must not stop the others
+            log.error("pod event not handled", pod=str(key_of(pod)), error=error)
 
-    def _hear(self, state: ContainerState) -> None:
+    def _on_container_event(self, state: ContainerState) -> None:
         worker = self._workers.get(state.pod)
         if state.running:
             return
         if worker is not None:
-            worker.hear(state)
+            worker.on_container_exit(state)
         else:
-            self._unheard.append(state)
+            self._pending_exits.append(state)
 
-    def _take(self, pod: Manifest) -> None:
-        """A pod that is new to us, though perhaps not to this host."""
+    def _add_pod(self, pod: Manifest) -> None:
+        """Adds a worker for a pod; one that already runs on this host is adopted."""
         uid, now = uid_of(pod), self._clock.now().wall
         node = pod["spec"]["nodeName"]
-        sandbox = next((sandbox for sandbox in self._found.sandboxes if sandbox.uid == uid), None)
-        states = [state for state in (*self._found.containers, *self._unheard) if state.pod == uid]
-        remembered = load(self._settings.pod_directory(uid))
-        record = adopted(pod, containers_of(pod), sandbox, states, remembered, now)
-        if record.prepared and pod["spec"].get("hostNetwork"):
-            record.address = self._around.host_address
-        record.host_address = self._around.host_address
-        self._around.devices.remember(node, uid, remembered.devices)
+        sandbox = next((sandbox for sandbox in self._existing.sandboxes if sandbox.uid == uid), None)
+        states = [state for state in (*self._existing.containers, *self._pending_exits) if state.pod == uid]
+        checkpoint = load(self._options.pod_directory(uid))
+        pod_state = restore_pod_state(pod, containers_of(pod), sandbox, states, checkpoint, now)
+        if pod_state.prepared and pod["spec"].get("hostNetwork"):
+            pod_state.address = self._context.host_address
+        pod_state.host_address = self._context.host_address
+        self._context.devices.restore(node, uid, checkpoint.devices)
         if not (pod.get("status") or {}).get("startTime") and sandbox is None:
-            self._admit(pod, record)
-        worker = self._workers[uid] = PodWorker(self._around, pod, record)
+            self._admit(pod, pod_state)
+        worker = self._workers[uid] = PodWorker(self._context, pod, pod_state)
         for state in states:
             if not state.running:
-                worker.hear(state)
-        if record.prepared and record.phase not in TERMINAL:
-            self._tell_address(uid, record.address)
-            self._refresh_at(uid, at_once=True)  # who knows how long nobody has looked after its volumes
-            worker.expect_measuring()
-        worker.look()
+                worker.on_container_exit(state)
+        if pod_state.prepared and pod_state.phase not in TERMINAL:
+            self._on_pod_address(uid, pod_state.address)
+            self._refresh_at(uid, at_once=True)  # their sources may have changed while no kubelet ran
+            worker.schedule_measure()
+        worker.sync()
 
-    def _tell_address(self, uid: str, address: str) -> None:
+    def _on_pod_address(self, uid: str, address: str) -> None:
         self._on_address(uid, address)
         if address and uid in self._workers:
             self._ports.open(self._workers[uid].pod, address)
         else:
-            self._ports.shut(uid)
+            self._ports.close_pod(uid)
 
-    def _warn_of_port(self, pod: Manifest, text: str) -> None:
-        self._events.warn(pod["spec"]["nodeName"], about_pod(pod), "FailedHostPort", text)
+    def _warn_host_port(self, pod: Manifest, text: str) -> None:
+        self._events.warn(pod["spec"]["nodeName"], pod_reference(pod), "FailedHostPort", text)
 
-    def _admit(self, pod: Manifest, record: Record) -> None:
-        """Refuses a pod for which there is no room: somebody has bound it past the scheduler."""
+    def _admit(self, pod: Manifest, pod_state: PodState) -> None:
+        """Rejects a pod that does not fit, for example one that was bound without the scheduler."""
         node = pod["spec"]["nodeName"]
         others = [
             totals(worker.pod["spec"], "requests")
             for worker in self._workers.values()
-            if worker.node == node and worker.record.phase not in TERMINAL
+            if worker.node == node and worker.pod_state.phase not in TERMINAL
         ]
-        verdict = misfit(pod, others, self._nodes[node].allocatable())
-        if verdict is not None:
-            record.verdict = Verdict(verdict.reason, f"Pod was rejected: {verdict.message}")
-            record.released = True
-            self._events.warn(node, about_pod(pod), verdict.reason, verdict.message)
+        failure = check_fit(pod, others, self._nodes[node].allocatable())
+        if failure is not None:
+            pod_state.failure = PodFailure(failure.reason, f"Pod was rejected: {failure.message}")
+            pod_state.released = True
+            self._events.warn(node, pod_reference(pod), failure.reason, failure.message)
 
-    def _lose(self, uid: str) -> None:
+    def _remove_pod(self, uid: str) -> None:
         worker = self._workers.pop(uid, None)
-        self._ports.shut(uid)
-        self._agenda.drop(uid)
-        for chore in CHORES:
-            self._agenda.drop((chore, uid))
+        self._ports.close_pod(uid)
+        for task in PodTask:
+            self._queue.discard((task, uid))
         if worker is not None:
-            self._spawn(worker.vanish(), f"end of {key_of(worker.pod)}")
+            self._spawn(worker.remove(), f"end of {key_of(worker.pod)}")
 
-    def _sweep(self) -> None:
-        """Ends what the runtime still has of pods that are no more, and removes their directories."""
-        for sandbox in self._found.sandboxes:
+    def _remove_orphans(self) -> None:
+        """Removes sandboxes and directories of pods that no longer exist."""
+        for sandbox in self._existing.sandboxes:
             if sandbox.uid not in self._workers:
-                self._spawn(self._clear(sandbox.uid), f"end of {sandbox.namespace}/{sandbox.name}")
-        known = self._workers.keys() | {sandbox.uid for sandbox in self._found.sandboxes}
-        for directory in (self._settings.directory / PODS).iterdir():
+                self._spawn(self._remove_orphan(sandbox.uid), f"end of {sandbox.namespace}/{sandbox.name}")
+        known = self._workers.keys() | {sandbox.uid for sandbox in self._existing.sandboxes}
+        for directory in (self._options.directory / PODS).iterdir():
             if directory.name not in known:
                 self._spawn(asyncio.to_thread(remove_tree, directory), f"removal of {directory.name}")
-        self._found = Found()
-        self._unheard.clear()
+        self._existing = ExistingPods()
+        self._pending_exits.clear()
 
-    async def _clear(self, uid: str) -> None:
+    async def _remove_orphan(self, uid: str) -> None:
         await self._runtime.remove_sandbox(uid)
-        await asyncio.to_thread(remove_tree, self._settings.pod_directory(uid))
+        await asyncio.to_thread(remove_tree, self._options.pod_directory(uid))
 
-    # The agenda.
+    # Due work.
 
-    def _look_at(self, uid: str, wall: float) -> None:
+    def _sync_at(self, uid: str, wall: float) -> None:
         now = self._clock.now()
-        self._put_down(wall - now.wall + now.monotonic, uid)
+        self._schedule((PodTask.SYNC, uid), wall - now.wall + now.monotonic)
 
     def _refresh_at(self, uid: str, *, at_once: bool = False) -> None:
-        spread = zlib.crc32(uid.encode()) % 1024 / 4096  # pods that came together are not refreshed together
-        pause = spread if at_once else REFRESH_SECONDS * (1 + spread)
-        self._put_down(self._clock.now().monotonic + pause, ("refresh", uid))
+        spread = (
+            zlib.crc32(uid.encode()) % 1024 / 4096
+        )  # spreads the refreshes of pods that were created together
+        delay = spread if at_once else REFRESH_SECONDS * (1 + spread)
+        self._schedule((PodTask.REFRESH, uid), self._clock.now().monotonic + delay)
 
-    def _measure_at(self, uid: str, pause: float) -> None:
-        self._put_down(self._clock.now().monotonic + pause, ("measure", uid))
+    def _measure_at(self, uid: str, delay: float) -> None:
+        self._schedule((PodTask.MEASURE, uid), self._clock.now().monotonic + delay)
 
-    def _put_down(self, moment: float, item: Hashable) -> None:
-        """Puts an item on the agenda; whoever waits for the earliest one hears of it when that changes."""
-        before = self._agenda.next()
-        self._agenda.add(moment, item)
-        if self._agenda.next() != before:
-            self._wake.set()
+    def _schedule(self, key: QueueKey, due: float) -> None:
+        self._queue.add_at(key, due)
+        if not self._waker.wakes_by(self._queue.next_due()):
+            self._waker.wake()
 
-    async def _drive(self) -> None:
-        while True:
-            self._wake.clear()
-            for item in self._agenda.due(self._clock.now().monotonic):
-                self._attend(item)
-            due = self._agenda.next()
-            if due is None:
-                await self._wake.wait()
-            elif due > self._clock.now().monotonic:
-                await self._wait(due - self._clock.now().monotonic)
-            else:
-                await asyncio.sleep(0)
+    async def _process_queue(self) -> None:
+        try:
+            while True:
+                self._waker.clear()
+                for key in self._queue.get(self._clock.now().monotonic):
+                    self._process(*key)
+                    self._queue.done(key)
+                await self._waker.wait(self._queue.next_due())
+        finally:
+            self._waker.close()
 
-    def _attend(self, item: object) -> None:
-        uid = item[1] if isinstance(item, tuple) else item
-        worker = self._workers.get(str(uid))
+    def _process(self, task: PodTask, uid: str) -> None:
+        worker = self._workers.get(uid)
         if worker is None:
             return
-        if isinstance(item, tuple):
-            chore = str(item[0])
-            self._spawn(CHORES[chore](worker), f"{chore} of {key_of(worker.pod)}")
-            return
-        try:
-            worker.look()
-        except Exception as error:
-            log.error("pod not looked after", pod=str(key_of(worker.pod)), error=error)
-
-    async def _wait(self, seconds: float) -> None:
-        waiter = asyncio.create_task(self._wake.wait())
-        sleeper = asyncio.create_task(self._clock.sleep(seconds))
-        try:
-            await asyncio.wait((waiter, sleeper), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiter.cancel()
-            sleeper.cancel()
+        match task:
+            case PodTask.SYNC:
+                try:
+                    worker.sync()
+                except Exception as error:  # a bug in one pod must not stop the others
+                    log.error("pod sync failed", pod=str(key_of(worker.pod)), error=error)
+            case PodTask.REFRESH:
+                self._spawn(worker.refresh(), f"refresh volumes of {key_of(worker.pod)}")
+            case PodTask.MEASURE:
+                self._spawn(worker.measure(), f"measure disk usage of {key_of(worker.pod)}")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(self._isolated(work, name), name=name)
+        task = asyncio.create_task(self._guard(work, name), name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _isolated(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    async def _guard(self, work: Coroutine[Any, Any, None], name: str) -> None:
         try:
             await work
         except (Failure, OSError) as error:
-            log.warning("not done", work=name, reason=str(error))
-        except Exception as error:
-            log.error("not done", work=name, error=error)
+            log.warning("pod task failed", task=name, reason=str(error))
+        except Exception as error:  # a bug in one task must not stop the kubelet
+            log.error("pod task failed", task=name, error=error)
 
-    async def _let_go(self) -> None:
-        """Ends our own tasks; pods run on."""
+    async def _stop(self) -> None:
+        """Cancels all tasks; the pods keep running."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""This host as a node: what it has, read from the kernel's files and NVIDIA's tools."""
+"""Host and capacity discovery, from the kernel's files and NVIDIA's tools."""
 
 import os
 import platform
@@ -8,20 +8,20 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-GPU_PATIENCE = 10.0  # seconds for NVIDIA's tools
+GPU_TIMEOUT = 10.0  # seconds
 UNLIMITED_MEMORY = 1 << 60
-LEAST_MEMORY = 100 << 20
-LEAST_DISK = 1 << 30
-LEAST_PIDS = 256
+MIN_FREE_MEMORY = 100 << 20
+MIN_FREE_DISK = 1 << 30
+MIN_FREE_PIDS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
-    """What does not change while we run."""
+class MachineInfo:
+    """Properties of the host that do not change while the kubelet runs."""
 
     millicores: int
     memory: int  # bytes
-    storage: int  # bytes of the file system that pods live on
+    storage: int  # bytes of the file system with the pods' directories
     gpus: tuple[str, ...]  # their identifiers
     address: str
     architecture: str
@@ -31,10 +31,10 @@ class Machine:
     boot_id: str
 
 
-def measure(directory: Path, fake_gpus: int = 0) -> Machine:
-    """Looks around once. What a control group grants this process is all it has."""
+def read_machine_info(directory: Path, fake_gpus: int = 0) -> MachineInfo:
+    """Reads the properties once. Control group limits of this process reduce the capacity."""
     memory = _meminfo("MemTotal")
-    return Machine(
+    return MachineInfo(
         millicores=min(len(os.sched_getaffinity(0)) * 1000, _cpu_quota()),
         memory=min(memory, _memory_limit()) or memory,
         storage=shutil.disk_usage(directory).total,
@@ -48,18 +48,18 @@ def measure(directory: Path, fake_gpus: int = 0) -> Machine:
     )
 
 
-def pressures(directory: Path) -> frozenset[str]:
-    """The conditions of a node that are not as they should be just now."""
-    unwell = set()
-    if _meminfo("MemAvailable") < LEAST_MEMORY:
-        unwell.add("MemoryPressure")
+def node_pressures(directory: Path) -> frozenset[str]:
+    """The condition types of resources that are nearly exhausted."""
+    abnormal = set()
+    if _meminfo("MemAvailable") < MIN_FREE_MEMORY:
+        abnormal.add("MemoryPressure")
     disk = os.statvfs(directory)
-    # A share of the disk alone, as a kubelet takes, would keep pods from many a well-filled laptop.
-    if disk.f_bavail * disk.f_frsize < min(LEAST_DISK, disk.f_blocks * disk.f_frsize // 10):
-        unwell.add("DiskPressure")
-    if _free_pids() < LEAST_PIDS:
-        unwell.add("PIDPressure")
-    return frozenset(unwell)
+    # A share of the disk alone, as in the kubelet, would reject pods on many laptops with a well-filled disk.
+    if disk.f_bavail * disk.f_frsize < min(MIN_FREE_DISK, disk.f_blocks * disk.f_frsize // 10):
+        abnormal.add("DiskPressure")
+    if _free_pids() < MIN_FREE_PIDS:
+        abnormal.add("PIDPressure")
+    return frozenset(abnormal)
 
 
 def _meminfo(name: str) -> int:
@@ -70,7 +70,7 @@ def _meminfo(name: str) -> int:
 
 
 def _cpu_quota() -> int:
-    """The millicores that control groups leave us, of either version."""
+    """Millicores granted by the control group, version 1 or 2."""
     match _text("/sys/fs/cgroup/cpu.max").split():
         case [quota, period] if quota.isdigit():
             return max(int(quota) * 1000 // int(period), 1)
@@ -99,19 +99,19 @@ def _free_pids() -> int:
 
 
 def _gpus() -> tuple[str, ...]:
-    """The GPUs that NVIDIA's tool lists: `GPU 0: NVIDIA A100 (UUID: GPU-5d5b...)`."""
+    """The GPUs in the output of nvidia-smi: `GPU 0: NVIDIA A100 (UUID: GPU-5d5b...)`."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return ()
     try:
-        done = subprocess.run([tool, "-L"], capture_output=True, text=True, timeout=GPU_PATIENCE, check=False)
+        done = subprocess.run([tool, "-L"], capture_output=True, text=True, timeout=GPU_TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    return gpus_listed(done.stdout) if done.returncode == 0 else ()
+    return parse_gpu_list(done.stdout) if done.returncode == 0 else ()
 
 
-def gpus_listed(text: str) -> tuple[str, ...]:
-    """The identifiers in a listing, the parts of a divided GPU left out."""
+def parse_gpu_list(text: str) -> tuple[str, ...]:
+    """The UUIDs in a listing, without MIG devices."""
     return tuple(
         line.rpartition("(UUID: ")[2].rstrip(") ")
         for line in text.splitlines()
@@ -120,7 +120,7 @@ def gpus_listed(text: str) -> tuple[str, ...]:
 
 
 def _address() -> str:
-    """The address this host would use towards others; nothing is sent."""
+    """The address of this host's default route; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))

@@ -1,18 +1,18 @@
-"""The Node objects of this host: one machine shared out evenly among its nodes."""
+"""Node objects of this host, whose capacity is divided evenly among them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import format_binary, format_milli
-from volcano.nodes.kubelet.machine import Machine
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.machine import MachineInfo
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.pools import KUBELET_VERSION, node_conditions
 
 GPU = "nvidia.com/gpu"
-KEPT_MEMORY = 100 << 20  # bytes that pods may not ask for, shared out as well
-KEPT_STORAGE = 0.1  # share of the disk that pods may not ask for
-PAGE = 1024  # memory is told in whole KiB
+RESERVED_MEMORY = 100 << 20  # bytes that are not allocatable, divided among the nodes
+RESERVED_STORAGE_SHARE = 0.1  # share of the disk that is not allocatable
+PAGE = 1024  # memory is reported in whole KiB
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class LocalNode:
         return self._resources(self.memory, self.storage)
 
     def allocatable(self) -> dict[str, str]:
-        memory = max(self.memory - KEPT_MEMORY // self.count, self.memory // 2)
-        return self._resources(memory, int(self.storage * (1 - KEPT_STORAGE)))
+        memory = max(self.memory - RESERVED_MEMORY // self.count, self.memory // 2)
+        return self._resources(memory, int(self.storage * (1 - RESERVED_STORAGE_SHARE)))
 
     def _resources(self, memory: int, storage: int) -> dict[str, str]:
         resources = {
@@ -44,9 +44,9 @@ class LocalNode:
         return resources | ({GPU: str(len(self.gpus))} if self.gpus else {})
 
 
-def local_nodes(machine: Machine, settings: AgentSettings) -> dict[str, LocalNode]:
-    """The nodes of this host by name. GPUs are dealt out one by one, everything else in equal parts."""
-    names = settings.node_names
+def local_nodes(machine: MachineInfo, options: KubeletOptions) -> dict[str, LocalNode]:
+    """The nodes of this host by name. GPUs are distributed round-robin, everything else in equal parts."""
+    names = options.node_names
     return {
         name: LocalNode(
             name,
@@ -54,14 +54,14 @@ def local_nodes(machine: Machine, settings: AgentSettings) -> dict[str, LocalNod
             machine.memory // len(names),
             machine.storage // len(names),
             machine.gpus[number :: len(names)],
-            settings.pods_per_node,
+            options.pods_per_node,
             len(names),
         )
         for number, name in enumerate(names)
     }
 
 
-def labels_of_node(node: LocalNode, machine: Machine) -> dict[str, str]:
+def node_labels(node: LocalNode, machine: MachineInfo) -> dict[str, str]:
     return {
         "kubernetes.io/hostname": node.name,
         "kubernetes.io/os": "linux",
@@ -72,13 +72,13 @@ def labels_of_node(node: LocalNode, machine: Machine) -> dict[str, str]:
 
 
 def node_object(
-    node: LocalNode, machine: Machine, runtime: Mapping[str, str], address: str, timestamp: str
+    node: LocalNode, machine: MachineInfo, runtime: Mapping[str, str], address: str, timestamp: str
 ) -> Manifest:
-    """The Node as it is registered; `runtime` says its name and version."""
+    """The Node object to register; `runtime` has the name and version of the container runtime."""
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": node.name, "labels": labels_of_node(node, machine)},
+        "metadata": {"name": node.name, "labels": node_labels(node, machine)},
         "spec": {},
         "status": node_status(node, machine, runtime, address, timestamp),
     }
@@ -86,15 +86,15 @@ def node_object(
 
 def node_status(
     node: LocalNode,
-    machine: Machine,
+    machine: MachineInfo,
     runtime: Mapping[str, str],
     address: str,
     timestamp: str,
     *,
-    unwell: Collection[str] = (),
+    abnormal: Collection[str] = (),
     before: Manifest | None = None,
 ) -> Manifest:
-    """What a node says of itself now."""
+    """The current status of a node."""
     return {
         "capacity": node.capacity(),
         "allocatable": node.allocatable(),
@@ -102,7 +102,7 @@ def node_status(
             {"type": "InternalIP", "address": address},
             {"type": "Hostname", "address": node.name},
         ],
-        "conditions": node_conditions(timestamp, timestamp, unwell=unwell, before=before),
+        "conditions": node_conditions(timestamp, timestamp, abnormal=abnormal, before=before),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
         "nodeInfo": {
             "architecture": machine.architecture,

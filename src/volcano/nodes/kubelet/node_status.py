@@ -1,4 +1,4 @@
-"""Registers this host's nodes and keeps their signs of life coming: leases, conditions, and what they have."""
+"""Registers the nodes of this host, renews their leases and updates their status."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,26 +10,26 @@ from volcano.kube.manifest import Key, Manifest
 from volcano.kube.operations import Create, perform
 from volcano.log import Log
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
-from volcano.nodes.kubelet.machine import Machine
-from volcano.nodes.kubelet.node import LocalNode, labels_of_node, node_object, node_status
+from volcano.nodes.kubelet.machine import MachineInfo
+from volcano.nodes.kubelet.node import LocalNode, node_labels, node_object, node_status
 
-log = Log("agent")
+log = Log("kubelet")
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 
 
-class Heart:
-    """The nodes of one host. `unwell` says which of their conditions are bad just now."""
+class NodeStatusUpdater:
+    """Status of the nodes of one host. `abnormal` returns the condition types that are not met."""
 
     def __init__(
         self,
         client: Client,
         clock: Clock,
         nodes: Mapping[str, LocalNode],
-        machine: Machine,
+        machine: MachineInfo,
         runtime: Mapping[str, str],
         address: str,
-        unwell: Callable[[], frozenset[str]],
+        abnormal: Callable[[], frozenset[str]],
     ) -> None:
         self._client = client
         self._clock = clock
@@ -37,41 +37,41 @@ class Heart:
         self._machine = machine
         self._runtime = runtime
         self._address = address
-        self._unwell = unwell
+        self._abnormal = abnormal
         self._registered: dict[str, Manifest] = {}
         self._leased: dict[str, bool] = {}
 
     async def register(self) -> None:
-        """Makes the Node objects, or brings those there up to date; returns when the server has them all."""
+        """Creates or updates the Node objects; returns when all are registered."""
         for name in self._nodes:
             while True:
                 try:
                     self._registered[name] = await self._register(name)
                     break
                 except ApiError as error:
-                    log.warning("node not registered, trying again", node=name, reason=error.message)
-                    await self._clock.sleep(RETRY)
+                    log.warning("node registration failed, retrying", node=name, reason=error.message)
+                    await self._clock.sleep(RETRY_SECONDS)
 
-    async def beat(self) -> None:
-        """Runs until cancelled. As a kubelet, it registers a node that was deleted only when it starts again."""
-        said: frozenset[str] | None = None
-        said_at = self._clock.now().monotonic
+    async def run(self) -> None:
+        """Runs until cancelled. As in the kubelet, a deleted node is registered again only after a restart."""
+        reported: frozenset[str] | None = None
+        reported_at = self._clock.now().monotonic
         while True:
-            unwell = self._measured()
-            again = self._clock.now().monotonic - said_at >= STATUS_HEARTBEAT
+            abnormal = self._abnormal_conditions()
+            again = self._clock.now().monotonic - reported_at >= STATUS_HEARTBEAT
             for name in self._nodes:
                 await self._renew(name)
-                if again or (said is not None and unwell != said):
-                    await self._tell(name, unwell)
-            if again or unwell != said:
-                said, said_at = unwell, self._clock.now().monotonic
+                if again or (reported is not None and abnormal != reported):
+                    await self._update_status(name, abnormal)
+            if again or abnormal != reported:
+                reported, reported_at = abnormal, self._clock.now().monotonic
             await self._clock.sleep(HEARTBEAT)
 
-    def _measured(self) -> frozenset[str]:
+    def _abnormal_conditions(self) -> frozenset[str]:
         try:
-            return self._unwell()
-        except OSError as error:  # a disk that cannot even be asked is not well
-            log.warning("pressures not measured", reason=str(error))
+            return self._abnormal()
+        except OSError as error:  # a disk that cannot be queried counts as full
+            log.warning("node pressure check failed", reason=str(error))
             return frozenset(("DiskPressure",))
 
     async def _register(self, name: str) -> Manifest:
@@ -81,15 +81,17 @@ class Heart:
             return await self._client.create(NODE, manifest)
         except AlreadyExists:
             known = await self._client.get(NODE, Key("", name))
-            labels = {"metadata": {"labels": labels_of_node(node, self._machine)}}
+            labels = {"metadata": {"labels": node_labels(node, self._machine)}}
             await self._client.patch(NODE, Key("", name), labels)
-            return await self._patch(name, known, self._measured())
+            return await self._patch(name, known, self._abnormal_conditions())
 
-    async def _patch(self, name: str, known: Manifest, unwell: frozenset[str]) -> Manifest:
+    async def _patch(self, name: str, known: Manifest, abnormal: frozenset[str]) -> Manifest:
         now = self._clock.now().timestamp()
         node, machine = self._nodes[name], self._machine
-        status = node_status(node, machine, self._runtime, self._address, now, unwell=unwell, before=known)
-        # What the host no longer has goes; resources that others put there stay.
+        status = node_status(
+            node, machine, self._runtime, self._address, now, abnormal=abnormal, before=known
+        )
+        # Resources that the host no longer has are removed; those added by users stay.
         for field in ("capacity", "allocatable"):
             if "nvidia.com/gpu" in (known.get("status") or {}).get(field, {}):
                 status[field] = {"nvidia.com/gpu": None} | status[field]
@@ -104,15 +106,15 @@ class Heart:
             lease = await perform(self._client, wanted)
             self._leased[name] = True
             if isinstance(wanted, Create) and lease["spec"] != wanted.manifest["spec"]:
-                await self._renew(name)  # it was left from before, and may have run out
+                await self._renew(name)  # a lease left by an earlier process may have expired
         except NotFound:
-            self._leased[name] = False  # made anew next time
+            self._leased[name] = False  # created by the next renewal
         except ApiError as error:
-            log.info("lease not renewed", node=name, reason=error.message)
+            log.info("lease renewal failed", node=name, reason=error.message)
 
-    async def _tell(self, name: str, unwell: frozenset[str]) -> None:
+    async def _update_status(self, name: str, abnormal: frozenset[str]) -> None:
         try:
             known = await self._client.get(NODE, Key("", name))
-            self._registered[name] = await self._patch(name, known, unwell)
+            self._registered[name] = await self._patch(name, known, abnormal)
         except ApiError as error:
-            log.info("node status not written", node=name, reason=error.message)
+            log.info("node status update failed", node=name, reason=error.message)

@@ -1,4 +1,4 @@
-"""Probes: when a container is asked how it is, and what its answers come to."""
+"""Probes of containers: when they are due, and the state that follows from their results."""
 
 import enum
 import math
@@ -10,21 +10,21 @@ from volcano.kube.manifest import Manifest
 
 
 class ProbeKind(enum.StrEnum):
-    """The three questions, by the field of a container that asks them."""
+    """Kinds of probes, by the field of a container."""
 
     STARTUP = "startupProbe"
     LIVENESS = "livenessProbe"
     READINESS = "readinessProbe"
 
     @property
-    def word(self) -> str:
-        """As messages name it: liveness."""
+    def label(self) -> str:
+        """The name in messages, such as `liveness`."""
         return self.value.removesuffix("Probe")
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question: how it is asked (`handler` is the probe's manifest) and how often it must be answered alike."""
+    """A probe of a container (`handler` is its manifest), its schedule and its thresholds."""
 
     kind: ProbeKind
     handler: Manifest
@@ -33,27 +33,27 @@ class Probe:
     timeout: float
     successes: int
     failures: int
-    grace: float | None  # of a container that is killed for it
+    grace: float | None  # termination grace period after a failure
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What the answers so far come to. `verdict` is None until enough of them agree."""
+class ProbeState:
+    """Results of one probe of a container. `result` is None until a threshold is reached."""
 
-    verdict: bool | None = None
+    result: bool | None = None
     latest: bool | None = None
-    alike: int = 0  # how many of the latest answers agree
+    consecutive: int = 0  # latest results that are equal
     next_at: float = -math.inf  # wall
-    asking: bool = False
-    held: bool = False  # not asked again of this start of the container
+    in_progress: bool = False
+    on_hold: bool = False  # not run again until the container is restarted
 
 
-UNASKED = Standing()
-Standings = Mapping[ProbeKind, Standing]
+NOT_PROBED = ProbeState()
+ProbeStates = Mapping[ProbeKind, ProbeState]
 
 
 def probes_of(container: Mapping[str, Any]) -> dict[ProbeKind, Probe]:
-    """The probes of a container. A server fills in the defaults; the same ones hold where it did not."""
+    """The probes of a container, with the API server's defaults."""
     return {kind: _probe(kind, container[kind]) for kind in ProbeKind if container.get(kind)}
 
 
@@ -71,58 +71,64 @@ def _probe(kind: ProbeKind, manifest: Manifest) -> Probe:
     )
 
 
-def is_started(probes: Mapping[ProbeKind, Probe], standings: Standings) -> bool:
-    """Whether a running container counts as started: its startup probe has succeeded, if it has one."""
-    return ProbeKind.STARTUP not in probes or _verdict(standings, ProbeKind.STARTUP) is True
+def startup_succeeded(probes: Mapping[ProbeKind, Probe], probe_states: ProbeStates) -> bool:
+    """Whether the startup probe, if any, has succeeded."""
+    return ProbeKind.STARTUP not in probes or _result(probe_states, ProbeKind.STARTUP) is True
 
 
-def is_ready(probes: Mapping[ProbeKind, Probe], standings: Standings) -> bool:
-    """Whether a running container may be sent requests."""
-    return is_started(probes, standings) and (
-        ProbeKind.READINESS not in probes or _verdict(standings, ProbeKind.READINESS) is True
+def readiness_succeeded(probes: Mapping[ProbeKind, Probe], probe_states: ProbeStates) -> bool:
+    """Whether the container is ready for requests."""
+    return startup_succeeded(probes, probe_states) and (
+        ProbeKind.READINESS not in probes or _result(probe_states, ProbeKind.READINESS) is True
     )
 
 
-def failed(probes: Mapping[ProbeKind, Probe], standings: Standings) -> Probe | None:
-    """The probe for which a container has to be killed, if any."""
+def failed_probe(probes: Mapping[ProbeKind, Probe], probe_states: ProbeStates) -> Probe | None:
+    """The probe for whose failure the container has to be killed, if any."""
     for kind in (ProbeKind.LIVENESS, ProbeKind.STARTUP):
-        if kind in probes and _verdict(standings, kind) is False:
+        if kind in probes and _result(probe_states, kind) is False:
             return probes[kind]
     return None
 
 
-def next_ask(
-    probe: Probe, probes: Mapping[ProbeKind, Probe], standings: Standings, started_at: float, *, ending: bool
+def next_probe_at(
+    probe: Probe,
+    probes: Mapping[ProbeKind, Probe],
+    probe_states: ProbeStates,
+    started_at: float,
+    *,
+    ending: bool,
 ) -> float:
-    """The wall time at which to ask next; infinity when not before something else happens."""
-    standing = standings.get(probe.kind, UNASKED)
-    if standing.asking or standing.held:
+    """The wall time of the next run; infinity if it waits for another event."""
+    state = probe_states.get(probe.kind, NOT_PROBED)
+    if state.in_progress or state.on_hold:
         return math.inf
-    if probe.kind is not ProbeKind.STARTUP and not is_started(probes, standings):
+    if probe.kind is not ProbeKind.STARTUP and not startup_succeeded(probes, probe_states):
         return math.inf
     if ending and probe.kind is not ProbeKind.READINESS:
         return math.inf
-    # A kubelet asks at some moment of its own within the first period; a container is not killed for that.
+    # A kubelet starts probing at a random time within the first period; the first liveness probe waits a
+    # whole one.
     first = max(probe.delay, probe.period) if probe.kind is ProbeKind.LIVENESS else probe.delay
-    return max(started_at + first, standing.next_at)
+    return max(started_at + first, state.next_at)
 
 
-def asking(standing: Standing, probe: Probe, now: float) -> Standing:
-    """The standing while the question is under way; the next one is due a period later."""
-    return replace(standing, asking=True, next_at=now + probe.period)
+def probe_started(state: ProbeState, probe: Probe, now: float) -> ProbeState:
+    """The state while the probe runs; it is due again one period after `now`."""
+    return replace(state, in_progress=True, next_at=now + probe.period)
 
 
-def answered(standing: Standing, probe: Probe, answer: bool | None) -> Standing:
-    """Takes an answer in; None is no answer: the question itself could not be put."""
-    if answer is None:
-        return replace(standing, asking=False)
-    alike = standing.alike + 1 if standing.latest is answer else 1
-    heard = replace(standing, asking=False, latest=answer, alike=alike)
-    if alike < (probe.successes if answer else probe.failures):
-        return heard
-    final = probe.kind is ProbeKind.STARTUP or (probe.kind is ProbeKind.LIVENESS and not answer)
-    return replace(heard, verdict=answer, held=final, alike=0 if final else alike)
+def probe_finished(state: ProbeState, probe: Probe, success: bool | None) -> ProbeState:
+    """The state after one more result; None means that the probe could not be run."""
+    if success is None:
+        return replace(state, in_progress=False)
+    consecutive = state.consecutive + 1 if state.latest is success else 1
+    updated = replace(state, in_progress=False, latest=success, consecutive=consecutive)
+    if consecutive < (probe.successes if success else probe.failures):
+        return updated
+    final = probe.kind is ProbeKind.STARTUP or (probe.kind is ProbeKind.LIVENESS and not success)
+    return replace(updated, result=success, on_hold=final, consecutive=0 if final else consecutive)
 
 
-def _verdict(standings: Standings, kind: ProbeKind) -> bool | None:
-    return standings.get(kind, UNASKED).verdict
+def _result(probe_states: ProbeStates, kind: ProbeKind) -> bool | None:
+    return probe_states.get(kind, NOT_PROBED).result

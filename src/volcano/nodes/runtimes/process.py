@@ -1,4 +1,4 @@
-"""The process runtimes, seen from the agent: a keeper in another process does the work, and this asks it."""
+"""Runtime for netns, userns and plain: sends requests to a shim in another process."""
 
 import asyncio
 import contextlib
@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from volcano.clock import Clock, SystemClock
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
-from volcano.nodes.cri import Features, Found, Process
+from volcano.nodes.cri import ExistingPods, Features, Process
 from volcano.nodes.runtimes import shim_launch
-from volcano.nodes.runtimes.shim_client import Line
-from volcano.nodes.shim import logfile, place, wire
+from volcano.nodes.runtimes.shim_client import ShimConnection
+from volcano.nodes.shim import logfile, wire
 from volcano.nodes.shim.specs import (
     ContainerSpec,
     ContainerState,
@@ -27,26 +28,27 @@ from volcano.nodes.shim.specs import (
     SandboxState,
     Usage,
 )
+from volcano.nodes.shim.state_store import SOCKET, shim_directory
 
-_PATIENCE = 30.0
-_LOST = 137
-_LONGEST_PAUSE = 30.0
-_log = Log("nodes.keeper")
-
-
-async def sweep(directory: Path, clock: Clock | None = None) -> list[str]:
-    """For `volcano down`: ends whatever a keeper of this directory has left; says in words what was removed."""
-    return await shim_launch.sweep(Path(directory), clock or SystemClock())
+_STOP_TIMEOUT = 30.0
+_UNKNOWN_EXIT_CODE = 137
+_RESTART_BACKOFF = Backoff(first=1.0, longest=30.0)
+_log = Log("nodes.shim")
 
 
-class KeeperRuntime:
+async def cleanup(directory: Path, clock: Clock | None = None) -> list[str]:
+    """For `volcano down`: removes what a shim of this directory left; returns what was removed."""
+    return await shim_launch.cleanup(Path(directory), clock or SystemClock())
+
+
+class ProcessRuntime:
     """Implements `Runtime` for netns, userns and plain.
 
-    With `lifeline` the keeper and its pods end with this process, however it ends; only a further KeeperRuntime of this
-    process finds them. Without, they run on and the next KeeperRuntime of the same directory finds them. A keeper that
-    dies is started again: its containers are told of as ended, and their sandboxes are made anew when something is
-    started in them. A keeper that is found but speaks another version, or is of another mode, is ended with its pods;
-    what became of those is remembered.
+    With `lifeline` the shim and its pods end with this process, even if it is killed; only another
+    ProcessRuntime of this process can use them. Without, they keep running and the next ProcessRuntime of
+    the same directory adopts them. A shim that exits is restarted: its containers are reported as exited,
+    and their sandboxes are recreated when a container is started. A running shim of another version or
+    mode is shut down with its pods; their last states are kept.
     """
 
     version = wire.VERSION
@@ -66,63 +68,63 @@ class KeeperRuntime:
         self._directory = Path(directory).absolute()
         self._mode = mode
         self._clock = clock or SystemClock()
-        self._launch = shim_launch.Launch(self._directory, mode, lifeline, log_size, log_files)
+        self._launch = shim_launch.ShimLaunch(self._directory, mode, lifeline, log_size, log_files)
         self._lifeline: int | None = None
-        self._line: Line | None = None
-        self._tell: Callable[[ContainerState], None] = lambda state: None
-        self._tell_restart: Callable[[], None] = lambda: None
+        self._connection: ShimConnection | None = None
+        self._on_exit: Callable[[ContainerState], None] = lambda state: None
+        self._on_restart: Callable[[], None] = lambda: None
         self._specs: dict[str, SandboxSpec] = {}
         self._states: dict[str, SandboxState] = {}
         self._running: set[tuple[str, str, int]] = set()
         self._attached: dict[tuple[str, str], asyncio.Future[int]] = {}
         self._executions: dict[int, asyncio.Future[int]] = {}
-        self._marks = 0
-        self._reopening: asyncio.Task[None] | None = None
+        self._exec_ids = 0
+        self._restarting: asyncio.Task[None] | None = None
         self._closing = False
 
     @property
     def pid(self) -> int:
-        """The keeper's own; 0 while there is none."""
-        return shim_launch.living(self._directory)
+        """Pid of the shim; 0 while there is none."""
+        return shim_launch.shim_pid(self._directory)
 
-    def on_change(self, tell: Callable[[ContainerState], None]) -> None:
-        self._tell = tell
+    def on_change(self, handler: Callable[[ContainerState], None]) -> None:
+        self._on_exit = handler
 
-    def on_restart(self, tell: Callable[[], None]) -> None:
-        """`tell` is called when a keeper that died has been replaced: what `listen` gave is worth nothing any more."""
-        self._tell_restart = tell
+    def on_restart(self, handler: Callable[[], None]) -> None:
+        """Sets the handler of restarts of the shim: sockets from `listen` are no longer valid."""
+        self._on_restart = handler
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         self._closing = False
         return await self._open()
 
     async def close(self, *, keep: bool) -> None:
         self._closing = True
-        if self._reopening:
-            self._reopening.cancel()
+        if self._restarting:
+            self._restarting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._reopening
+                await self._restarting
         pid = self.pid
-        asked = not keep and await self._shut_down()
-        if self._line:
-            self._line.close()
-            self._line = None
+        requested = not keep and await self._shut_down()
+        if self._connection:
+            self._connection.close()
+            self._connection = None
         if keep:
-            return  # a lifeline stays open until this process ends
+            return  # the lifeline stays open until this process exits
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
-        if pid and not (asked and await shim_launch.gone(pid, self._clock, _PATIENCE)):
-            await shim_launch.sweep(self._directory, self._clock)
+        if pid and not (requested and await shim_launch.wait_for_exit(pid, self._clock, _STOP_TIMEOUT)):
+            await shim_launch.cleanup(self._directory, self._clock)
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
-        state = SandboxState(**await self._ask("create", spec=wire.plain(spec)))
+        state = SandboxState(**await self._call("create", spec=wire.to_json(spec)))
         self._specs[spec.uid] = spec
         self._states[spec.uid] = state
         return state
 
     async def remove_sandbox(self, pod: str) -> None:
-        await self._ask("remove", pod=pod)
+        await self._call("remove", pod=pod)
         self._specs.pop(pod, None)
         self._states.pop(pod, None)
 
@@ -138,7 +140,7 @@ class KeeperRuntime:
         return state
 
     async def signal(self, pod: str, container: str, number: int) -> None:
-        await self._ask("signal", pod=pod, name=container, number=int(number))
+        await self._call("signal", pod=pod, name=container, number=int(number))
 
     async def execute(
         self,
@@ -152,12 +154,16 @@ class KeeperRuntime:
         tty: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> Process:
-        self._marks += 1
-        mark = self._marks
-        wanted = [name for name, asked in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr)) if asked]
-        ended = self._executions[mark] = asyncio.get_running_loop().create_future()
+        self._exec_ids += 1
+        exec_id = self._exec_ids
+        wanted = [
+            name
+            for name, requested in (("stdin", stdin), ("stdout", stdout), ("stderr", stderr))
+            if requested
+        ]
+        ended = self._executions[exec_id] = asyncio.get_running_loop().create_future()
         try:
-            answer, descriptors = await self._connected().ask(
+            response, descriptors = await self._connected().call(
                 "execute",
                 pod=pod,
                 name=container,
@@ -165,77 +171,77 @@ class KeeperRuntime:
                 environment=dict(environment or {}),
                 streams=wanted,
                 tty=tty,
-                exec=mark,
+                exec=exec_id,
             )
-        except BaseException:
-            self._executions.pop(mark, ended).cancel()
+        except (Failure, asyncio.CancelledError):
+            self._executions.pop(exec_id, ended).cancel()
             with contextlib.suppress(Failure):
-                self._hang_up(mark)
+                self._end_execution(exec_id)
             raise
-        ends = dict(zip(answer["ends"], descriptors, strict=True))
+        ends = dict(zip(response["ends"], descriptors, strict=True))
         if tty:
             ends = dict.fromkeys(("stdin", "stdout", "terminal"), ends["terminal"])
-        return RemoteProcess(ends, ended, lambda: self._hang_up(mark))
+        return RemoteProcess(ends, ended, lambda: self._end_execution(exec_id))
 
     async def attach(self, pod: str, container: str) -> Process:
-        answer, descriptors = await self._connected().ask("attach", pod=pod, name=container)
+        response, descriptors = await self._connected().call("attach", pod=pod, name=container)
         ended = self._attached.setdefault((pod, container), asyncio.get_running_loop().create_future())
-        ends = dict(zip(answer["ends"], descriptors, strict=True))
+        ends = dict(zip(response["ends"], descriptors, strict=True))
         return RemoteProcess(ends, ended, lambda: None)
 
     async def connect(self, pod: str, port: int, *, host: str = "") -> socket.socket:
-        answer, descriptors = await self._connected().ask("socket", pod=pod, port=port, host=host)
+        response, descriptors = await self._connected().call("socket", pod=pod, port=port, host=host)
         sockets = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-        trouble: OSError = ConnectionRefusedError(111, f"nothing in pod {pod} listens on port {port}")
-        for number, (target, made) in enumerate(zip(answer["targets"], sockets, strict=True)):
+        failure: OSError = ConnectionRefusedError(111, f"nothing in pod {pod} listens on port {port}")
+        for number, (target, made) in enumerate(zip(response["targets"], sockets, strict=True)):
             try:
                 made.setblocking(False)
                 await asyncio.get_running_loop().sock_connect(made, (target, port))
             except OSError as error:
-                trouble = error
+                failure = error
                 made.close()
-            except BaseException:
+            except asyncio.CancelledError:
                 _close_sockets(sockets[number:])
                 raise
             else:
                 _close_sockets(sockets[number + 1 :])
                 return made
-        raise trouble
+        raise failure
 
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
-        answer, descriptors = await self._connected().ask(
+        response, descriptors = await self._connected().call(
             "listen", address=address, port=port, datagram=datagram
         )
-        if not answer["listening"]:
+        if not response["listening"]:
             return None
         made = socket.socket(fileno=descriptors[0])
         made.setblocking(False)
         return made
 
     async def usage(self) -> Sequence[Usage]:
-        return [Usage(**usage) for usage in await self._ask("usage")]
+        return [Usage(**usage) for usage in await self._call("usage")]
 
-    async def written(self, pod: str) -> Mapping[str, int]:
-        return {}  # their roots are in the pod's directory
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
+        return {}  # root filesystems are in the pod's directory
 
     # Requests
 
-    async def _ask(self, what: str, **content: Any) -> Any:
-        answer, descriptors = await self._connected().ask(what, **content)
+    async def _call(self, request: str, **content: Any) -> Any:
+        response, descriptors = await self._connected().call(request, **content)
         for descriptor in descriptors:
             os.close(descriptor)
-        return answer
+        return response
 
-    def _connected(self) -> Line:
-        if self._line is None:
-            raise Failure("RuntimeUnavailable", f"there is no keeper in {self._directory}")
-        return self._line
+    def _connected(self) -> ShimConnection:
+        if self._connection is None:
+            raise Failure("RuntimeUnavailable", f"there is no shim in {self._directory}")
+        return self._connection
 
     async def _start(self, spec: ContainerSpec) -> ContainerState:
         key = (spec.pod, spec.name, spec.attempt)
         self._running.add(key)
         try:
-            state = ContainerState(**await self._ask("start", spec=wire.plain(spec)))
+            state = ContainerState(**await self._call("start", spec=wire.to_json(spec)))
         except Failure:
             self._running.discard(key)
             raise
@@ -243,35 +249,35 @@ class KeeperRuntime:
             self._running.discard(key)
         return state
 
-    def _hang_up(self, mark: int) -> None:
-        if self._line:
-            self._line.say("end-execution", exec=mark)
+    def _end_execution(self, exec_id: int) -> None:
+        if self._connection:
+            self._connection.send("end-execution", exec=exec_id)
 
     # Notices
 
-    def _heard(self, notice: wire.Message) -> None:
+    def _on_notice(self, notice: wire.Message) -> None:
         match notice:
             case {"notice": "ended", "state": state}:
-                self._container_ended(ContainerState(**state))
-            case {"notice": "exec-ended", "exec": mark, "code": code}:
-                _resolve(self._executions.pop(mark, None), code)
+                self._on_container_exit(ContainerState(**state))
+            case {"notice": "exec-ended", "exec": exec_id, "code": code}:
+                _resolve(self._executions.pop(exec_id, None), code)
 
-    def _container_ended(self, state: ContainerState) -> None:
+    def _on_container_exit(self, state: ContainerState) -> None:
         self._running.discard((state.pod, state.name, state.attempt))
         _resolve(self._attached.pop((state.pod, state.name), None), state.exit_code)
-        self._tell(state)
+        self._on_exit(state)
 
-    # Opening
+    # Open and restart
 
-    async def _open(self) -> Found:
-        if self._line:
-            self._line.close()
-            self._line = None
-        self._line = await self._find() or await self._begin()
-        hello = await self._ask("hello")
+    async def _open(self) -> ExistingPods:
+        if self._connection:
+            self._connection.close()
+            self._connection = None
+        self._connection = await self._connect_running() or await self._start_shim()
+        hello = await self._call("hello")
         self.features = _features(self._mode, hello["limitations"])
-        listing = await self._ask("list")
-        found = Found(
+        listing = await self._call("list")
+        found = ExistingPods(
             sandboxes=tuple(SandboxState(**state) for state in listing["sandboxes"]),
             containers=tuple(ContainerState(**state) for state in listing["containers"]),
         )
@@ -279,97 +285,105 @@ class KeeperRuntime:
         self._running |= {(s.pod, s.name, s.attempt) for s in found.containers if s.running}
         return found
 
-    async def _find(self) -> Line | None:
-        """A line to the keeper that is there already; one of another version or mode is ended in good order."""
+    async def _connect_running(self) -> ShimConnection | None:
+        """Connects to a running shim; one of another version or mode is shut down."""
         try:
-            line = Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
+            connection = self._connect()
         except OSError:
             return None
         try:
-            hello, _ = await line.ask("hello")
+            hello, _ = await connection.call("hello")
             holder = os.getpid() if self._launch.lifeline else 0
             if (hello["version"], hello["mode"], hello.get("holder")) == (self.version, self._mode, holder):
-                return line
-            _log.warning("ending a keeper that does not fit", version=hello["version"], mode=hello["mode"])
-            await line.ask("shutdown", keep_records=True)
-            line.close()
-            await shim_launch.gone(hello["pid"], self._clock, _PATIENCE)
-        except Failure:  # it was about to go
-            line.close()
-            await shim_launch.gone(shim_launch.living(self._directory), self._clock, _PATIENCE)
-        except BaseException:
-            line.close()
+                return connection
+            _log.warning(
+                "stopping shim of another version or mode", version=hello["version"], mode=hello["mode"]
+            )
+            await connection.call("shutdown", keep_records=True)
+            connection.close()
+            await shim_launch.wait_for_exit(hello["pid"], self._clock, _STOP_TIMEOUT)
+        except Failure:  # it was shutting down
+            connection.close()
+            await shim_launch.wait_for_exit(shim_launch.shim_pid(self._directory), self._clock, _STOP_TIMEOUT)
+        except (asyncio.CancelledError, KeyError):
+            connection.close()
             raise
         return None
 
-    async def _begin(self) -> Line:
+    async def _start_shim(self) -> ShimConnection:
         if self._lifeline is not None:
             os.close(self._lifeline)
         launched = asyncio.ensure_future(shim_launch.launch(self._launch))
         try:
             self._lifeline = await asyncio.shield(launched)
         except asyncio.CancelledError:
-            # Half started it would be nobody's: whoever cancels has one to end, or the next one finds it.
+            # A shim that is starting must not be lost: the caller closes it, or the next runtime finds it.
             self._lifeline = await launched
             raise
-        return Line(wire.connect(place.of(str(self._directory)), place.SOCKET), self._heard, self._lost)
+        return self._connect()
+
+    def _connect(self) -> ShimConnection:
+        connection = wire.connect(shim_directory(str(self._directory)), SOCKET)
+        return ShimConnection(connection, self._on_notice, self._on_disconnect)
 
     async def _shut_down(self) -> bool:
-        """Whether there was a keeper that could be asked to."""
+        """Whether there was a shim to shut down."""
         try:
-            await self._ask("shutdown")
+            await self._call("shutdown")
         except Failure:
             return False
         return True
 
-    def _lost(self) -> None:
-        """The keeper has gone by itself, and its containers with it."""
-        if self._line is None:
-            return  # one that was only asked who it is
-        self._line = None
+    def _on_disconnect(self) -> None:
+        """Restarts a shim that exited; its containers exited with it."""
+        if self._connection is None:
+            return  # only the connection of `_connect_running`
+        self._connection = None
         for ended in self._executions.values():
-            _resolve(ended, _LOST)
+            _resolve(ended, _UNKNOWN_EXIT_CODE)
         self._executions.clear()
         if not self._closing:
-            _log.error("the keeper has died; starting another", directory=self._directory)
-            self._reopening = asyncio.get_running_loop().create_task(self._reopen())
+            _log.error("shim exited, restarting", directory=self._directory)
+            self._restarting = asyncio.get_running_loop().create_task(self._restart())
 
-    async def _reopen(self) -> None:
+    async def _restart(self) -> None:
         were_running = set(self._running)
         self._running.clear()
-        found = await self._open_at_last()
+        found = await self._open_with_backoff()
         known = {(state.pod, state.name, state.attempt): state for state in found.containers}
         for pod, name, attempt in sorted(were_running):
             now = self._clock.now().wall
-            unknown = ContainerState(pod, name, attempt, now, 0, now, _LOST, "ContainerStatusUnknown")
+            unknown = ContainerState(
+                pod, name, attempt, now, 0, now, _UNKNOWN_EXIT_CODE, "ContainerStatusUnknown"
+            )
             state = known.get((pod, name, attempt), unknown)
             if not state.running:
-                self._container_ended(state)
-        self._tell_restart()
+                self._on_container_exit(state)
+        self._on_restart()
 
-    async def _open_at_last(self) -> Found:
-        pause = 1.0
+    async def _open_with_backoff(self) -> ExistingPods:
+        failures = 0
         while True:
             try:
                 return await self._open()
             except (Failure, OSError) as error:
-                _log.error("the keeper does not start again", directory=self._directory, problem=error)
-                await self._clock.sleep(pause)
-                pause = min(pause * 2, _LONGEST_PAUSE)
+                _log.error("shim restart failed", directory=self._directory, reason=error)
+                await self._clock.sleep(_RESTART_BACKOFF.delay(failures))
+                failures += 1
 
 
 class RemoteProcess:
-    """A process of a container, with its streams here."""
+    """A process in a container, with descriptors of its streams."""
 
     def __init__(
-        self, ends: Mapping[str, int], ended: asyncio.Future[int], hang_up: Callable[[], None]
+        self, ends: Mapping[str, int], ended: asyncio.Future[int], end_execution: Callable[[], None]
     ) -> None:
         self.stdin = ends.get("stdin")
         self.stdout = ends.get("stdout")
         self.stderr = ends.get("stderr")
         self._terminal = ends.get("terminal")
         self._ended = ended
-        self._hang_up = hang_up
+        self._end_execution = end_execution
         self._closed = False
 
     async def wait(self) -> int:
@@ -388,7 +402,7 @@ class RemoteProcess:
                 os.close(descriptor)
         if not self._ended.done():
             with contextlib.suppress(Failure):
-                self._hang_up()
+                self._end_execution()
 
 
 def _resolve(future: asyncio.Future[int] | None, code: int) -> None:

@@ -1,4 +1,4 @@
-"""The agent's end of the line to a keeper: questions find their answers, notices their listener."""
+"""Client connection to a shim: matches responses to requests and dispatches notices."""
 
 import asyncio
 import contextlib
@@ -10,45 +10,48 @@ from typing import Any
 from volcano.nodes.shim import wire
 from volcano.nodes.shim.specs import Failure
 
-Answer = tuple[Any, list[int]]
+Response = tuple[Any, list[int]]
 
 
-class Line:
-    """A connection in the running event loop. `lost` is called once when the keeper hangs up, never after `close`."""
+class ShimConnection:
+    """Connection in the running event loop. `on_disconnect` is called once, never after `close`."""
 
     def __init__(
-        self, connection: socket.socket, heard: Callable[[wire.Message], None], lost: Callable[[], None]
+        self,
+        connection: socket.socket,
+        on_notice: Callable[[wire.Message], None],
+        on_disconnect: Callable[[], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._channel = wire.Channel(connection)
-        self._heard = heard
-        self._lost = lost
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._on_notice = on_notice
+        self._on_disconnect = on_disconnect
+        self._pending: dict[int, asyncio.Future[Response]] = {}
         self._count = 0
         self._open = True
         self._loop.add_reader(self._channel.fileno(), self._read)
 
-    async def ask(self, what: str, **content: Any) -> Answer:
-        """The answer, with descriptors that are the caller's from then on. Failure when the keeper says no."""
-        number = self.say(what, **content)
-        answer: asyncio.Future[Answer] = self._loop.create_future()
-        self._waiting[number] = answer
+    async def call(self, request: str, **content: Any) -> Response:
+        """Returns the response; the caller closes its descriptors. Failure when the shim returns an error."""
+        number = self.send(request, **content)
+        response: asyncio.Future[Response] = self._loop.create_future()
+        self._pending[number] = response
         try:
-            return await answer
+            return await response
         except asyncio.CancelledError:
-            if answer.done() and not answer.cancelled() and not answer.exception():
-                _close(answer.result()[1])
+            if response.done() and not response.cancelled() and not response.exception():
+                _close(response.result()[1])
             raise
         finally:
-            # An answer that comes later is not waited for: its descriptors are closed.
-            self._waiting.pop(number, None)
+            # The descriptors of a late response are closed.
+            self._pending.pop(number, None)
 
-    def say(self, what: str, **content: Any) -> int:
-        """Asks for something whose answer nobody waits for."""
+    def send(self, request: str, **content: Any) -> int:
+        """Sends a request without waiting for the response; returns its id."""
         if not self._open:
-            raise Failure("RuntimeUnavailable", "the keeper has gone")
+            raise Failure("RuntimeUnavailable", "the shim is not running")
         self._count += 1
-        self._channel.send({"id": self._count, "do": what, **content})
+        self._channel.send({"id": self._count, "do": request, **content})
         self._write()
         return self._count
 
@@ -59,40 +62,41 @@ class Line:
         self._loop.remove_reader(self._channel.fileno())
         self._loop.remove_writer(self._channel.fileno())
         self._channel.close()
-        waiting, self._waiting = self._waiting, {}
-        for answer in waiting.values():
-            if not answer.done():
-                answer.set_exception(Failure("RuntimeUnavailable", "the keeper has gone"))
+        pending, self._pending = self._pending, {}
+        for response in pending.values():
+            if not response.done():
+                response.set_exception(Failure("RuntimeUnavailable", "the shim is not running"))
 
     def _read(self) -> None:
         try:
             arrived = self._channel.receive()
         except EOFError:
-            self._hung_up()
+            self._disconnected()
             return
         for message, descriptors in arrived:
             if "id" in message:
-                self._answered(message, descriptors)
+                self._on_response(message, descriptors)
             else:
                 _close(descriptors)
-                # After whoever has just got his answer: a container is known to have started before it is known to end.
-                self._loop.call_soon(self._heard, message)
+                # After the caller of a request has continued: the start of a container must be processed
+                # before its exit.
+                self._loop.call_soon(self._on_notice, message)
 
-    def _answered(self, message: wire.Message, descriptors: list[int]) -> None:
-        answer = self._waiting.pop(message["id"], None)
-        if answer is None or answer.done():
+    def _on_response(self, message: wire.Message, descriptors: list[int]) -> None:
+        response = self._pending.pop(message["id"], None)
+        if response is None or response.done():
             _close(descriptors)
         elif "error" in message:
             _close(descriptors)
-            answer.set_exception(wire.failure(message["error"]))
+            response.set_exception(wire.failure_from_json(message["error"]))
         else:
-            answer.set_result((message["result"], descriptors))
+            response.set_result((message["result"], descriptors))
 
     def _write(self) -> None:
         try:
             self._channel.flush()
         except OSError:
-            # What the keeper said last may still be waiting to be read.
+            # The last messages of the shim may still be unread.
             self._loop.remove_writer(self._channel.fileno())
             return
         if self._channel.unsent:
@@ -100,9 +104,9 @@ class Line:
         else:
             self._loop.remove_writer(self._channel.fileno())
 
-    def _hung_up(self) -> None:
+    def _disconnected(self) -> None:
         self.close()
-        self._lost()
+        self._on_disconnect()
 
 
 def _close(descriptors: list[int]) -> None:

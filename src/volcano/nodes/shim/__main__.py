@@ -1,4 +1,4 @@
-"""The keeper's program, `python -m volcano.nodes.shim DIRECTORY --mode MODE`: to the background once it is up."""
+"""The program of the shim, `python -m volcano.nodes.shim DIRECTORY --mode MODE`; forks to the background."""
 
 import argparse
 import contextlib
@@ -13,133 +13,133 @@ import time
 import traceback
 from dataclasses import dataclass
 
-from volcano.nodes.shim import logfile, place, processes, wire
+from volcano.nodes.shim import logfile, processes, wire
 from volcano.nodes.shim.isolation.base import Isolation
-from volcano.nodes.shim.isolation.plain import Plain
-from volcano.nodes.shim.loop import Loop
-from volcano.nodes.shim.place import LOCK, LOG, SOCKET, WHOAMI
-from volcano.nodes.shim.records import Records
-from volcano.nodes.shim.server import Keeper, Settings
+from volcano.nodes.shim.isolation.plain import PlainIsolation
+from volcano.nodes.shim.loop import EventLoop
+from volcano.nodes.shim.server import ShimOptions, ShimServer
 from volcano.nodes.shim.specs import Failure, Mode
+from volcano.nodes.shim.state_store import LOCK, LOG, PID_FILE, SOCKET, StateStore, shim_directory
 
-_LARGEST_LOG = 1 << 20
-_DESCRIPTORS = 1 << 16
-_LONGEST_COMPLAINT = 20_000  # a pipe takes it whole
+_MAX_LOG_SIZE = 1 << 20
+_MAX_DESCRIPTORS = 1 << 16
+_MAX_ERROR_SIZE = 20_000  # fits into a pipe buffer
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    directory: str  # the cluster's
+class Arguments:
+    directory: str  # the cluster's data directory
     mode: Mode
-    lifeline: int | None  # a descriptor; when it reads to its end, so does the keeper
-    holder: int  # the pid of who holds the other end
-    ready: int | None  # a descriptor on which to say that all is well, or what is not
+    lifeline: int | None  # a descriptor; the shim shuts down when it reads end of file
+    holder: int  # pid of the process that holds the other end of the lifeline
+    ready: int | None  # a descriptor on which the shim reports that it is ready, or the error
     log_size: int
     log_files: int
 
     @property
-    def place(self) -> str:
-        return place.of(self.directory)
+    def shim_directory(self) -> str:
+        return shim_directory(self.directory)
 
 
 def main() -> None:
-    options = _options()
-    for descriptor in (options.lifeline, options.ready):
+    arguments = _parse_arguments()
+    for descriptor in (arguments.lifeline, arguments.ready):
         if descriptor is not None:
             os.set_inheritable(descriptor, False)
     if os.fork():
         os._exit(0)
     os.setsid()
     try:
-        keeper, loop, listener = _prepare(options)
+        server, loop, listener = _prepare(arguments)
     except (Failure, OSError) as error:
-        _say(options, {"error": str(error)})
+        _report(arguments, {"error": str(error)})
         sys.exit(1)
-    except BaseException:
-        _say(options, {"error": traceback.format_exc()[-_LONGEST_COMPLAINT:]})
+    except Exception:
+        _report(arguments, {"error": traceback.format_exc()[-_MAX_ERROR_SIZE:]})
         raise
-    if options.lifeline is not None:
-        _hold(options.lifeline, keeper, loop)
+    if arguments.lifeline is not None:
+        _watch_lifeline(arguments.lifeline, server, loop)
     gc.collect()
-    gc.freeze()  # so that forks share what is here already
-    _say(options, {"pid": os.getpid()})
-    keeper.serve(listener)
-    for name in (SOCKET, WHOAMI, LOCK):
+    gc.freeze()  # so that forks share existing objects
+    _report(arguments, {"pid": os.getpid()})
+    server.serve(listener)
+    for name in (SOCKET, PID_FILE, LOCK):
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(options.place, name))
+            os.unlink(os.path.join(arguments.shim_directory, name))
 
 
-def _prepare(options: Options) -> tuple[Keeper, Loop, socket.socket]:
+def _prepare(arguments: Arguments) -> tuple[ShimServer, EventLoop, socket.socket]:
     os.chdir("/")
-    _allow_descriptors()
-    _lock(options.place)
-    _redirect(options.place)
-    _sign(options)
-    # Before the isolation enters other namespaces, where this directory might look different.
-    listener = wire.bind(options.place, SOCKET)
-    isolation = _isolation(options)
+    _raise_descriptor_limit()
+    _lock(arguments.shim_directory)
+    _redirect_output(arguments.shim_directory)
+    _write_pid_file(arguments)
+    # Before the isolation joins other namespaces, in which this path may resolve differently.
+    listener = wire.bind(arguments.shim_directory, SOCKET)
+    isolation = _isolation(arguments)
     isolation.open()
-    loop = Loop(time.monotonic, complain)
-    keeper = Keeper(
-        Settings(options.mode, options.log_size, options.log_files, options.holder),
+    loop = EventLoop(time.monotonic, log_error)
+    server = ShimServer(
+        ShimOptions(arguments.mode, arguments.log_size, arguments.log_files, arguments.holder),
         loop=loop,
         isolation=isolation,
-        records=Records(options.place),
+        store=StateStore(arguments.shim_directory),
         now=time.time_ns,
-        complain=complain,
+        log_error=log_error,
     )
-    keeper.take_over()
-    loop.every(60.0, lambda: _bound_log(options.place))
-    return keeper, loop, listener
+    server.load_state()
+    loop.every(60.0, lambda: _rotate_log(arguments.shim_directory))
+    return server, loop, listener
 
 
-def complain(what: str, error: BaseException) -> None:
-    """One line and a traceback for the keeper's own log."""
+def log_error(message: str, error: BaseException, **fields: str) -> None:
+    """Writes one line and a traceback to the log of the shim."""
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    line = " ".join([message, *(f"{name}={value}" for name, value in fields.items())])
     trace = "".join(traceback.format_exception(error))
     with contextlib.suppress(OSError):
-        if os.fstat(2).st_size < 4 * _LARGEST_LOG:
-            os.write(2, f"{moment} {what}\n{trace}".encode(errors="replace"))
+        if os.fstat(2).st_size < 4 * _MAX_LOG_SIZE:
+            os.write(2, f"{moment} {line}\n{trace}".encode(errors="replace"))
 
 
-def _hold(lifeline: int, keeper: Keeper, loop: Loop) -> None:
-    def moved() -> None:
+def _watch_lifeline(lifeline: int, server: ShimServer, loop: EventLoop) -> None:
+    def on_readable() -> None:
         if not os.read(lifeline, 64):
             loop.forget(lifeline)
-            keeper.end()
+            server.shut_down()
 
-    loop.on_readable(lifeline, moved)
+    loop.on_readable(lifeline, on_readable)
 
 
-def _isolation(options: Options) -> Isolation:
-    if options.mode == Mode.PLAIN:
-        return Plain(options.directory)
-    from volcano.nodes.shim.isolation.namespaces import Namespaces
+def _isolation(arguments: Arguments) -> Isolation:
+    if arguments.mode == Mode.PLAIN:
+        return PlainIsolation(arguments.directory)
+    from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
 
-    isolation: Isolation = Namespaces(options.mode, options.directory)
+    isolation: Isolation = NamespaceIsolation(arguments.mode, arguments.directory)
     return isolation
 
 
 def _lock(directory: str) -> None:
-    """One keeper for one directory. The lock is the process's own: forks do not share it, and it ends with it."""
+    """Allows one shim per directory, by a POSIX lock: forks do not inherit it, and it ends with this process."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
     descriptor = os.open(os.path.join(directory, LOCK), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise Failure("RuntimeUnavailable", f"{directory}: another keeper is at work here") from error
+        raise Failure("RuntimeUnavailable", f"{directory}: another shim is running") from error
 
 
-def _allow_descriptors() -> None:
-    """Each container needs some."""
+def _raise_descriptor_limit() -> None:
+    """Raises the soft limit: each container needs several descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < _DESCRIPTORS and (hard > soft or hard == resource.RLIM_INFINITY):
-        wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < _MAX_DESCRIPTORS and (hard > soft or hard == resource.RLIM_INFINITY):
+        wanted = _MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MAX_DESCRIPTORS)
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _redirect(directory: str) -> None:
-    """Standard output and error go to the keeper's log from now on."""
+def _redirect_output(directory: str) -> None:
+    """Redirects standard output and error to the log of the shim."""
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
@@ -150,31 +150,31 @@ def _redirect(directory: str) -> None:
     os.close(log)
 
 
-def _bound_log(directory: str) -> None:
-    if os.fstat(2).st_size > _LARGEST_LOG:
+def _rotate_log(directory: str) -> None:
+    if os.fstat(2).st_size > _MAX_LOG_SIZE:
         path = os.path.join(directory, LOG)
         os.replace(path, f"{path}.1")
-        _redirect(directory)
+        _redirect_output(directory)
 
 
-def _sign(options: Options) -> None:
-    """Says who the keeper of this directory is, for those who cannot ask it."""
+def _write_pid_file(arguments: Arguments) -> None:
+    """Writes the file by which other processes find the shim of this directory without connecting to it."""
     pid = os.getpid()
-    text = {"pid": pid, "started": processes.start_time(pid), "mode": options.mode, "version": wire.VERSION}
-    path = os.path.join(options.place, WHOAMI)
+    text = {"pid": pid, "started": processes.start_time(pid), "mode": arguments.mode, "version": wire.VERSION}
+    path = os.path.join(arguments.shim_directory, PID_FILE)
     with open(f"{path}.new", "w") as file:
         json.dump(text, file)
     os.replace(f"{path}.new", path)
 
 
-def _say(options: Options, message: wire.Message) -> None:
-    if options.ready is not None:
+def _report(arguments: Arguments, message: wire.Message) -> None:
+    if arguments.ready is not None:
         with contextlib.suppress(OSError):
-            os.write(options.ready, json.dumps(message).encode() + b"\n")
-            os.close(options.ready)
+            os.write(arguments.ready, json.dumps(message).encode() + b"\n")
+            os.close(arguments.ready)
 
 
-def _options() -> Options:
+def _parse_arguments() -> Arguments:
     parser = argparse.ArgumentParser(prog="volcano.nodes.shim", description=__doc__)
     parser.add_argument("directory")
     parser.add_argument("--mode", type=Mode, choices=list(Mode), required=True)
@@ -183,7 +183,7 @@ def _options() -> Options:
     parser.add_argument("--ready", type=int, metavar="FD")
     parser.add_argument("--log-size", type=int, default=logfile.DEFAULT_SIZE)
     parser.add_argument("--log-files", type=int, default=logfile.DEFAULT_FILES)
-    return Options(**vars(parser.parse_args()))
+    return Arguments(**vars(parser.parse_args()))
 
 
 if __name__ == "__main__":

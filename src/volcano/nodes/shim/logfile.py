@@ -1,6 +1,7 @@
-"""A container's log as kubelets keep it: one CRI line per line of output, rotated and bounded.
+"""Log file of a container in CRI format, rotated and limited in size.
 
-`<RFC 3339 time> stdout|stderr F|P <text>`: P marks a piece of a line that goes on in the next entry of its stream.
+`<RFC 3339 time> stdout|stderr F|P <text>`: P marks a part of a line that continues in the next entry of
+its stream.
 """
 
 import contextlib
@@ -8,13 +9,13 @@ import os
 import time
 from collections.abc import Callable
 
-LONGEST_LINE = 16 << 10
+MAX_LINE = 16 << 10
 DEFAULT_SIZE = 10 << 20
-DEFAULT_FILES = 5  # the current one included
+DEFAULT_FILES = 5  # including the current file
 
 
 class LogFile:
-    """Never raises for what the disk does: output that cannot be written is dropped, and the log says so later."""
+    """Never raises for a disk error: output that cannot be written is dropped, and counted in the log later."""
 
     def __init__(
         self, path: str, now: Callable[[], int], *, size: int = DEFAULT_SIZE, files: int = DEFAULT_FILES
@@ -24,26 +25,26 @@ class LogFile:
         self._limit = size
         self._files = files
         self._incomplete: dict[str, bytes] = {}
-        self._lost = 0
-        self._trouble = ""
+        self._dropped = 0
+        self._error = ""
         self._descriptor = -1
         self._written = 0
         self._second = -1
         self._second_text = ""
 
     def write(self, stream: str, text: bytes) -> None:
-        """Takes a piece of output as it came; a line is written when it is whole, or longer than a line may be."""
+        """Appends a chunk of output; a line is written when it is complete or longer than MAX_LINE."""
         *lines, rest = (self._incomplete.pop(stream, b"") + text).split(b"\n")
         prefix = f"{self._timestamp()} {stream} ".encode()
         whole, piece = prefix + b"F ", prefix + b"P "
         entries = b""
-        if lines and max(map(len, lines)) <= LONGEST_LINE:  # the usual case, at the speed of C
+        if lines and max(map(len, lines)) <= MAX_LINE:  # the usual case, without a loop in Python
             entries = whole + (b"\n" + whole).join(lines) + b"\n"
         else:
             for line in lines:
                 *pieces, end = _cut(line)
                 entries += b"".join([*(piece + part + b"\n" for part in pieces), whole, end, b"\n"])
-        if len(rest) >= LONGEST_LINE:
+        if len(rest) >= MAX_LINE:
             *pieces, rest = _cut(rest)
             entries += b"".join(piece + part + b"\n" for part in pieces)
         if rest:
@@ -52,7 +53,7 @@ class LogFile:
             self._append(entries)
 
     def close(self) -> None:
-        """Writes what is left of an unfinished last line, as a piece: no newline came."""
+        """Writes an unfinished last line as a partial entry and closes the file."""
         for stream, rest in self._incomplete.items():
             self._append(f"{self._timestamp()} {stream} P ".encode() + rest + b"\n")
         self._incomplete.clear()
@@ -66,16 +67,16 @@ class LogFile:
                 self._open()
             elif self._written >= self._limit:
                 self._rotate()
-            if self._lost:
-                self._whole(self._apology())
-                self._lost = 0
-            self._whole(entries)
+            if self._dropped:
+                self._write_all(self._dropped_notice())
+                self._dropped = 0
+            self._write_all(entries)
         except OSError as error:
-            self._lost += entries.count(b"\n")
-            self._trouble = os.strerror(error.errno or 0)
+            self._dropped += entries.count(b"\n")
+            self._error = os.strerror(error.errno or 0)
 
-    def _whole(self, entries: bytes) -> None:
-        """All of it or nothing: a torn line would spoil the one after it."""
+    def _write_all(self, entries: bytes) -> None:
+        """Writes all or nothing: a torn line would corrupt the next one."""
         done = 0
         try:
             while done < len(entries):
@@ -86,8 +87,8 @@ class LogFile:
             raise
         self._written += done
 
-    def _apology(self) -> bytes:
-        return f"{self._timestamp()} stderr F [{self._lost} lines of output were lost: {self._trouble}]\n".encode()
+    def _dropped_notice(self) -> bytes:
+        return f"{self._timestamp()} stderr F [{self._dropped} lines of output were lost: {self._error}]\n".encode()
 
     def _open(self) -> None:
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
@@ -115,5 +116,5 @@ class LogFile:
 
 
 def _cut(line: bytes) -> list[bytes]:
-    """Pieces of the length that an entry may have, and what is left of the line: nothing, when it comes out even."""
-    return [line[at : at + LONGEST_LINE] for at in range(0, len(line) + 1, LONGEST_LINE)]
+    """Splits a line into parts of at most MAX_LINE bytes; the last part is empty if the length is a multiple of it."""
+    return [line[at : at + MAX_LINE] for at in range(0, len(line) + 1, MAX_LINE)]

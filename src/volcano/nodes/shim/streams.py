@@ -1,4 +1,4 @@
-"""A container's output on its way: from its pipes or terminal into its log, and to whoever is attached."""
+"""Output of a container: from its pipes or terminal to its log and to attached clients."""
 
 import contextlib
 import errno
@@ -6,37 +6,37 @@ import os
 from collections import deque
 
 from volcano.nodes.shim.logfile import LogFile
-from volcano.nodes.shim.loop import Loop
+from volcano.nodes.shim.loop import EventLoop
 
-_PIECE = 64 << 10
-_MOST_WAITING = 1 << 20
+_READ_SIZE = 64 << 10
+_MAX_BUFFERED = 1 << 20
 
 
-class Tap:
-    """A pipe to somebody who listens in. One who reads slowly loses output; the container never waits for him."""
+class AttachPipe:
+    """Pipe to an attached client. A slow reader loses output; the container never blocks on it."""
 
-    def __init__(self, loop: Loop, descriptor: int) -> None:
+    def __init__(self, loop: EventLoop, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         self._loop = loop
         self._descriptor = descriptor
-        self._waiting: deque[bytes] = deque()
+        self._buffered: deque[bytes] = deque()
         self._size = 0
         self._ending = False
-        # Nothing can be read from it: it is "readable" when its reader is gone.
+        # A write end is reported as readable when its reader has closed it.
         loop.on_readable(descriptor, self.close)
 
     @property
     def open(self) -> bool:
         return self._descriptor >= 0
 
-    def feed(self, text: bytes) -> None:
-        if self.open and self._size + len(text) <= _MOST_WAITING:
-            self._waiting.append(text)
+    def write(self, text: bytes) -> None:
+        if self.open and self._size + len(text) <= _MAX_BUFFERED:
+            self._buffered.append(text)
             self._size += len(text)
             self._drain()
 
     def end(self) -> None:
-        """No more is to come: closes once what is waiting has been read."""
+        """Closes the pipe once the buffered output has been read."""
         self._ending = True
         self._drain()
 
@@ -45,20 +45,20 @@ class Tap:
             self._loop.forget(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
-            self._waiting.clear()
+            self._buffered.clear()
 
     def _drain(self) -> None:
         try:
-            while self.open and self._waiting:
-                sent = os.write(self._descriptor, self._waiting[0])
+            while self.open and self._buffered:
+                sent = os.write(self._descriptor, self._buffered[0])
                 self._size -= sent
-                rest = self._waiting.popleft()[sent:]
+                rest = self._buffered.popleft()[sent:]
                 if rest:
-                    self._waiting.appendleft(rest)
+                    self._buffered.appendleft(rest)
         except BlockingIOError:
             self._loop.on_writable(self._descriptor, self._drain)
             return
-        except OSError:  # he is gone
+        except OSError:  # the reader closed it
             self.close()
         if self.open and self._ending:
             self.close()
@@ -67,32 +67,32 @@ class Tap:
 
 
 class Output:
-    """One stream of a container: reads until its end. The descriptor is its own."""
+    """One output stream of a container, read until end of file. Owns the descriptor."""
 
-    def __init__(self, loop: Loop, descriptor: int, name: str, log: LogFile | None) -> None:
+    def __init__(self, loop: EventLoop, descriptor: int, name: str, log: LogFile | None) -> None:
         os.set_blocking(descriptor, False)
         self._loop = loop
         self._descriptor = descriptor
         self._name = name
         self._log = log
-        self._taps: list[Tap] = []
+        self._attached: list[AttachPipe] = []
         loop.on_readable(descriptor, self._pump)
 
     @property
     def descriptor(self) -> int:
         return self._descriptor
 
-    def tap(self) -> int:
-        """A fresh descriptor to read from what comes from now on."""
+    def attach(self) -> int:
+        """Returns a new descriptor that receives the output from now on."""
         reading, writing = os.pipe()
-        tap = Tap(self._loop, writing)
-        self._taps = [*(tap for tap in self._taps if tap.open), tap]
+        pipe = AttachPipe(self._loop, writing)
+        self._attached = [*(pipe for pipe in self._attached if pipe.open), pipe]
         if self._descriptor < 0:
-            tap.end()
+            pipe.end()
         return reading
 
     def finish(self) -> None:
-        """The writers are gone: takes what they left, and closes."""
+        """Reads what is left after the last writer has exited, and closes."""
         while self._descriptor >= 0 and self._read():
             pass
         self._close()
@@ -102,22 +102,22 @@ class Output:
 
     def _read(self) -> bool:
         try:
-            text = os.read(self._descriptor, _PIECE)
+            text = os.read(self._descriptor, _READ_SIZE)
         except BlockingIOError:
             return False
-        except OSError as error:  # EIO: a terminal that nobody has open any more
+        except OSError as error:  # EIO: no process has the terminal open
             text = b""
             if error.errno != errno.EIO:
                 self._close()
                 return False
         if not text:
-            # Every writer has closed it, though the container may run on.
+            # Every writer has closed it, though the container may still run.
             self._loop.on_readable(self._descriptor, None)
             return False
         if self._log:
             self._log.write(self._name, text)
-        for tap in self._taps:
-            tap.feed(text)
+        for pipe in self._attached:
+            pipe.write(text)
         return True
 
     def _close(self) -> None:
@@ -126,6 +126,6 @@ class Output:
                 self._loop.forget(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
-        for tap in self._taps:
-            tap.end()
-        self._taps.clear()
+        for pipe in self._attached:
+            pipe.end()
+        self._attached.clear()

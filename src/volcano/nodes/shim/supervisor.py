@@ -1,12 +1,12 @@
-"""The first process of a plain container: it starts the program, passes signals on, and outlives all that is below it.
+"""First process of a plain container: starts the program, forwards signals and kills what the program leaves
+behind.
 
-It is a fork of the keeper that executes nothing. Being a subreaper, it stays the ancestor of whatever the program
-starts, also of what turns itself into a daemon; when the program ends, or the keeper does, it ends all of that and
-exits with the program's code.
+It is a fork of the shim that executes nothing. As a subreaper it stays the ancestor of every process that
+the program starts, daemons included; when the program or the shim exits, it kills them all and exits with
+the program's exit code.
 """
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -17,21 +17,21 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from volcano.nodes.shim import processes
-from volcano.nodes.shim.isolation.base import Stdio
+from volcano.nodes.shim.isolation.base import Stdio, strerror
 from volcano.nodes.shim.specs import Failure, Identity
 
-_DESCRIPTORS = 1 << 20
-_PAUSE = 0.02
+_MAX_DESCRIPTORS = 1 << 20
+_KILL_INTERVAL = 0.02
 _SIGNALS = tuple(map(int, signal.valid_signals()))
-_LONGEST_MESSAGE = 4096  # a pipe takes it whole
-# Python ignores these two, and a program would inherit that.
+_MAX_MESSAGE = 4096  # fits into a pipe buffer
+# Python ignores these signals, and a program would inherit that.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
-    """A program with all it is started with."""
+class SupervisedProcess:
+    """A program with its arguments, environment, streams and identity."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -41,26 +41,26 @@ class Launch:
     no_new_privileges: bool = False
 
 
-def supervise(launch: Launch) -> int:
-    """Starts a program below a supervisor; the supervisor's pid, once the program runs. Failure when it cannot."""
-    reading, writing = os.pipe()
-    keeper = os.getpid()
-    # Blocked before the fork, so that no signal is lost in between, and the child need not do it: what a fork touches,
-    # it no longer shares with the keeper.
+def supervise(process: SupervisedProcess) -> int:
+    """Starts a program below a supervisor; returns the supervisor's pid once the program runs, or a Failure."""
+    reading, report = os.pipe()
+    shim = os.getpid()
+    # Blocked before the fork, so that no signal is lost in between and the child need not do it: memory that
+    # a fork writes to is no longer shared with the shim.
     processes.block_signals()
     try:
         pid = os.fork()
     except OSError as error:
         os.close(reading)
-        os.close(writing)
+        os.close(report)
         processes.unblock_signals()
-        raise Failure("RunContainerError", f"fork: {_words(error)}") from error
+        raise Failure("RunContainerError", f"fork: {strerror(error)}") from error
     if pid == 0:
-        _in_child(lambda: _supervisor(launch, writing, keeper), writing)
+        _in_child(lambda: _supervisor(process, report, shim), report)
     processes.unblock_signals()
-    os.close(writing)
-    with open(reading, "rb") as report:
-        text = report.read()
+    os.close(report)
+    with open(reading, "rb") as pipe:
+        text = pipe.read()
     if text:
         os.waitpid(pid, 0)
         raise Failure(**json.loads(text))
@@ -68,7 +68,7 @@ def supervise(launch: Launch) -> int:
 
 
 def find_program(name: str, path: str, directory: str) -> str:
-    """The file that `name` means, as a shell would find it. Failure when there is none."""
+    """Resolves a program name as a shell does. Failure when there is none."""
     if "/" in name:
         file = os.path.join(directory, name)
         if not os.path.exists(file):
@@ -89,38 +89,38 @@ def exit_code(status: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def _in_child(run: Callable[[], NoReturn], writing: int) -> NoReturn:
-    """Nothing of the keeper's own code may run in a fork of it: whatever happens, the child ends here."""
+def _in_child(run: Callable[[], NoReturn], report: int) -> NoReturn:
+    """Runs the child of a fork and always exits: no code of the shim may run in it."""
     try:
         run()
     except Failure as failure:
-        _report(writing, failure)
+        _write_failure(report, failure)
     except BaseException as error:
-        _report(
-            writing,
-            Failure("RunContainerError", _words(error) if isinstance(error, OSError) else repr(error)),
+        _write_failure(
+            report,
+            Failure("RunContainerError", strerror(error) if isinstance(error, OSError) else repr(error)),
         )
     finally:
         os._exit(127)
 
 
-def _supervisor(launch: Launch, writing: int, keeper: int) -> NoReturn:
-    processes.call_itself("supervisor")
+def _supervisor(process: SupervisedProcess, report: int, shim: int) -> NoReturn:
+    processes.set_name("supervisor")
     processes.become_subreaper()
     processes.die_with_parent(signal.SIGTERM)
-    if os.getppid() != keeper:
+    if os.getppid() != shim:
         os._exit(128 + signal.SIGKILL)
     try:
         program = os.fork()
     except OSError as error:
-        raise Failure("RunContainerError", f"fork: {_words(error)}") from None
+        raise Failure("RunContainerError", f"fork: {strerror(error)}") from None
     if program == 0:
-        _in_child(lambda: _program(launch, writing), writing)
-    os.closerange(0, _DESCRIPTORS)
-    _stand_over(program, keeper)
+        _in_child(lambda: _program(process, report), report)
+    os.closerange(0, _MAX_DESCRIPTORS)
+    _supervise_program(program, shim)
 
 
-def _stand_over(program: int, keeper: int) -> NoReturn:
+def _supervise_program(program: int, shim: int) -> NoReturn:
     code: int | None = None
     while True:
         try:
@@ -129,52 +129,54 @@ def _stand_over(program: int, keeper: int) -> NoReturn:
                     code = exit_code(ended[1])
         except ChildProcessError:
             os._exit(128 + signal.SIGKILL if code is None else code)
-        orphaned = os.getppid() != keeper
+        orphaned = os.getppid() != shim
         if code is not None or orphaned:
-            processes.kill_all_below(os.getpid())
-            signal.sigtimedwait([signal.SIGCHLD], _PAUSE)
+            processes.kill_descendants(os.getpid())
+            signal.sigtimedwait([signal.SIGCHLD], _KILL_INTERVAL)
             continue
         arrived = signal.sigwaitinfo(_SIGNALS)
-        if arrived.si_signo != signal.SIGCHLD and os.getppid() == keeper:
+        if arrived.si_signo != signal.SIGCHLD and os.getppid() == shim:
             processes.send([program], arrived.si_signo)
 
 
-def _program(launch: Launch, writing: int) -> NoReturn:
+def _program(process: SupervisedProcess, report: int) -> NoReturn:
     os.setsid()
-    stdio = launch.stdio
+    stdio = process.stdio
     for number, descriptor in enumerate((stdio.stdin, stdio.stdout, stdio.stderr)):
         os.dup2(descriptor, number)
-    os.closerange(3, writing)
-    os.closerange(writing + 1, _DESCRIPTORS)
+    os.closerange(3, report)
+    os.closerange(report + 1, _MAX_DESCRIPTORS)
     if stdio.tty:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.umask(0o022)
     try:
-        # As the keeper's user: the data directory may be closed to others.
-        os.chdir(launch.directory)
+        # As the shim's user: other users may not be able to enter the data directory.
+        os.chdir(process.directory)
     except OSError as error:
-        raise Failure("StartError", f'chdir: "{launch.directory}": {_words(error)}', exit_code=126) from None
-    _take_identity(launch.identity)
-    if launch.no_new_privileges:
-        processes.give_up_new_privileges()
-    _execute(launch)
+        raise Failure(
+            "StartError", f'chdir: "{process.directory}": {strerror(error)}', exit_code=126
+        ) from None
+    _set_identity(process.identity)
+    if process.no_new_privileges:
+        processes.set_no_new_privileges()
+    _execute(process)
 
 
-def _execute(launch: Launch) -> NoReturn:
-    name = launch.command[0]
-    file = find_program(name, launch.environment.get("PATH", DEFAULT_PATH), launch.directory)
+def _execute(process: SupervisedProcess) -> NoReturn:
+    name = process.command[0]
+    file = find_program(name, process.environment.get("PATH", DEFAULT_PATH), process.directory)
     for number in (*_IGNORED_BY_PYTHON, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
         signal.signal(number, signal.SIG_DFL)
-    # After the last change of identity, which forgets it.
+    # After the last change of identity, which resets it.
     processes.die_with_parent(signal.SIGKILL)
     processes.unblock_signals()
     try:
-        os.execve(file, list(launch.command), dict(launch.environment))
+        os.execve(file, list(process.command), dict(process.environment))
     except OSError as error:
-        raise Failure("StartError", f'exec: "{name}": {_words(error)}', exit_code=126) from None
+        raise Failure("StartError", f'exec: "{name}": {strerror(error)}', exit_code=126) from None
 
 
-def _take_identity(identity: Identity) -> None:
+def _set_identity(identity: Identity) -> None:
     if os.geteuid() != 0:
         return
     if identity.user is not None or identity.group is not None or identity.groups:
@@ -185,16 +187,11 @@ def _take_identity(identity: Identity) -> None:
         os.setresuid(*[identity.user] * 3)
 
 
-def _report(writing: int, failure: Failure) -> None:
+def _write_failure(report: int, failure: Failure) -> None:
     text = {
         "reason": failure.reason,
-        "message": failure.message[:_LONGEST_MESSAGE],
+        "message": failure.message[:_MAX_MESSAGE],
         "exit_code": failure.exit_code,
     }
     with contextlib.suppress(OSError):
-        os.write(writing, json.dumps(text).encode())
-
-
-def _words(error: OSError) -> str:
-    """An error in the words that container runtimes use: those of the C library, in small letters."""
-    return os.strerror(error.errno or errno.EIO).lower()
+        os.write(report, json.dumps(text).encode())

@@ -1,8 +1,8 @@
-"""How agent and keeper talk: JSON frames with their length before them and descriptors beside them, over a Unix socket.
+"""Protocol between kubelet and shim: length-prefixed JSON frames with file descriptors over a Unix socket.
 
-A request is `{"id": n, "do": name, ...}`; its answer `{"id": n, "result": ...}` or
-`{"id": n, "error": {"reason", "message"}}`. A frame without an id is a notice: `{"notice": "ended", "state": ...}`
-or `{"notice": "exec-ended", "exec": n, "code": c}`.
+A request is `{"id": n, "do": name, ...}`; its response `{"id": n, "result": ...}` or `{"id": n, "error":
+{"reason", "message"}}`. A frame without an id is a notice: `{"notice": "ended", "state": ...}` or
+`{"notice": "exec-ended", "exec": n, "code": c}`.
 """
 
 import array
@@ -18,20 +18,20 @@ from typing import Any
 
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, Security
 
-# What a keeper and an agent must agree on. `hello` and `shutdown` stay as they are for ever, so that any volcano can
-# tell an older keeper from its own and end it in good order.
+# Version of the protocol. `hello` and `shutdown` never change, so that any volcano can recognise an older
+# shim and shut it down.
 VERSION = 2
 Message = dict[str, Any]
 
 _LENGTH = struct.Struct("!I")
-_LARGEST_FRAME = 64 << 20
-_LARGEST_READ = 256 << 10
-_MOST_DESCRIPTORS = 16
-_LARGEST_QUEUE = 64 << 20
+_MAX_FRAME = 64 << 20
+_MAX_READ = 256 << 10
+_MAX_DESCRIPTORS = 16
+_MAX_QUEUE = 64 << 20
 
 
 class Channel:
-    """One end of a connection; it never blocks. Descriptors given to `send` are the channel's from then on."""
+    """One end of a connection; never blocks. The channel closes the descriptors passed to `send`."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -49,9 +49,9 @@ class Channel:
         return bool(self._outgoing)
 
     @property
-    def overfull(self) -> bool:
-        """True when the other side has not read for so long that it had better be let go."""
-        return self._queued > _LARGEST_QUEUE
+    def over_limit(self) -> bool:
+        """True when the peer has not read for so long that it should be disconnected."""
+        return self._queued > _MAX_QUEUE
 
     def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         """Queues a frame; `flush` sends it."""
@@ -61,7 +61,7 @@ class Channel:
         self._outgoing.append((memoryview(frame), tuple(descriptors)))
 
     def flush(self) -> None:
-        """Sends what the socket takes now. OSError when the other side is gone."""
+        """Sends what the socket accepts now. OSError when the peer has closed the connection."""
         while self._outgoing:
             rest, descriptors = self._outgoing[0]
             rights = (
@@ -71,7 +71,7 @@ class Channel:
                 sent = self._connection.sendmsg([rest], rights)
             except (BlockingIOError, InterruptedError):
                 return
-            # The descriptors went with the first bytes: the receiver has its own copies now.
+            # The descriptors were sent with the first bytes: the receiver has its own copies.
             _close_all(descriptors)
             self._queued -= sent
             if sent == len(rest):
@@ -80,10 +80,10 @@ class Channel:
                 self._outgoing[0] = (rest[sent:], ())
 
     def receive(self) -> list[tuple[Message, list[int]]]:
-        """The frames that have arrived, each with its descriptors. EOFError when the other side is gone."""
-        space = socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4)
+        """Returns the received frames, each with its descriptors. EOFError when the peer has closed the connection."""
+        space = socket.CMSG_SPACE(_MAX_DESCRIPTORS * 4)
         try:
-            text, rights, flags, _ = self._connection.recvmsg(_LARGEST_READ, space, socket.MSG_CMSG_CLOEXEC)
+            text, rights, flags, _ = self._connection.recvmsg(_MAX_READ, space, socket.MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             return []
         except OSError as error:
@@ -99,19 +99,19 @@ class Channel:
         return self._frames()
 
     def _frames(self) -> list[tuple[Message, list[int]]]:
-        # Descriptors arrive in the order of their frames, though a read may bring earlier frames along with them.
-        found = []
+        # Descriptors arrive in the order of their frames, though a read may return earlier frames with them.
+        frames = []
         while len(self._incoming) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._incoming)
-            if length > _LARGEST_FRAME:
-                raise EOFError(f"a frame of {length} bytes is over the limit of {_LARGEST_FRAME}")
+            if length > _MAX_FRAME:
+                raise EOFError(f"a frame of {length} bytes is over the limit of {_MAX_FRAME}")
             end = _LENGTH.size + length
             if len(self._incoming) < end:
                 break
             message = json.loads(bytes(self._incoming[_LENGTH.size : end]))
             del self._incoming[:end]
-            found.append((message, [self._received.popleft() for _ in range(message.pop("descriptors", 0))]))
-        return found
+            frames.append((message, [self._received.popleft() for _ in range(message.pop("descriptors", 0))]))
+        return frames
 
     def close(self) -> None:
         for _, descriptors in self._outgoing:
@@ -122,8 +122,8 @@ class Channel:
         self._connection.close()
 
 
-def plain(value: Any) -> Message:
-    """A value of specs.py as JSON has it."""
+def to_json(value: Any) -> Message:
+    """A value of specs.py as JSON."""
     return dataclasses.asdict(value)
 
 
@@ -151,17 +151,16 @@ def identity(message: Mapping[str, Any]) -> Identity:
     return Identity(**{**message, "groups": tuple(message["groups"])})
 
 
-def failure(message: Mapping[str, Any]) -> Failure:
-    """What went wrong on the other side."""
+def failure_from_json(message: Mapping[str, Any]) -> Failure:
     return Failure(message["reason"], message["message"], exit_code=message.get("exit_code", 128))
 
 
-def complaint(error: Failure) -> Message:
+def failure_to_json(error: Failure) -> Message:
     return {"reason": error.reason, "message": error.message, "exit_code": error.exit_code}
 
 
 def bind(directory: str, name: str) -> socket.socket:
-    """A listening Unix socket `name` in a directory of any length (the address itself holds 107 bytes only)."""
+    """Returns a listening Unix socket `name` in a directory; its path may exceed the 107 bytes of an address."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _opened(directory) as folder:
@@ -170,26 +169,26 @@ def bind(directory: str, name: str) -> socket.socket:
             listener.bind(f"/proc/self/fd/{folder}/{name}")
         listener.listen(64)
         listener.setblocking(False)
-    except BaseException:
+    except OSError:
         listener.close()
         raise
     return listener
 
 
 def connect(directory: str, name: str) -> socket.socket:
-    """A connection to the Unix socket `name` in a directory. OSError when nobody listens there."""
+    """Connects to the Unix socket `name` in a directory. OSError when no process listens there."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         with _opened(directory) as folder:
             connection.connect(f"/proc/self/fd/{folder}/{name}")
-    except BaseException:
+    except OSError:
         connection.close()
         raise
     return connection
 
 
-def peer_user(connection: socket.socket) -> int:
-    """The user id of the process at the other end, as this process's user namespace numbers it."""
+def peer_uid(connection: socket.socket) -> int:
+    """User id of the peer process, as seen in this process's user namespace."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return int(struct.unpack("3i", credentials)[1])
 

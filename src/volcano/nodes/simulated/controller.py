@@ -1,9 +1,9 @@
-"""Simulated nodes: a controller that registers Nodes, keeps their leases fresh and lives the life of their pods."""
+"""Controller of simulated nodes: registers them, renews their leases and updates the status of their pods."""
 
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 from volcano.clock import Instant
 from volcano.kube.client import Event, EventType, Options
@@ -21,33 +21,49 @@ from volcano.kube.manifest import (
     uid_of,
     version_of,
 )
-from volcano.kube.operations import Create, Delete, Operation, Patch, Update
-from volcano.nodes.agenda import Agenda
+from volcano.kube.operations import Create, Delete, Get, Operation, Patch, Update
+from volcano.kube.workqueue import Backoff, WorkQueue
 from volcano.nodes.heartbeats import HEARTBEAT, STATUS_HEARTBEAT, renewal
 from volcano.nodes.pools import SimulatedNode, node_conditions, node_manifest
 from volcano.nodes.simulated import pod_lifecycle
-from volcano.nodes.simulated.room import Room, rejection
+from volcano.nodes.simulated.admission import NodeAdmission, rejected_status
 
 STOP_DURATION = "volcano.sh/sim-stop-duration"
-RETRY = 1.0
-# Pods and nodes looked after in one step; others in the process get their turn before the rest.
-MOST_AT_ONCE = 32
+BACKOFF = Backoff(first=1.0, longest=30.0)
+# Keys processed in one step; the event loop runs other tasks before the rest.
+MAX_KEYS_PER_STEP = 32
+
+
+class NodeTask(enum.Enum):
+    """Work of a node that the queue schedules."""
+
+    REGISTER = "register"
+    LEASE = "lease"
+    STATUS = "status"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKey:
+    """Queue key of a node's task; pods have their `Key`."""
+
+    task: NodeTask
+    name: str
 
 
 @dataclass(slots=True)
-class _PodState:
-    """One pod on one of our nodes."""
+class _TrackedPod:
+    """A pod bound to one of the simulated nodes."""
 
     manifest: Manifest
     node: SimulatedNode
-    memory: pod_lifecycle.Memory
+    simulated: pod_lifecycle.SimulatedPod
     stop_at: float = math.inf  # wall
-    reported: Manifest | None = None
-    rejected: Manifest | None = None  # the status of a pod that there was no room for
+    reported: Manifest | None = None  # status being written
+    rejected: Manifest | None = None  # status of a pod that was not admitted
 
 
 class SimulatedNodes:
-    """All simulated nodes of a cluster in one controller: a thousand nodes cost what their changes cost."""
+    """All simulated nodes of a cluster in one controller; idle nodes cost only their lease renewals."""
 
     name = "simulated-nodes"
     watches: Sequence[Watch] = (Watch(NODE), Watch(POD, fields="spec.nodeName!="))
@@ -65,38 +81,38 @@ class SimulatedNodes:
         self._start_delay = start_delay
         self._heartbeat = heartbeat
         self._registered: dict[str, Manifest] = {}
-        self._unregistered = dict.fromkeys(self._nodes)
-        self._pods: dict[Key, _PodState] = {}
+        self._pods: dict[Key, _TrackedPod] = {}
         self._addresses: dict[str, set[int]] = {name: set() for name in self._nodes}
-        self._rooms = {name: Room(node.pool.resources) for name, node in self._nodes.items()}
-        self._agenda = Agenda()
-        self._ready: dict[object, None] = {}
-        self._busy: dict[object, bool] = {}
+        self._admission = {name: NodeAdmission(node.pool.resources) for name, node in self._nodes.items()}
         self._leases: dict[str, bool] = {}
+        self._queue: WorkQueue[Key | NodeKey] = WorkQueue(BACKOFF)
+        for name in self._nodes:
+            self._queue.add(NodeKey(NodeTask.REGISTER, name))
 
     def on_event(self, event: Event) -> None:
         manifest: Manifest = event.object
         if event.kind == NODE:
-            self._see_node(event.type, manifest)
+            self._on_node_event(event.type, manifest)
         elif event.kind == POD:
-            self._see_pod(event.type, manifest)
+            self._on_pod_event(event.type, manifest)
 
-    def _see_node(self, event_type: EventType, manifest: Manifest) -> None:
+    def _on_node_event(self, event_type: EventType, manifest: Manifest) -> None:
         name = manifest["metadata"]["name"]
         if name not in self._nodes:
             return
         if event_type is EventType.DELETED:
             self._registered.pop(name, None)  # as a kubelet, it registers again only when restarted
             return
-        self._unregistered.pop(name, None)
+        self._queue.discard(NodeKey(NodeTask.REGISTER, name))
         if name not in self._registered:
-            self._ready[("lease", name)] = None
+            self._queue.add(NodeKey(NodeTask.LEASE, name))
             if (condition_of(manifest, "Ready") or {}).get("status") != "True":
-                self._ready[("status", name)] = None  # it was given up for dead while nobody looked after it
+                # The node lifecycle controller marked it not ready while this controller did not run.
+                self._queue.add(NodeKey(NodeTask.STATUS, name))
         self._registered[name] = manifest
-        self._rooms[name].resize((manifest.get("status") or {}).get("allocatable") or {})
+        self._admission[name].set_allocatable((manifest.get("status") or {}).get("allocatable") or {})
 
-    def _see_pod(self, event_type: EventType, manifest: Manifest) -> None:
+    def _on_pod_event(self, event_type: EventType, manifest: Manifest) -> None:
         key, name = key_of(manifest), manifest["spec"].get("nodeName", "")
         known = self._pods.get(key)
         if known is not None and (
@@ -109,22 +125,23 @@ class SimulatedNodes:
         if event_type is EventType.DELETED or name not in self._nodes:
             return
         if known is not None:
-            # At the same version it is the copy that others in the process have, too.
+            # At the same version it is the informer's copy, which is shared with other controllers.
             if version_of(known.manifest) <= version_of(manifest):
                 known.manifest = manifest
-                if _is_over(manifest):
-                    # The watch may say so before the answer to our own write does; whoever reads it binds others here.
-                    self._rooms[name].release(key)
+                if _has_ended(manifest):
+                    # The watch may report the end before the response to our write: a scheduler that has seen it
+                    # binds other pods to the freed capacity.
+                    self._admission[name].remove(key)
                 if is_deleting(manifest):
-                    self._ready[key] = None
+                    self._queue.add(key)
             return
         node = self._nodes[name]
-        self._pods[key] = _PodState(manifest, node, self._remember(manifest, node))
-        self._ready[key] = None
-        if (manifest.get("status") or {}).get("startTime") and not _is_over(manifest):
-            self._rooms[name].keep(key, manifest)  # taken in before this process was started
+        self._pods[key] = _TrackedPod(manifest, node, self._simulated_pod(manifest, node))
+        self._queue.add(key)
+        if (manifest.get("status") or {}).get("startTime") and not _has_ended(manifest):
+            self._admission[name].add(key, manifest)  # admitted before this process was started
 
-    def _remember(self, pod: Manifest, node: SimulatedNode) -> pod_lifecycle.Memory:
+    def _simulated_pod(self, pod: Manifest, node: SimulatedNode) -> pod_lifecycle.SimulatedPod:
         taken = self._addresses[node.name]
         status_address = (pod.get("status") or {}).get("podIP")
         host = next((n for n in range(2, 255) if n not in taken), 1)
@@ -132,7 +149,7 @@ class SimulatedNodes:
             host = int(status_address.rpartition(".")[2])
         taken.add(host)
         address = node.address if pod["spec"].get("hostNetwork") else node.pod_address(host)
-        return pod_lifecycle.Memory(
+        return pod_lifecycle.SimulatedPod(
             address=address,
             host_address=node.address,
             start_delay=self._start_delay,
@@ -141,157 +158,141 @@ class SimulatedNodes:
 
     def _release(self, key: Key) -> None:
         state = self._pods.pop(key)
-        self._rooms[state.node.name].release(key)
-        self._addresses[state.node.name].discard(int(state.memory.address.rpartition(".")[2]))
+        self._queue.discard(key)
+        self._admission[state.node.name].remove(key)
+        self._addresses[state.node.name].discard(int(state.simulated.address.rpartition(".")[2]))
 
     def step(self, now: Instant) -> list[WorkItem]:
-        works: list[WorkItem] = []
-        for name in list(self._unregistered):
-            if ("node", name) not in self._busy:
-                self._submit(
-                    works, ("node", name), [Create(NODE, node_manifest(self._nodes[name], now.timestamp()))]
-                )
-        self._ready |= dict.fromkeys(self._agenda.due(now.monotonic))
-        for item in list(islice(self._ready, MOST_AT_ONCE)):
-            del self._ready[item]
-            if item in self._busy:
-                self._busy[item] = True
-            elif isinstance(item, Key):
-                self._advance(works, item, now)
-            elif isinstance(item, tuple):
-                self._beat(works, item, now)
-        return works
+        items: list[WorkItem] = []
+        for key in self._queue.get(now.monotonic, limit=MAX_KEYS_PER_STEP):
+            operation = self._sync_pod(key, now) if isinstance(key, Key) else self._sync_node(key, now)
+            if operation is None:
+                self._queue.done(key)
+            else:
+                items.append(WorkItem(key, (operation,)))  # done when its result is known
+        return items
 
-    def _submit(self, works: list[WorkItem], key: object, operations: list[Operation]) -> None:
-        self._busy[key] = False
-        works.append(WorkItem(key, tuple(operations)))
-
-    def _advance(self, works: list[WorkItem], key: Key, now: Instant) -> None:
+    def _sync_pod(self, key: Key, now: Instant) -> Operation | None:
         state = self._pods.get(key)
         if state is None:
-            return
-        if not state.memory.accepted:
+            return None
+        if not state.simulated.accepted:
             self._accept(key, state, now)
         if is_deleting(state.manifest):
-            self._finish(works, key, state, now)
-            return
-        if _is_over(state.manifest):
-            return
-        due = pod_lifecycle.advance(state.manifest, state.memory, now)
-        status = state.rejected or pod_lifecycle.status_of(state.manifest, state.memory, now)
-        if _essence(status) != _essence(state.reported or state.manifest.get("status") or {}):
-            state.reported = status
-            self._submit(
-                works, key, [Patch(POD, key, {"status": status, "metadata": _only(state)}, "status")]
-            )
-        self._agenda.add(due - now.wall + now.monotonic, key)
+            return self._terminate(key, state, now)
+        if _has_ended(state.manifest):
+            return None
+        due = pod_lifecycle.advance(state.manifest, state.simulated, now)
+        self._queue.add_at(key, due - now.wall + now.monotonic)
+        status = state.rejected or pod_lifecycle.status_of(state.manifest, state.simulated, now)
+        if _comparable(status) == _comparable(state.reported or state.manifest.get("status") or {}):
+            return None
+        state.reported = status
+        return Patch(POD, key, {"status": status, "metadata": _precondition(state)}, "status")
 
-    def _accept(self, key: Key, state: _PodState, now: Instant) -> None:
-        """Takes a pod in, unless there is no room for it."""
-        pod_lifecycle.accept(state.manifest, state.memory, now)
-        if (state.manifest.get("status") or {}).get("startTime") or state.memory.finished:
+    def _accept(self, key: Key, state: _TrackedPod, now: Instant) -> None:
+        """Admits a pod if the node has enough free capacity, as a kubelet does; otherwise the pod fails."""
+        pod_lifecycle.accept(state.manifest, state.simulated, now)
+        if (state.manifest.get("status") or {}).get("startTime") or state.simulated.finished:
             return
-        verdict = self._rooms[state.node.name].admit(key, state.manifest)
-        if verdict is not None:
-            state.memory.finished = True
-            state.rejected = rejection(verdict)
+        failure = self._admission[state.node.name].admit(key, state.manifest)
+        if failure is not None:
+            state.simulated.finished = True
+            state.rejected = rejected_status(failure)
 
-    def _finish(self, works: list[WorkItem], key: Key, state: _PodState, now: Instant) -> None:
-        """Stops a pod whose deletion was asked for: it ends by itself within its grace, or is killed."""
+    def _terminate(self, key: Key, state: _TrackedPod, now: Instant) -> Operation | None:
+        """Deletes a terminating pod once its stop duration, at most its grace period, has passed."""
         metadata = state.manifest["metadata"]
         if state.stop_at == math.inf:
             grace = metadata.get("deletionGracePeriodSeconds") or 0
             needed = _seconds(annotations_of(state.manifest).get(STOP_DURATION), default=0.0)
             state.stop_at = now.wall + min(needed, grace)
         if now.wall < state.stop_at:
-            self._agenda.add(state.stop_at - now.wall + now.monotonic, key)
-            return
-        self._submit(works, key, [Delete(POD, key, Options(grace_seconds=0, uid=uid_of(state.manifest)))])
+            self._queue.add_at(key, state.stop_at - now.wall + now.monotonic)
+            return None
+        return Delete(POD, key, Options(grace_seconds=0, uid=uid_of(state.manifest)))
 
-    def _beat(self, works: list[WorkItem], item: tuple[object, ...], now: Instant) -> None:
-        """Renews a node's lease and, more rarely, its conditions."""
-        what, name = str(item[0]), str(item[1])
-        if name not in self._registered:
-            return
-        if what == "lease":
-            self._submit(
-                works, item, [renewal(self._registered[name], now, exists=bool(self._leases.get(name)))]
-            )
-        elif what == "status":
-            ready = condition_of(self._registered[name], "Ready") or {}
-            since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
-            since = since or now.timestamp()
-            patch = {"status": {"conditions": node_conditions(now.timestamp(), since)}}
-            self._submit(works, item, [Patch(NODE, Key("", name), patch, "status")])
+    def _sync_node(self, key: NodeKey, now: Instant) -> Operation | None:
+        """Registers a node, renews its lease or repeats its conditions."""
+        if key.task is NodeTask.REGISTER:
+            return Create(NODE, node_manifest(self._nodes[key.name], now.timestamp()))
+        node = self._registered.get(key.name)
+        if node is None:
+            return None
+        if key.task is NodeTask.LEASE:
+            return renewal(node, now, exists=bool(self._leases.get(key.name)))
+        ready = condition_of(node, "Ready") or {}
+        since = ready.get("lastTransitionTime") if ready.get("status") == "True" else None
+        since = since or now.timestamp()
+        patch = {"status": {"conditions": node_conditions(now.timestamp(), since)}}
+        return Patch(NODE, Key("", key.name), patch, "status")
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
         key = done.work.key
-        touched = self._busy.pop(key, False)
         if isinstance(key, Key):
-            self._settle_pod(key, done, now)
-            if touched:
-                self._ready[key] = None
-        elif isinstance(key, tuple):
-            self._settle_node(key, done, now)
+            self._queue.done(key)
+            self._on_pod_result(key, done, now)
+        elif isinstance(key, NodeKey):
+            self._queue.done(key)
+            self._on_node_result(key, done, now)
 
-    def _settle_pod(self, key: Key, done: WorkResult, now: Instant) -> None:
+    def _on_pod_result(self, key: Key, done: WorkResult, now: Instant) -> None:
         state = self._pods.get(key)
         if state is None:
             return
         operation = done.work.operations[0]
         if isinstance(done.error, NotFound):
             if uid_of(state.manifest) == _uid_written(operation):
-                self._release(key)  # gone while we were writing; the watch will say the same
+                self._release(key)  # deleted meanwhile; the watch reports it as well
         elif done.error is not None:
             state.reported = None
-            self._agenda.add(now.monotonic + RETRY, key)
+            self._queue.retry(key, now.monotonic)
         elif isinstance(operation, Patch):
+            self._queue.forget(key)
             result = done.results[0]
             if uid_of(result) == uid_of(state.manifest) and version_of(result) > version_of(state.manifest):
                 state.manifest = result
-                if _is_over(result):
-                    self._rooms[state.node.name].release(key)
+                if _has_ended(result):
+                    self._admission[state.node.name].remove(key)
                 if is_deleting(result):
-                    self._ready[key] = None
-            state.reported = None  # the manifest says it now
+                    self._queue.add(key)
+            state.reported = None  # the manifest has it now
 
-    def _settle_node(self, key: tuple[object, ...], done: WorkResult, now: Instant) -> None:
-        what, name = str(key[0]), str(key[1])
-        if what == "node":
+    def _on_node_result(self, key: NodeKey, done: WorkResult, now: Instant) -> None:
+        name = key.name
+        if key.task is NodeTask.REGISTER:
             if done.error is None or done.error.code == 409:
-                self._unregistered.pop(name, None)
-                self._agenda.add(now.monotonic + STATUS_HEARTBEAT, ("status", name))
+                self._queue.forget(key)
+                self._queue.add_at(NodeKey(NodeTask.STATUS, name), now.monotonic + STATUS_HEARTBEAT)
+            elif name not in self._registered:
+                self._queue.retry(key, now.monotonic)
             return
-        period = self._heartbeat if what == "lease" else STATUS_HEARTBEAT
-        if what == "lease":
+        period = self._heartbeat if key.task is NodeTask.LEASE else STATUS_HEARTBEAT
+        if key.task is NodeTask.LEASE:
             if name not in self._leases:
-                # Nodes that registered together renew their leases in turn, not in one burst.
+                # Nodes that registered together renew their leases spread over the period, not in one burst.
                 period *= (self._nodes[name].number + 1) / len(self._nodes)
-            # Present after a refused creation, absent after a refused renewal: the other one next time.
+            # A renewal that found no lease is followed by a creation.
             self._leases[name] = not isinstance(done.error, NotFound)
-        self._agenda.add(now.monotonic + period, key)
+        self._queue.add_at(key, now.monotonic + period)
 
     def next_due(self) -> float | None:
-        if self._ready:
-            return -math.inf
-        if any(("node", name) not in self._busy for name in self._unregistered):
-            return -math.inf
-        return self._agenda.next()
+        return self._queue.next_due()
 
 
-def _essence(status: Manifest) -> object:
-    """What of a pod's status is worth a write: everything but the times of conditions."""
+def _comparable(status: Manifest) -> object:
+    """The part of a pod status whose change is worth a write: all but the times of conditions."""
     conditions = {c["type"]: c["status"] for c in status.get("conditions") or ()}
     parts = ("phase", "reason", "podIP", "hostIP", "containerStatuses", "initContainerStatuses")
     return conditions, [status.get(part) or None for part in parts]
 
 
-def _is_over(pod: Manifest) -> bool:
+def _has_ended(pod: Manifest) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def _only(state: _PodState) -> Manifest:
-    """A precondition: the patch is for this very pod, not for a namesake created since."""
+def _precondition(state: _TrackedPod) -> Manifest:
+    """Metadata that makes a patch fail if the pod was replaced by another of the same name."""
     return {"uid": uid_of(state.manifest)}
 
 
@@ -302,7 +303,7 @@ def _uid_written(operation: Operation) -> str:
             return uid
         case Delete(options=options):
             return options.uid
-        case Create() | Update():
+        case Create() | Update() | Get():
             return ""
 
 

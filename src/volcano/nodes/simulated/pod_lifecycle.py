@@ -1,7 +1,7 @@
-"""The life of one simulated pod: what its status should say now, and when to look again.
+"""Lifecycle of one simulated pod: its status now, and the time of the next change.
 
-A pure function of the manifest, the time and what this node remembers of the pod. The memory only sharpens what the
-status already says (timestamps there have whole seconds), so that a restarted process carries on from the status.
+Pure functions of the manifest, the time and a `SimulatedPod`, which only refines the status (timestamps
+there have whole seconds): a restarted process continues from the status.
 """
 
 import math
@@ -11,16 +11,13 @@ from typing import Any
 
 from volcano.clock import Instant, parse_timestamp, timestamp
 from volcano.kube.manifest import Manifest
-from volcano.nodes.simulated.programs import FOREVER, Program, init_program_of, program_of
-
-FIRST_BACK_OFF = 10.0
-LONGEST_BACK_OFF = 300.0
-BACK_OFF_RESET = 600.0
+from volcano.nodes.kubelet.container_state import BACKOFF_RESET, restart_delay
+from volcano.nodes.simulated.behaviour import FOREVER, Behaviour, behaviour_of, init_behaviour_of
 
 
 @dataclass(slots=True)
-class Run:
-    """One container's present: when (wall) it started, ended or may start again, and how often it restarted."""
+class SimulatedRun:
+    """One container: when (wall) it started, ended or may start again, and how often it restarted."""
 
     state: str = "waiting"  # waiting, running, terminated, backoff
     since: float = 0.0
@@ -28,229 +25,239 @@ class Run:
     exit_code: int = 0
     reason: str = ""
     restarts: int = 0
-    back_off: float = 0.0
+    crashes: int = 0  # consecutive ends that count for the back-off
     last: Manifest | None = None  # lastState
 
 
-# Name, program and role (init, sidecar, main).
-Container = tuple[str, Program, str]
+# Name, behaviour and role (init, sidecar, main).
+Container = tuple[str, Behaviour, str]
 
 
 @dataclass(slots=True)
-class Memory:
-    """What a node remembers of one pod beyond its status."""
+class SimulatedPod:
+    """State of one pod beyond its status."""
 
     address: str
     host_address: str
     accepted: float = 0.0
     start_delay: float = 0.0
     default_duration: float = FOREVER
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, SimulatedRun] = field(default_factory=dict)
     finished: bool = False
-    # The pod's containers, and the version of the pod they were read from.
+    # The pod's containers, and the resource version they were read from.
     containers: tuple[str, Sequence[Container]] = ("", ())
 
 
-def accept(pod: Manifest, memory: Memory, now: Instant) -> None:
-    """Fills the memory of a pod that is new to this process, from its status where it has one."""
+def accept(pod: Manifest, simulated: SimulatedPod, now: Instant) -> None:
+    """Initializes the state of a pod that is new to this process, from its status if it has one."""
     status = pod.get("status") or {}
-    memory.accepted = parse_timestamp(status["startTime"]) if status.get("startTime") else now.wall
-    memory.finished = status.get("phase") in ("Succeeded", "Failed")
-    programs = {name: program for name, program, _ in containers(pod, memory)}
+    simulated.accepted = parse_timestamp(status["startTime"]) if status.get("startTime") else now.wall
+    simulated.finished = status.get("phase") in ("Succeeded", "Failed")
+    behaviours = {name: behaviour for name, behaviour, _ in containers(pod, simulated)}
     for entry in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
-        run = _adopted(entry, programs.get(entry["name"], Program(FOREVER)), now)
-        memory.runs[entry["name"]] = run
+        run = _restored_run(entry, behaviours.get(entry["name"], Behaviour(FOREVER)), now)
+        simulated.runs[entry["name"]] = run
 
 
-def advance(pod: Manifest, memory: Memory, now: Instant) -> float:
-    """Moves the pod's containers to where they should be now; returns the wall time of the next change."""
-    if memory.finished:
+def advance(pod: Manifest, simulated: SimulatedPod, now: Instant) -> float:
+    """Advances the containers to the present; returns the wall time of the next change."""
+    if simulated.finished:
         return FOREVER
-    if now.wall < memory.accepted + memory.start_delay and not memory.runs:
-        return memory.accepted + memory.start_delay
+    if now.wall < simulated.accepted + simulated.start_delay and not simulated.runs:
+        return simulated.accepted + simulated.start_delay
     deadline = pod["spec"].get("activeDeadlineSeconds")
-    end = memory.accepted + deadline if deadline is not None else FOREVER
+    end = simulated.accepted + deadline if deadline is not None else FOREVER
     if now.wall >= end:
-        for name, _, _ in containers(pod, memory):
-            _stop(memory.runs.setdefault(name, Run()), now.wall, 137, "Error")
-        memory.finished = True
+        for name, _, _ in containers(pod, simulated):
+            _stop(simulated.runs.setdefault(name, SimulatedRun()), now.wall, 137, "Error")
+        simulated.finished = True
         return FOREVER
-    due = min(_advance_init(pod, memory, now), end)
-    if _initialized(pod, memory):
-        due = min(due, _advance_main(pod, memory, now))
-        memory.finished = _all_over(pod, memory)
-        if memory.finished:
-            for name, _, role in containers(pod, memory):
+    due = min(_advance_init(pod, simulated, now), end)
+    if _initialized(pod, simulated):
+        due = min(due, _advance_main(pod, simulated, now))
+        simulated.finished = _all_terminated(pod, simulated)
+        if simulated.finished:
+            for name, _, role in containers(pod, simulated):
                 if role == "sidecar":
-                    _stop(memory.runs[name], now.wall, 0, "Completed")
-    elif _init_failed(pod, memory):
-        memory.finished = True
+                    _stop(simulated.runs[name], now.wall, 0, "Completed")
+    elif _init_failed(pod, simulated):
+        simulated.finished = True
     return due
 
 
-def containers(pod: Manifest, memory: Memory) -> Sequence[Container]:
+def containers(pod: Manifest, simulated: SimulatedPod) -> Sequence[Container]:
     """Every container, in start order."""
     version = pod["metadata"].get("resourceVersion", "")
-    if not version or version != memory.containers[0]:
-        memory.containers = version, tuple(_containers(pod, memory))
-    return memory.containers[1]
+    if not version or version != simulated.containers[0]:
+        simulated.containers = version, tuple(_containers(pod, simulated))
+    return simulated.containers[1]
 
 
-def _containers(pod: Manifest, memory: Memory) -> Iterator[Container]:
+def _containers(pod: Manifest, simulated: SimulatedPod) -> Iterator[Container]:
     spec = pod["spec"]
     for container in spec.get("initContainers") or ():
         if container.get("restartPolicy") == "Always":
-            yield container["name"], Program(FOREVER), "sidecar"
+            yield container["name"], Behaviour(FOREVER), "sidecar"
         else:
-            yield container["name"], init_program_of(container), "init"
+            yield container["name"], init_behaviour_of(container), "init"
     for container in spec.get("containers") or ():
-        yield container["name"], program_of(pod, container, memory.default_duration), "main"
+        yield container["name"], behaviour_of(pod, container, simulated.default_duration), "main"
 
 
-def _advance_init(pod: Manifest, memory: Memory, now: Instant) -> float:
+def _advance_init(pod: Manifest, simulated: SimulatedPod, now: Instant) -> float:
     policy = pod["spec"].get("restartPolicy", "Always")
-    for name, program, role in containers(pod, memory):
+    for name, behaviour, role in containers(pod, simulated):
         if role == "main":
             break
-        run = memory.runs.setdefault(name, Run())
-        due = _move(run, program, "Never" if role == "init" and policy == "Never" else "OnFailure", now)
+        run = simulated.runs.setdefault(name, SimulatedRun())
+        due = _advance_container(
+            run, behaviour, "Never" if role == "init" and policy == "Never" else "OnFailure", now
+        )
         if role == "init" and not (run.state == "terminated" and run.exit_code == 0):
             return due
     return FOREVER
 
 
-def _advance_main(pod: Manifest, memory: Memory, now: Instant) -> float:
+def _advance_main(pod: Manifest, simulated: SimulatedPod, now: Instant) -> float:
     policy = pod["spec"].get("restartPolicy", "Always")
     due = FOREVER
-    for name, program, role in containers(pod, memory):
+    for name, behaviour, role in containers(pod, simulated):
         if role == "main":
-            due = min(due, _move(memory.runs.setdefault(name, Run()), program, policy, now))
+            due = min(
+                due,
+                _advance_container(simulated.runs.setdefault(name, SimulatedRun()), behaviour, policy, now),
+            )
     return due
 
 
-def _move(run: Run, program: Program, policy: str, now: Instant) -> float:
-    """Takes one container through as many changes as are due; returns when the next one is."""
-    for _ in range(4):  # waiting → running → terminated → back-off is the longest chain of one moment
+def _advance_container(run: SimulatedRun, behaviour: Behaviour, policy: str, now: Instant) -> float:
+    """Applies all changes of one container that are due; returns the time of the next one."""
+    for _ in range(4):  # waiting → running → terminated → back-off is the longest chain at one time
         if run.state == "waiting" or (run.state == "backoff" and now.wall >= run.until):
             restarted = run.state == "backoff"
             started = now.wall
-            run.state, run.since, run.until = "running", started, started + program.duration
+            run.state, run.since, run.until = "running", started, started + behaviour.duration
             run.restarts += restarted
         elif run.state == "running" and now.wall >= run.until:
             ran = run.until - run.since
-            _stop(run, run.until, program.exit_code, "Completed" if program.exit_code == 0 else "Error")
-            if policy == "Always" or (policy == "OnFailure" and program.exit_code != 0):
-                _back_off(run, ran)
+            _stop(run, run.until, behaviour.exit_code, "Completed" if behaviour.exit_code == 0 else "Error")
+            if policy == "Always" or (policy == "OnFailure" and behaviour.exit_code != 0):
+                _begin_back_off(run, ran)
         else:
             break
     return run.until if run.state in ("running", "backoff") else FOREVER
 
 
-def _stop(run: Run, moment: float, exit_code: int, reason: str) -> None:
+def _stop(run: SimulatedRun, moment: float, exit_code: int, reason: str) -> None:
     if run.state in ("running", "waiting", "backoff"):
         run.since = run.since or moment
         run.state, run.until, run.exit_code, run.reason = "terminated", moment, exit_code, reason
 
 
-def _back_off(run: Run, ran: float) -> None:
-    if ran >= BACK_OFF_RESET:
-        run.back_off = 0.0
-    pause = run.back_off
-    run.back_off = min(max(FIRST_BACK_OFF, run.back_off * 2), LONGEST_BACK_OFF)
+def _begin_back_off(run: SimulatedRun, ran: float) -> None:
+    if ran >= BACKOFF_RESET:
+        run.crashes = 0
+    run.crashes += 1
     run.last = {"terminated": _terminated(run)}
-    run.state, run.until = "backoff", run.until + pause
+    run.state, run.until = "backoff", run.until + restart_delay(run.crashes - 1)
 
 
-def _initialized(pod: Manifest, memory: Memory) -> bool:
+def _initialized(pod: Manifest, simulated: SimulatedPod) -> bool:
     return all(
         role == "main"
         or (
-            (run := memory.runs.get(name)) is not None
+            (run := simulated.runs.get(name)) is not None
             and (
                 run.state == "running"
                 if role == "sidecar"
                 else run.state == "terminated" and run.exit_code == 0
             )
         )
-        for name, _, role in containers(pod, memory)
+        for name, _, role in containers(pod, simulated)
     )
 
 
-def _init_failed(pod: Manifest, memory: Memory) -> bool:
+def _init_failed(pod: Manifest, simulated: SimulatedPod) -> bool:
     return any(
         role == "init"
-        and (run := memory.runs.get(name)) is not None
+        and (run := simulated.runs.get(name)) is not None
         and run.state == "terminated"
         and run.exit_code != 0
-        for name, _, role in containers(pod, memory)
+        for name, _, role in containers(pod, simulated)
     )
 
 
-def _all_over(pod: Manifest, memory: Memory) -> bool:
+def _all_terminated(pod: Manifest, simulated: SimulatedPod) -> bool:
     return all(
-        memory.runs[name].state == "terminated" for name, _, role in containers(pod, memory) if role == "main"
+        simulated.runs[name].state == "terminated"
+        for name, _, role in containers(pod, simulated)
+        if role == "main"
     )
 
 
-def _adopted(entry: Mapping[str, Any], program: Program, now: Instant) -> Run:
-    """A container as its status describes it."""
+def _restored_run(entry: Mapping[str, Any], behaviour: Behaviour, now: Instant) -> SimulatedRun:
+    """A container as described by its status."""
     restarts = entry.get("restartCount", 0)
     state = entry.get("state") or {}
-    pause = min(FIRST_BACK_OFF * 2 ** max(restarts - 1, 0), LONGEST_BACK_OFF) if restarts else 0.0
-    run = Run(restarts=restarts, back_off=pause, last=entry.get("lastState") or None)
+    run = SimulatedRun(restarts=restarts, crashes=restarts, last=entry.get("lastState") or None)
     if "running" in state:
         run.state, run.since = "running", parse_timestamp(state["running"]["startedAt"])
-        run.until = run.since + program.duration
+        run.until = run.since + behaviour.duration
     elif "terminated" in state:
         ended = state["terminated"]
         run.state, run.exit_code, run.reason = "terminated", ended.get("exitCode", 0), ended.get("reason", "")
         run.since, run.until = parse_timestamp(ended["startedAt"]), parse_timestamp(ended["finishedAt"])
     elif (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff":
-        run.state, run.until = "backoff", now.wall + pause
+        run.crashes += 1
+        run.state, run.until = "backoff", now.wall + restart_delay(restarts)
     return run
 
 
-def status_of(pod: Manifest, memory: Memory, now: Instant) -> Manifest:
-    """The status a kubelet would report for the pod as its containers are now."""
-    phase = _phase(pod, memory)
-    initialized, started = _initialized(pod, memory), phase == "Running"
+def status_of(pod: Manifest, simulated: SimulatedPod, now: Instant) -> Manifest:
+    """The status that a kubelet would report."""
+    phase = _phase(pod, simulated)
+    initialized, started = _initialized(pod, simulated), phase == "Running"
     ready = started and all(
-        memory.runs[name].state == "running" for name, _, role in containers(pod, memory) if role == "main"
+        simulated.runs[name].state == "running"
+        for name, _, role in containers(pod, simulated)
+        if role == "main"
     )
     status: Manifest = {
         "phase": phase,
-        "startTime": timestamp(memory.accepted),
-        "hostIP": memory.host_address,
-        "hostIPs": [{"ip": memory.host_address}],
+        "startTime": timestamp(simulated.accepted),
+        "hostIP": simulated.host_address,
+        "hostIPs": [{"ip": simulated.host_address}],
         "conditions": _conditions(
-            pod, phase, initialized or phase == "Succeeded", ready, bool(memory.runs), now
+            pod, phase, initialized or phase == "Succeeded", ready, bool(simulated.runs), now
         ),
         "containerStatuses": [
             _container_status(
-                pod, container, memory, creating="ContainerCreating" if initialized else "PodInitializing"
+                pod, container, simulated, creating="ContainerCreating" if initialized else "PodInitializing"
             )
             for container in pod["spec"].get("containers") or ()
         ],
     }
     if pod["spec"].get("initContainers"):
         status["initContainerStatuses"] = [
-            _container_status(pod, container, memory, creating="PodInitializing")
+            _container_status(pod, container, simulated, creating="PodInitializing")
             for container in pod["spec"]["initContainers"]
         ]
-    if memory.runs:
-        status["podIP"] = memory.address
-        status["podIPs"] = [{"ip": memory.address}]
-    if phase == "Failed" and now.wall >= memory.accepted + pod["spec"].get("activeDeadlineSeconds", FOREVER):
+    if simulated.runs:
+        status["podIP"] = simulated.address
+        status["podIPs"] = [{"ip": simulated.address}]
+    if phase == "Failed" and now.wall >= simulated.accepted + pod["spec"].get(
+        "activeDeadlineSeconds", FOREVER
+    ):
         status["reason"] = "DeadlineExceeded"
         status["message"] = "Pod was active on the node longer than the specified deadline"
     return status
 
 
-def _phase(pod: Manifest, memory: Memory) -> str:
-    if memory.finished:
-        failed = any(run.exit_code != 0 for run in memory.runs.values() if run.state == "terminated")
+def _phase(pod: Manifest, simulated: SimulatedPod) -> str:
+    if simulated.finished:
+        failed = any(run.exit_code != 0 for run in simulated.runs.values() if run.state == "terminated")
         return "Failed" if failed else "Succeeded"
-    return "Running" if _initialized(pod, memory) and memory.runs else "Pending"
+    return "Running" if _initialized(pod, simulated) and simulated.runs else "Pending"
 
 
 def _conditions(
@@ -259,10 +266,13 @@ def _conditions(
     over = phase in ("Succeeded", "Failed")
     unready = {"reason": "PodCompleted"} if over else {"reason": "ContainersNotReady"}
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {
-        "PodReadyToStartContainers": (_truth(started and not over), {}),
-        "Initialized": (_truth(initialized), {"reason": "PodCompleted"} if phase == "Succeeded" else {}),
-        "Ready": (_truth(ready), {} if ready else unready),
-        "ContainersReady": (_truth(ready), {} if ready else unready),
+        "PodReadyToStartContainers": (_condition_status(started and not over), {}),
+        "Initialized": (
+            _condition_status(initialized),
+            {"reason": "PodCompleted"} if phase == "Succeeded" else {},
+        ),
+        "Ready": (_condition_status(ready), {} if ready else unready),
+        "ContainersReady": (_condition_status(ready), {} if ready else unready),
         "PodScheduled": ("True", {}),
     }
     known = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or ()}
@@ -276,15 +286,15 @@ def _conditions(
     return conditions
 
 
-def _truth(value: bool) -> str:
+def _condition_status(value: bool) -> str:
     return "True" if value else "False"
 
 
 def _container_status(
-    pod: Manifest, container: Mapping[str, Any], memory: Memory, *, creating: str
+    pod: Manifest, container: Mapping[str, Any], simulated: SimulatedPod, *, creating: str
 ) -> Manifest:
     name = container["name"]
-    run = memory.runs.get(name)
+    run = simulated.runs.get(name)
     running = run is not None and run.state == "running"
     status: Manifest = {
         "name": name,
@@ -301,19 +311,19 @@ def _container_status(
     return status
 
 
-def _state(run: Run | None, creating: str, pod: Manifest, name: str) -> Manifest:
+def _state(run: SimulatedRun | None, creating: str, pod: Manifest, name: str) -> Manifest:
     if run is None or run.state == "waiting":
         return {"waiting": {"reason": creating}}
     if run.state == "running":
         return {"running": {"startedAt": timestamp(run.since)}}
     if run.state == "backoff":
-        pause = math.ceil(min(max(run.back_off / 2, 0), LONGEST_BACK_OFF))
-        text = f"back-off {pause}s restarting failed container={name} pod={pod['metadata']['name']}"
+        delay = math.ceil(restart_delay(run.crashes - 1))
+        text = f"back-off {delay}s restarting failed container={name} pod={pod['metadata']['name']}"
         return {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
     return {"terminated": _terminated(run)}
 
 
-def _terminated(run: Run) -> Manifest:
+def _terminated(run: SimulatedRun) -> Manifest:
     return {
         "exitCode": run.exit_code,
         "reason": run.reason,

@@ -8,42 +8,45 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import HOLDING, READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import Misfit, refused
-from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
+from volcano.scheduler.engine.arguments import Argument, Type
+from volcano.scheduler.engine.diagnosis import FitError, from_rejection
+from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.scheduling_gates import FEATURE, lift_gates
 from volcano.scheduler.engine.session import Session
+
+ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def allocate(session: Session) -> None:
     """Serves queues and jobs in policy order; each turn brings one job to its minimum, or one task further."""
     ledger, policy = session.ledger, session.policy
-    sheets = []
+    task_queues = []
     for job in session.active_jobs():
         with session.inquiry(job):
-            if sheet := _sheet(session, job):
-                sheets.append(sheet)
-    work = Worklist(session, sheets)
-    for queue, sheet in work.turns(lambda queue: _admitted(session, queue, work)):
-        job = sheet.job
+            if task_queue := _sheet(session, job):
+                task_queues.append(task_queue)
+    work = JobQueue(session, task_queues)
+    for queue, task_queue in work.drain(lambda queue: _admitted(session, queue, work)):
+        job = task_queue.job
         with session.attempt(job):
             with ledger.statement() as statement:
-                _place(session, queue, sheet, alone=work.alone(queue.name))
+                _place(session, queue, task_queue, alone=work.is_last(queue.name))
                 ready = policy.job_ready(job)
                 if ready:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
-            if ready and sheet:
-                work.again(sheet)
+            if ready and task_queue:
+                work.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
-                work.hold(queue.name, "queue")
+                work.block(queue.name, "queue")
     if FEATURE in session.config.features:
         lift_gates(session)
 
 
-def _sheet(session: Session, job: Job) -> Sheet | None:
+def _sheet(session: Session, job: Job) -> TaskQueue | None:
     """What the job wants placed; None when it has nothing, may not, or waits for admission."""
     if session.ledger.phase(job) == "Pending":
         if session.admits:
@@ -54,7 +57,7 @@ def _sheet(session: Session, job: Job) -> Sheet | None:
     tasks = pending(session, job, lambda task: not task.best_effort)
     if job.sub_jobs:
         tasks = _by_sub_job(session, job, tasks)
-    return Sheet(job, tasks) if tasks else None
+    return TaskQueue(job, tasks) if tasks else None
 
 
 def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
@@ -77,46 +80,46 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: rank[job.sub_job_of[task.uid]])
 
 
-def _admitted(session: Session, queue: Queue, work: Worklist) -> bool:
+def _admitted(session: Session, queue: Queue, work: JobQueue) -> bool:
     """Whether a queue may have more now; those who wait in one that may not are told why."""
     if not queue.open:
-        refusal = Refusal(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
+        rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
     elif session.policy.overused(queue):
-        refusal = Refusal(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
+        rejection = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
     else:
         return True
     for job in work.waiting(queue.name):
-        session.judge(refused(job, "queue", refusal))
+        session.record(from_rejection(job, "queue", rejection))
     return False
 
 
-def _place(session: Session, queue: Queue, sheet: Sheet, *, alone: bool) -> None:
+def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, alone: bool) -> None:
     """Places tasks until the job is ready (or, when nobody competes, while tasks are left)."""
-    job, policy = sheet.job, session.policy
+    job, policy = task_queue.job, session.policy
     failed: set[str] = set()
-    while sheet:
+    while task_queue:
         short = policy.job_short(job)
-        most = len(sheet.tasks) if alone and short <= 0 else max(short, 1)
-        run = sheet.run(most)
+        most = len(task_queue.tasks) if alone and short <= 0 else max(short, 1)
+        run = task_queue.run(most)
         count = policy.allocatable(queue, run[0], len(run))
         if count <= 0:
             _refused_by_queue(session, queue, job, run[0])
-            sheet.take(len(sheet.run(len(sheet.tasks))))
+            task_queue.take(len(task_queue.run(len(task_queue.tasks))))
             continue
         placed = _place_run(session, queue, job, run[:count])
-        if isinstance(placed, Misfit):
-            session.explain(job, run[0], placed)
+        if isinstance(placed, FitError):
+            session.record_fit_error(job, run[0], placed)
             failed.add(run[0].role)
-            sheet.take(len(sheet.run(len(sheet.tasks))))
+            task_queue.take(len(task_queue.run(len(task_queue.tasks))))
             if not _may_continue(session, job, failed):
                 return
             continue
-        sheet.take(placed)
+        task_queue.take(placed)
         if policy.job_ready(job) and not alone:
             return
 
 
-def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | Misfit:
+def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | FitError:
     """Places the first of these like tasks, or several at once; says how many, or why none."""
     ledger, placer = session.ledger, session.placer
     if len(run) > 1 and not run[0].nominated:
@@ -125,11 +128,11 @@ def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int
             return len(rows)
     task = run[0]
     answer = _nominated(session, queue, task) or placer.place(task, queue.name)
-    if isinstance(answer, Misfit):
+    if isinstance(answer, FitError):
         return answer
-    refusal = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
-    if refusal is not None:
-        return Misfit(len(session.nodes), refusal=refusal)
+    rejection = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
+    if rejection is not None:
+        return FitError(len(session.nodes), rejection=rejection)
     return 1
 
 
@@ -146,16 +149,16 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
 def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:
     """Says what the queue lacks; where no node would take the task either, that is said instead."""
     if session.placer.find(task, queue.name) is None:
-        session.explain(job, task, session.placer.misfit(task, queue.name))
+        session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
         return
-    refusal = session.policy.why_not_allocatable(queue, task)
-    if refusal is None:
+    rejection = session.policy.why_not_allocatable(queue, task)
+    if rejection is None:
         message = f"queue {queue.name} may not take more of what {task.name} asks for"
-        refusal = Refusal(message, "QueueLimit")
-    verdict = refused(job.uid, "queue", refusal, task.name)
-    if verdict.resource:
-        verdict = replace(verdict, message=f"{verdict.message} ({verdict.shortage()})")
-    session.judge(verdict)
+        rejection = Rejection(message, "QueueLimit")
+    diagnosis = from_rejection(job.uid, "queue", rejection, task.name)
+    if diagnosis.resource:
+        diagnosis = replace(diagnosis, message=f"{diagnosis.message} ({diagnosis.shortage()})")
+    session.record(diagnosis)
 
 
 def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:

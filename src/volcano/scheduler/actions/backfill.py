@@ -2,23 +2,26 @@
 
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import Misfit
-from volcano.scheduler.engine.job_queue import Sheet, Worklist, pending
+from volcano.scheduler.engine.arguments import Argument, Type
+from volcano.scheduler.engine.diagnosis import FitError
+from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.session import Session
+
+ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def backfill(session: Session) -> None:
     """Serves queue after queue, each drained before the next."""
-    sheets = []
+    task_queues = []
     for job in session.active_jobs():
         if not job.best_effort_pending or session.ledger.phase(job) == "Pending" or job.group.malformed:
             continue
         with session.attempt(job):
             if session.valid(job) and (tasks := candidates(session, job.by_status.get(Status.PENDING, ()))):
-                sheets.append(Sheet(job, tasks))
-    for queue, sheet in Worklist(session, sheets).turns(lambda queue: queue.open):
-        with session.attempt(sheet.job):
-            _place(session, queue.name, sheet)
+                task_queues.append(TaskQueue(job, tasks))
+    for queue, task_queue in JobQueue(session, task_queues).drain(lambda queue: queue.open):
+        with session.attempt(task_queue.job):
+            _place(session, queue.name, task_queue)
 
 
 def candidates(session: Session, tasks: tuple[Task, ...]) -> list[Task]:
@@ -31,14 +34,14 @@ def candidates(session: Session, tasks: tuple[Task, ...]) -> list[Task]:
     return pending(session, job, lambda task: task.best_effort) if job else []
 
 
-def _place(session: Session, queue: str, sheet: Sheet) -> None:
-    ledger, job = session.ledger, sheet.job
+def _place(session: Session, queue: str, task_queue: TaskQueue) -> None:
+    ledger, job = session.ledger, task_queue.job
     with ledger.statement() as statement:
-        for task in sheet.tasks:
+        for task in task_queue.tasks:
             answer = session.placer.place(task, queue)
-            if isinstance(answer, Misfit) or answer.later:
-                misfit = answer if isinstance(answer, Misfit) else session.placer.misfit(task, queue)
-                session.explain(job, task, misfit)
+            if isinstance(answer, FitError) or answer.later:
+                fit_error = answer if isinstance(answer, FitError) else session.placer.fit_error(task, queue)
+                session.record_fit_error(job, task, fit_error)
                 continue
             ledger.allocate(task, answer.row)
         if session.policy.job_ready(job):

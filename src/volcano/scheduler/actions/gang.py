@@ -8,30 +8,30 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import STEP
 from volcano.model.task import Task
-from volcano.scheduler.actions.preempt import starving
 from volcano.scheduler.engine.bundles import Bundle, bundles
-from volcano.scheduler.engine.diagnosis import Misfit
+from volcano.scheduler.engine.diagnosis import FitError
+from volcano.scheduler.engine.eviction import starving_jobs
 from volcano.scheduler.engine.job_queue import pending
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 
 
 def evict_for_gangs(session: Session, purpose: Purpose) -> None:
     """Serves starving jobs in policy order, each with the cheapest set of victims that lets all of it in."""
     policy = session.policy
-    for queue, job in starving(session):
+    for queue, job in starving_jobs(session):
         with session.attempt(job):
             tasks = pending(session, job, lambda task: not task.best_effort and task.shape.preempts)
             if not tasks:
                 continue
             if purpose.across_queues and (policy.overused(queue) or not policy.preemptive(queue, tasks)):
                 continue
-            hunt = Hunt(purpose, job, tasks[0], breaking=True)
-            _search(session, hunt, queue, tasks, bundles(session, hunt))
+            context = EvictionContext(purpose, job, tasks[0], break_gangs=True)
+            _search(session, context, queue, tasks, bundles(session, context))
 
 
 def _search(
-    session: Session, hunt: Hunt, queue: Queue, tasks: Sequence[Task], found: Sequence[Bundle]
+    session: Session, context: EvictionContext, queue: Queue, tasks: Sequence[Task], found: Sequence[Bundle]
 ) -> bool:
     """Adds bundles one by one; whenever the sum could do, tries it out."""
     resources = session.resources
@@ -43,18 +43,20 @@ def _search(
         if bundle is not None:
             chosen.append(bundle)
             room = room + bundle.gain(resources.zeros())
-        if (demand < room + STEP)[asked].all() and _try(session, hunt, queue, tasks, chosen):
+        if (demand < room + STEP)[asked].all() and _try(session, context, queue, tasks, chosen):
             return True
     return False
 
 
-def _try(session: Session, hunt: Hunt, queue: Queue, tasks: Sequence[Task], chosen: Sequence[Bundle]) -> bool:
+def _try(
+    session: Session, context: EvictionContext, queue: Queue, tasks: Sequence[Task], chosen: Sequence[Bundle]
+) -> bool:
     """Evicts and pipelines; stands only when the job would then be ready."""
-    ledger, policy, job = session.ledger, session.policy, hunt.job
+    ledger, policy, job = session.ledger, session.policy, context.job
     with ledger.statement() as statement:
         for bundle in chosen:
             for victim in bundle.tasks:
-                ledger.evict(victim, hunt.purpose.value, job.uid)
+                ledger.evict(victim, context.purpose.value, job.uid)
         for task in tasks:
             if not _pipeline(session, job, queue, task, evicting=bool(chosen)):
                 break
@@ -70,7 +72,7 @@ def _pipeline(session: Session, job: Job, queue: Queue, task: Task, *, evicting:
     if session.policy.allocatable(queue, task) <= 0:
         return False
     answer = session.placer.place(task, queue.name)
-    if isinstance(answer, Misfit):
-        session.explain(job, task, answer)
+    if isinstance(answer, FitError):
+        session.record_fit_error(job, task, answer)
         return False
     return session.ledger.pipeline(task, answer.row, evicting=evicting) is None

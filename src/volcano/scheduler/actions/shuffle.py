@@ -6,7 +6,7 @@ from volcano.scheduler.engine.session import Session
 
 def shuffle(session: Session) -> None:
     """Asks once for all running tasks of all jobs; nobody is walked when no plugin wants to know."""
-    if not any(session.policy.tiers_of("victim_tasks")):
+    if not any(session.policy.hooks_by_tier("victim_tasks")):
         return
     ledger = session.ledger
     running = [

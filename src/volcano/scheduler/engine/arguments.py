@@ -1,4 +1,4 @@
-"""Arguments of plugins and actions: declared as data, checked when the file is read, then simply looked up."""
+"""Arguments of plugins and actions: declared as data and validated when the configuration is parsed."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": F
 
 
 class Type(Enum):
-    """What a value may be, in the reference's typing: a quoted number is not a number."""
+    """Type of an argument, as in Volcano: a quoted number is not a number."""
 
     INTEGER = "an integer, unquoted"
     NUMBER = "a number, unquoted"
@@ -25,28 +25,28 @@ class Type(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument a plugin or action understands. A name ending in `*` stands for all that begin so."""
+    """One argument of a plugin or action. A name that ends with `*` stands for all names with that prefix."""
 
     name: str
     type: Type = Type.INTEGER
-    holds: Callable[[Any], bool] | None = None  # what a value of the right type must fulfil besides
-    right: str = ""  # how to say so: "at least 1"
+    valid: Callable[[Any], bool] | None = None  # condition for values of the right type
+    expected: str = ""  # the condition as text: "at least 1"
 
     def matches(self, name: str) -> bool:
         return name.startswith(self.name[:-1]) if self.name.endswith("*") else name == self.name
 
-    def complaint(self, value: Any) -> str:
-        """What is wrong with a value and what would be right; empty when nothing is."""
+    def problem(self, value: Any) -> str:
+        """Returns what is wrong with a value and what would be right; empty for a valid one."""
         if not CHECKS[self.type](value):
             return f"is {value!r}; it must be {self.type.value}"
-        if self.holds is not None and not self.holds(value):
-            return f"is {value!r}; it must be {self.right}"
+        if self.valid is not None and not self.valid(value):
+            return f"is {value!r}; it must be {self.expected}"
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The values given to one plugin or action. A getter returns the default when the name was not given."""
+    """The arguments given to one plugin or action. A getter returns the default for a missing name."""
 
     values: Mapping[str, Any] = field(default_factory=dict)
     hierarchy: bool = False  # the switch enableHierarchy
@@ -75,17 +75,17 @@ class Arguments:
         return duration.parse(value) if is_duration(value) else default
 
     def strings(self, name: str) -> tuple[str, ...]:
-        """A comma list, blanks trimmed, empty parts left out; a YAML list of texts will do as well."""
+        """Returns the parts of a comma-separated text, trimmed and without empty ones, or of a YAML list."""
         value = self.values.get(name)
         parts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ()
         return tuple(part.strip() for part in parts if isinstance(part, str) and part.strip())
 
     def value(self, name: str, default: Any = None) -> Any:
-        """The value as the file has it, for lists and maps."""
+        """Returns the value as in the file, for lists and maps."""
         return self.values.get(name, default)
 
     def prefixed(self, prefix: str) -> Iterator[tuple[str, Any]]:
-        """Every value whose name begins with `prefix`, under the rest of its name."""
+        """Iterates over the values whose name starts with `prefix`, under the rest of their name."""
         return (
             (name[len(prefix) :], value) for name, value in self.values.items() if name.startswith(prefix)
         )

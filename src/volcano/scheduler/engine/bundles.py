@@ -10,7 +10,7 @@ from volcano.model.job import Job
 from volcano.model.resources import Vector
 from volcano.model.status import EVICTABLE, READY, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Purpose
+from volcano.scheduler.engine.plugin import EvictionContext, Purpose
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -29,28 +29,28 @@ class Bundle:
         return sum((task.request for task in self.tasks), zeros)
 
 
-def bundles(session: "Session", hunt: Hunt) -> list[Bundle]:
+def bundles(session: "Session", context: EvictionContext) -> list[Bundle]:
     """Everything that may be evicted for this job, the cheapest first."""
     found: list[Bundle] = []
-    for job, tasks in _candidates(session, hunt):
+    for job, tasks in _candidates(session, context):
         found += _split(session, job, tasks)
-    allowed = _allowed(session, hunt, found)
-    if not session.config.arguments(hunt.purpose.value).boolean("allowWholeBundle", True):
+    allowed = _allowed(session, context, found)
+    if not session.config.arguments(context.purpose.value).boolean("allowWholeBundle", True):
         allowed = [bundle for bundle in allowed if not bundle.whole]
-    return _ordered(session, hunt, allowed)
+    return _ordered(session, context, allowed)
 
 
-def _candidates(session: "Session", hunt: Hunt) -> Iterator[tuple[Job, list[Task]]]:
+def _candidates(session: "Session", context: EvictionContext) -> Iterator[tuple[Job, list[Task]]]:
     """Jobs that may lose tasks, with the tasks they may lose, by priority."""
     jobs, ledger = session.snapshot.jobs, session.ledger
-    across = hunt.purpose is Purpose.GANG_RECLAIM
+    across = context.purpose is Purpose.GANG_RECLAIM
     for job in jobs.values():
-        if job.uid == hunt.job.uid or job.group.preemptable is False or not job.allocated.any():
+        if job.uid == context.job.uid or job.group.preemptable is False or not job.allocated.any():
             continue
         if across:
-            if job.queue == hunt.job.queue or not session.snapshot.queues[job.queue].reclaimable:
+            if job.queue == context.job.queue or not session.snapshot.queues[job.queue].reclaimable:
                 continue
-        elif job.queue != hunt.job.queue or hunt.job.priority <= job.priority:
+        elif job.queue != context.job.queue or context.job.priority <= job.priority:
             continue
         statuses = (Status.RUNNING,) if across else tuple(EVICTABLE)
         tasks = [
@@ -90,25 +90,25 @@ def _split(session: "Session", job: Job, tasks: Sequence[Task]) -> list[Bundle]:
     return [*found, Bundle(job, tuple(rest), whole=True)] if rest else found
 
 
-def _allowed(session: "Session", hunt: Hunt, found: Sequence[Bundle]) -> list[Bundle]:
+def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
     """What plugins permit: of spare members those they allow, of a whole gang all or nothing."""
     candidates = [task for bundle in found for task in bundle.tasks]
     if not candidates:
         return []
     # Those a gang can spare come first, so that it is they who use up what may be taken.
     whole = {task.uid for bundle in found if bundle.whole for task in bundle.tasks}
-    ordered = sorted(session.policy.victim_order(hunt, candidates), key=lambda task: task.uid in whole)
-    permitted = {task.uid for task in session.policy.victims(hunt, ordered)}
+    ordered = sorted(session.policy.victim_order(context, candidates), key=lambda task: task.uid in whole)
+    permitted = {task.uid for task in session.policy.victims(context, ordered)}
     return [bundle for bundle in found if all(task.uid in permitted for task in bundle.tasks)]
 
 
-def _ordered(session: "Session", hunt: Hunt, found: Sequence[Bundle]) -> list[Bundle]:
+def _ordered(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
     """Spare members before whole gangs, then from the worst job or queue, then by what is gained for the cost."""
     everybody = [task for bundle in found for task in bundle.tasks]
     rank: dict[str, int] = {}
-    for task in session.policy.victim_order(hunt, everybody) if everybody else ():
+    for task in session.policy.victim_order(context, everybody) if everybody else ():
         rank.setdefault(task.job, len(rank))
-    need = hunt.job.min_resources if hunt.job.min_resources.any() else hunt.task.request
+    need = context.job.min_resources if context.job.min_resources.any() else context.task.request
     return sorted(
         found,
         key=lambda bundle: (

@@ -1,50 +1,32 @@
-"""The scheduler's configuration file, as Volcano's: read, checked, refused with the line and what would be right."""
+"""The scheduler's configuration file, in Volcano's format: errors name the line and what would be right."""
 
-import importlib
-import importlib.util
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import resources as package_files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
-from volcano.scheduler.engine.arguments import Argument, Arguments, Type
+from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.plugin import Plugin
+from volcano.scheduler.engine.plugin_loader import (
+    ACTIONS,
+    PLUGINS,
+    Action,
+    LoadedAction,
+    LoadError,
+    is_path,
+    load_action,
+    load_plugin,
+    shadowed,
+)
 from volcano.scheduler.engine.switches import SWITCHES, disabled
 
-if TYPE_CHECKING:
-    from volcano.scheduler.engine.session import Session
-
-Action = Callable[["Session"], None]
-
-ACTIONS = ("enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle", "gangpreempt", "gangreclaim")
-PLUGINS = (
-    "gang", "priority", "conformance", "drf", "proportion", "capacity", "predicates", "nodeorder", "binpack",
-    "resource-strategy-fit", "overcommit", "sla", "tdm", "task-topology", "numa-aware", "cdp", "rescheduling", "usage",
-    "pdb", "nodegroup", "network-topology-aware", "extender", "resourcequota", "deviceshare",
-)  # fmt: skip
-CACHE_SWITCH = Argument("predicateErrorCacheEnable", Type.BOOLEAN)
-ACTION_ARGUMENTS: Mapping[str, tuple[Argument, ...]] = {
-    "allocate": (CACHE_SWITCH,),
-    "backfill": (CACHE_SWITCH,),
-    "reclaim": (CACHE_SWITCH,),
-    "preempt": (
-        CACHE_SWITCH,
-        Argument("enableTopologyAwarePreemption", Type.BOOLEAN),
-        Argument("topologyAwarePreemptWorkerNum"),
-        Argument("minCandidateNodesPercentage"),
-        Argument("minCandidateNodesAbsolute"),
-        Argument("maxCandidateNodesAbsolute"),
-    ),
-    "gangpreempt": (Argument("maxDomains"), Argument("allowWholeBundle", Type.BOOLEAN)),
-    "gangreclaim": (Argument("maxDomains"), Argument("allowWholeBundle", Type.BOOLEAN)),
-}
 TOP_LEVEL = ("actions", "tiers", "configurations", "metrics")
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used: where, what is wrong, and what would be right."""
+    """An invalid configuration: where, what is wrong, and what would be right."""
 
     def __init__(self, file: str, line: int, problem: str) -> None:
         super().__init__(f"{file}:{line}: {problem}" if line else f"{file}: {problem}")
@@ -60,12 +42,12 @@ class PluginConfig:
     name: str
     plugin: type[Plugin]
     arguments: Arguments = field(default_factory=Arguments)
-    disabled: frozenset[str] = frozenset()  # questions it is not asked
+    disabled: frozenset[str] = frozenset()  # hooks that are not called
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a cycle runs with."""
+    """The configuration of a cycle."""
 
     actions: tuple[str, ...]
     tiers: tuple[tuple[PluginConfig, ...], ...]
@@ -75,20 +57,22 @@ class Config:
     warnings: tuple[str, ...] = ()
     text: str = ""
     features: frozenset[str] = frozenset()  # feature gates that are on; set by the program
-    ports: Mapping[str, Any] = field(default_factory=dict)  # ways out for plugins that ask others, by plugin
+    ports: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # transports of plugins that call other programs, by plugin
 
     def arguments(self, action: str) -> Arguments:
-        """The arguments of an action."""
+        """Returns the arguments of an action."""
         return self.configurations.get(action, Arguments())
 
 
 def shipped(name: str = "volcano-scheduler.conf") -> str:
-    """The text of a configuration that comes with the program."""
+    """Returns the text of a configuration file of this package."""
     return (package_files.files("volcano.scheduler") / "conf" / name).read_text()
 
 
 def parse(text: str, file: str = "configuration") -> Config:
-    """A configuration from its text. Raises ConfigError with the line and what would be right."""
+    """Parses a configuration. Raises ConfigError with the line and what would be right."""
     document = Document(text, file)
     top = document.mapping((), document.value)
     document.warn_unknown((), top, TOP_LEVEL)
@@ -97,66 +81,18 @@ def parse(text: str, file: str = "configuration") -> Config:
         _tier(document, ("tiers", i)) for i, _ in enumerate(document.list(("tiers",), top.get("tiers")))
     )
     _check_conflicts(document, tiers)
-    configurations = dict(_configurations(document, top))
+    configurations = dict(_configurations(document, top, dict(actions)))
     metrics = {str(k): str(v) for k, v in document.mapping(("metrics",), top.get("metrics") or {}).items()}
-    steps = tuple(load_action(name) for name in actions)
-    return Config(actions, tiers, steps, configurations, metrics, tuple(document.warnings), text)
-
-
-def load_plugin(name: str) -> type[Plugin]:
-    """The class of a plugin. Raises LookupError saying what would be right."""
-    if ":" in name or "." in name:
-        outside: type[Plugin] = _outside(name, _is_plugin, "a Plugin subclass")
-        return outside
-    if name not in PLUGINS:
-        raise LookupError(
-            f"unknown plugin {name!r}; choose from {', '.join(sorted(filter(_available, PLUGINS)))}, "
-            "or name another as module:Class"
-        )
-    module = _module_of(name)
-    if not _available(name):
-        raise LookupError(f"plugin {name!r} is not available yet; leave it out")
-    found = vars(importlib.import_module(module)).values()
-    classes: list[type[Plugin]] = [c for c in found if _is_plugin(c) and c.__module__.startswith(module)]
-    return classes[-1]
-
-
-def _module_of(plugin: str) -> str:
-    return f"volcano.scheduler.plugins.{plugin.replace('-', '_')}"
-
-
-def _available(plugin: str) -> bool:
-    return importlib.util.find_spec(_module_of(plugin)) is not None
-
-
-def _is_plugin(found: Any) -> bool:
-    return isinstance(found, type) and issubclass(found, Plugin)
-
-
-def load_action(name: str) -> Action:
-    """An action as a function of a session. Raises LookupError saying what would be right."""
-    if ":" in name or "." in name:
-        action: Action = _outside(name, callable, "a function of a session")
-        return action
-    if name not in ACTIONS:
-        raise LookupError(
-            f"unknown action {name!r}; choose from {', '.join(ACTIONS)}, or name one from elsewhere as module:function"
-        )
-    found: Action = getattr(importlib.import_module(f"volcano.scheduler.actions.{name}"), name)
-    return found
-
-
-def _outside(name: str, wanted: Callable[[Any], bool], what: str) -> Any:
-    module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
-    if not module or not attribute:
-        raise LookupError(f"{name!r} should name a module and {what} in it, as module:Name")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # whatever its code does when it is read
-        raise LookupError(f"{name!r} cannot be loaded: {error}") from error
-    if not wanted(found):
-        raise LookupError(f"{name!r} is not {what}")
-    return found
+    steps = tuple(action.run for _, action in actions)
+    return Config(
+        tuple(name for name, _ in actions),
+        tiers,
+        steps,
+        configurations,
+        metrics,
+        tuple(document.warnings),
+        text,
+    )
 
 
 class Document:
@@ -183,7 +119,7 @@ class Document:
         self.warnings.append(f"{self.file}:{self.line(path)}: {problem}")
 
     def line(self, path: tuple[Any, ...]) -> int:
-        """The line of the value at a path, or of the nearest thing around it."""
+        """Returns the line of the value at a path, or of its nearest parent."""
         while path not in self._lines and path:
             path = path[:-1]
         return self._lines.get(path, 1)
@@ -233,20 +169,22 @@ def _kind(value: Any) -> str:
     return "nothing" if value is None else f"{type(value).__name__} {value!r}"
 
 
-def _actions(document: Document, top: Mapping[str, Any]) -> tuple[str, ...]:
+def _actions(document: Document, top: Mapping[str, Any]) -> list[tuple[str, LoadedAction]]:
     text = top.get("actions")
     if not isinstance(text, str) or not text.strip():
         raise document.error(
             ("actions",),
             f'actions must name at least one action, such as "enqueue, allocate, backfill", not {_kind(text)}',
         )
-    names = tuple(part.strip() for part in text.split(","))
-    for name in names:
+    actions = []
+    for name in (part.strip() for part in text.split(",")):
         try:
-            load_action(name)
-        except LookupError as error:
-            raise document.error(("actions",), str(error.args[0])) from None
-    return names
+            actions.append((name, load_action(name)))
+        except LoadError as error:
+            raise document.error(("actions",), str(error)) from None
+        if warning := shadowed(ACTIONS, name):
+            document.warn(("actions",), warning)
+    return actions
 
 
 def _tier(document: Document, path: tuple[Any, ...]) -> tuple[PluginConfig, ...]:
@@ -263,8 +201,10 @@ def _plugin(document: Document, path: tuple[Any, ...]) -> PluginConfig:
         raise document.error(path, f"a plugin needs a name, such as gang, not {_kind(name)}")
     try:
         plugin = load_plugin(name)
-    except LookupError as error:
-        raise document.error((*path, "name"), str(error.args[0])) from None
+    except LoadError as error:
+        raise document.error((*path, "name"), str(error)) from None
+    if warning := shadowed(PLUGINS, name):
+        document.warn((*path, "name"), warning)
     document.warn_unknown(path, given, ("name", "arguments", *SWITCHES))
     switches = {}
     for switch in SWITCHES:
@@ -291,20 +231,25 @@ def _check_arguments(
         argument = next((argument for argument in known if argument.matches(str(name))), None)
         if argument is None:
             document.warn((*path, name), f"{owner} has no argument {name!r}; it has no effect")
-        elif complaint := argument.complaint(value):
-            raise document.error((*path, name), f"{name} of {owner} {complaint}")
+        elif problem := argument.problem(value):
+            raise document.error((*path, name), f"{name} of {owner} {problem}")
 
 
-def _configurations(document: Document, top: Mapping[str, Any]) -> Iterator[tuple[str, Arguments]]:
+def _configurations(
+    document: Document, top: Mapping[str, Any], actions: Mapping[str, LoadedAction]
+) -> Iterator[tuple[str, Arguments]]:
     for i, item in enumerate(document.list(("configurations",), top.get("configurations"))):
         path = ("configurations", i)
         given = document.mapping(path, item)
         name = str(given.get("name", ""))
         values = document.mapping((*path, "arguments"), given.get("arguments") or {})
-        if name not in ACTIONS and ":" not in name and "." not in name:
+        try:
+            action = actions.get(name) or (None if is_path(name) else load_action(name))
+        except LoadError:
             document.warn(path, f"{name!r} is no action; its arguments have no effect")
-        if name in ACTIONS:
-            _check_arguments(document, (*path, "arguments"), name, values, ACTION_ARGUMENTS.get(name, ()))
+        else:
+            if action is not None and action.arguments is not None:
+                _check_arguments(document, (*path, "arguments"), name, values, action.arguments)
         yield name, Arguments(values)
 
 

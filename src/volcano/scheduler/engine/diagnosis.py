@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from volcano.model.resources import shown
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 
 NO_NODES = "no nodes available to schedule pods"
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class FitError:
     """Why a task found no node: how many nodes were ruled out for which reason, or what ruled out all at once."""
 
     nodes: int  # how many there are
@@ -19,19 +19,19 @@ class Misfit:
     resource: str = ""  # the scarcest resource, when resources are what lacks
     need: float = 0.0
     have: float = 0.0  # the most that any node has of it
-    refusal: Refusal | None = None
+    rejection: Rejection | None = None
 
     def sentence(self) -> str:
         """Kubernetes' wording: `0/10 nodes are available: 3 Insufficient cpu, 7 node(s) were unschedulable.`"""
-        if self.refusal is not None:
-            return self.refusal.message
+        if self.rejection is not None:
+            return self.rejection.message
         if not self.nodes:
             return f"0/0 nodes are available: {NO_NODES}."
         return f"0/{self.nodes} nodes are available: {histogram(self.reasons)}."
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Diagnosis:
     """What holds a job up: the stage it got to, who stopped it there, what lacks, and how nodes were ruled out."""
 
     job: str
@@ -59,26 +59,33 @@ def histogram(reasons: Mapping[str, int]) -> str:
     return ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
 
 
-def refused(job: str, stage: str, refusal: Refusal, task: str = "") -> Verdict:
+def from_rejection(job: str, stage: str, rejection: Rejection, task: str = "") -> Diagnosis:
     """The verdict a plain refusal stands for."""
-    return Verdict(
-        job, stage, refusal.message, refusal.plugin, refusal.resource, refusal.need, refusal.have, task=task
+    return Diagnosis(
+        job,
+        stage,
+        rejection.message,
+        rejection.plugin,
+        rejection.resource,
+        rejection.need,
+        rejection.have,
+        task=task,
     )
 
 
-def misfitted(job: str, task: str, misfit: Misfit) -> Verdict:
+def from_fit_error(job: str, task: str, fit_error: FitError) -> Diagnosis:
     """The verdict on a job one of whose tasks found no node."""
-    if misfit.refusal is not None:
-        return refused(job, "predicates", misfit.refusal, task)
-    return Verdict(
+    if fit_error.rejection is not None:
+        return from_rejection(job, "predicates", fit_error.rejection, task)
+    return Diagnosis(
         job,
-        "resources" if misfit.resource else "predicates",
-        misfit.sentence(),
-        misfit.plugin,
-        misfit.resource,
-        misfit.need,
-        misfit.have,
+        "resources" if fit_error.resource else "predicates",
+        fit_error.sentence(),
+        fit_error.plugin,
+        fit_error.resource,
+        fit_error.need,
+        fit_error.have,
         task,
-        misfit.nodes,
-        misfit.reasons,
+        fit_error.nodes,
+        fit_error.reasons,
     )

@@ -1,4 +1,4 @@
-"""Faults: what is done without a plugin that fails on everybody, and what is better not done at all."""
+"""Plugins that fail: the cycle is retried without the failed hook, and actions that depend on it are skipped."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from volcano.scheduler.engine.plugin import Plugin
 
 OPEN = "open"
-# Questions about no job in particular: who fails on one of them fails on everybody.
-SHARED = frozenset(("queue_order", "victim_queue_order", "overused", "victim_tasks"))
+# Hooks that are not about one job: an error in one of them would fail every job.
+GLOBAL_HOOKS = frozenset(("queue_order", "victim_queue_order", "overused", "victim_tasks"))
 
 _PLACING = frozenset(
     (
@@ -16,10 +16,10 @@ _PLACING = frozenset(
     )
 )  # fmt: skip
 _EVICTING = _PLACING | {
-    "job_pipelined", "job_starving", "preemptable", "preemptive", "reclaimable", "spare", "unified_evictable",
+    "filter_victims", "job_pipelined", "job_starving", "preemptable", "preemptive", "reclaimable", "unified_evictable",
 }  # fmt: skip
-# Action → the questions that set it limits. Without one of the answers the action is not run: a pod in the wrong place,
-# or evicted by mistake, is worse than one that waits. An action from elsewhere is taken to evict.
+# Hooks that limit an action. When one of them failed, the action is skipped: a pod on the wrong node, or evicted by
+# mistake, is worse than one that waits. An unknown action is assumed to evict.
 LIMITS: Mapping[str, frozenset[str]] = {
     "enqueue": frozenset(("job_enqueueable",)),
     "allocate": _PLACING,
@@ -28,54 +28,51 @@ LIMITS: Mapping[str, frozenset[str]] = {
 }
 
 
-class PluginFault(Exception):
-    """A plugin failed on a question about no job in particular."""
+class HookError(Exception):
+    """An error in a hook that is not about one job."""
 
-    def __init__(self, plugin: str, question: str, error: Exception) -> None:
-        super().__init__(f"plugin {plugin} failed in {question}: {type(error).__name__}: {error}")
+    def __init__(self, plugin: str, hook: str, error: Exception) -> None:
+        super().__init__(f"plugin {plugin} failed in {hook}: {type(error).__name__}: {error}")
         self.plugin = plugin
-        self.question = question
+        self.hook = hook
 
 
-class Aside:
-    """What plugins are not asked in this cycle, because they failed on it: a question, or all of them."""
+class FailedHooks:
+    """Hooks that failed in this cycle and are not called again; `open` stands for all hooks of a plugin."""
 
     def __init__(self) -> None:
         self.reasons: dict[tuple[str, str], str] = {}
 
-    def add(self, fault: PluginFault) -> None:
-        self.reasons[fault.plugin, fault.question] = str(fault)
+    def add(self, error: HookError) -> None:
+        self.reasons[error.plugin, error.hook] = str(error)
 
-    def __contains__(self, what: tuple[str, str]) -> bool:
-        plugin, question = what
-        return (plugin, question) in self.reasons or (plugin, OPEN) in self.reasons
+    def __contains__(self, plugin_and_hook: tuple[str, str]) -> bool:
+        plugin, hook = plugin_and_hook
+        return (plugin, hook) in self.reasons or (plugin, OPEN) in self.reasons
 
-    def against(self, action: str, plugins: Iterable[tuple[str, type[Plugin]]]) -> tuple[str, str] | None:
-        """The plugin without whose answers an action must not be run, and why; None when it may."""
+    def blocking(self, action: str, plugins: Iterable[tuple[str, type[Plugin]]]) -> tuple[str, str] | None:
+        """Returns the plugin without which an action must not run, and why; None when it may."""
         limits = LIMITS.get(action, _EVICTING)
         for name, plugin in plugins:
-            for (failed, question), reason in self.reasons.items():
-                if failed == name and any(overrides(plugin, limit) for limit in _named(question, limits)):
+            for (failed, hook), reason in self.reasons.items():
+                relevant = limits if hook == OPEN else limits & {hook}
+                if failed == name and any(implements(plugin, limit) for limit in relevant):
                     return name, reason
         return None
 
 
-def overrides(plugin: type[Plugin], question: str) -> bool:
-    """Whether a plugin answers a question at all."""
-    return getattr(plugin, question) is not getattr(Plugin, question)
+def implements(plugin: type[Plugin], hook: str) -> bool:
+    """Reports whether a plugin overrides a hook."""
+    return getattr(plugin, hook) is not getattr(Plugin, hook)
 
 
-def guarded(plugin: str, question: str, ask: Callable[..., Any]) -> Callable[..., Any]:
-    """The question, asked so that a failure names the plugin."""
+def guarded(plugin: str, hook: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Wraps a hook so that any error becomes a HookError that names the plugin."""
 
-    def answer(*subject: Any) -> Any:
+    def guard(*subject: Any) -> Any:
         try:
-            return ask(*subject)
-        except Exception as error:
-            raise PluginFault(plugin, question, error) from error
+            return call(*subject)
+        except Exception as error:  # code of a plugin, which may raise anything
+            raise HookError(plugin, hook, error) from error
 
-    return answer
-
-
-def _named(question: str, limits: frozenset[str]) -> frozenset[str]:
-    return limits if question == OPEN else limits & {question}
+    return guard

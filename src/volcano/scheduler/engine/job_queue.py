@@ -8,8 +8,8 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import refused
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.plugin import Rejection
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
@@ -50,7 +50,7 @@ class Heap:
         return heapq.heappop(self._heap)[1]
 
 
-class Sheet:
+class TaskQueue:
     """The tasks of a job that still want a place, in order; taken from the front."""
 
     __slots__ = ("_at", "job", "tasks")
@@ -83,57 +83,59 @@ class Sheet:
         self._at += count
 
 
-class Worklist:
+class JobQueue:
     """Whose turn it is. `turns` yields a queue and a job's sheet; the caller says whether the job comes back."""
 
-    def __init__(self, session: "Session", sheets: Iterable[Sheet]) -> None:
+    def __init__(self, session: "Session", task_queues: Iterable[TaskQueue]) -> None:
         self._session = session
         queues, jobs = session.snapshot.queues, session.snapshot.jobs
-        self._sheets = {sheet.job.uid: sheet for sheet in sheets if _ranked(session, sheet.job)}
+        self._task_queues = {
+            task_queue.job.uid: task_queue for task_queue in task_queues if _ranked(session, task_queue.job)
+        }
         # Placing for one queue may change what ranks another; a job's key changes in its own turn only.
         self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), moving=True)
         self._jobs: dict[str, Heap] = {}
         by_queue: dict[str, list[str]] = {}
-        for uid, sheet in self._sheets.items():
-            by_queue.setdefault(sheet.job.queue, []).append(uid)
+        for uid, task_queue in self._task_queues.items():
+            by_queue.setdefault(task_queue.job.queue, []).append(uid)
         for name, uids in by_queue.items():
             self._jobs[name] = Heap(lambda uid: session.policy.job_order(jobs[uid]))
             self._jobs[name].fill(uids)
         self._queues.fill(by_queue)
 
-    def turns(self, admitted: Callable[[Queue], bool]) -> Iterator[tuple[Queue, Sheet]]:
+    def drain(self, admitted: Callable[[Queue], bool]) -> Iterator[tuple[Queue, TaskQueue]]:
         """The best job of the best queue, again and again; a queue that is not admitted is dropped."""
         queues = self._session.snapshot.queues
         while self._queues:
             name = self._queues.pop()
             while self._jobs[name] and admitted(queues[name]):
-                yield queues[name], self._sheets[self._jobs[name].pop()]
+                yield queues[name], self._task_queues[self._jobs[name].pop()]
                 if self._queues:  # others compete: it takes its place among them
                     if self._jobs[name]:
                         self._queues.push(name)
                     break
 
-    def again(self, sheet: Sheet) -> None:
+    def requeue(self, task_queue: TaskQueue) -> None:
         """The job has tasks left and competes once more."""
-        jobs = self._jobs[sheet.job.queue]
-        jobs.push(sheet.job.uid)
+        jobs = self._jobs[task_queue.job.queue]
+        jobs.push(task_queue.job.uid)
 
     def drop(self, queue: str) -> None:
         """Nothing more for this queue in this action."""
         self._jobs[queue] = Heap(lambda uid: uid)
 
-    def hold(self, queue: str, stage: str) -> None:
+    def block(self, queue: str, stage: str) -> None:
         """Nothing more for a queue whose head waits; those behind are told so, once, whoever is at the head."""
-        refusal = Refusal(BEHIND.format(queue), "QueueHead")
+        rejection = Rejection(BEHIND.format(queue), "QueueHead")
         for job in self.waiting(queue):
-            self._session.judge(refused(job, stage, refusal))
+            self._session.record(from_rejection(job, stage, rejection))
         self.drop(queue)
 
     def waiting(self, queue: str) -> list[str]:
         """The jobs of a queue whose turn has not come."""
         return self._jobs[queue].names()
 
-    def alone(self, queue: str) -> bool:
+    def is_last(self, queue: str) -> bool:
         """Whether nobody competes with the job whose turn it is."""
         return not self._queues and not self._jobs[queue]
 

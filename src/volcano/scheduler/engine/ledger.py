@@ -11,8 +11,8 @@ from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import HOLDING, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.node_columns import Board
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.node_columns import NodeColumns
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.tally import Tally, Totals
 
 Undo = Callable[[], None]
@@ -26,7 +26,7 @@ class Listener(Protocol):
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal": ...
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection: ...
 
     def release(self, task: Task, row: int) -> None: ...
 
@@ -86,12 +86,12 @@ class Ledger:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
-        self.board = board = Board(snapshot)
+        self.columns = columns = NodeColumns(snapshot)
         self.allocatable = snapshot.allocatable
-        self.used = board.used
-        self.releasing = board.releasing
-        self.pipelined = board.pipelined
-        self.nonzero_used = board.nonzero_used
+        self.used = columns.used
+        self.releasing = columns.releasing
+        self.pipelined = columns.pipelined
+        self.nonzero_used = columns.nonzero_used
         self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
         # Rows in the order they changed. Whoever keeps something per row remembers how far it has read.
         self.touched: list[int] = []
@@ -204,19 +204,19 @@ class Ledger:
 
     # -- changes -----------------------------------------------------------------------------------
 
-    def allocate(self, task: Task, row: int) -> Refusal | None:
+    def allocate(self, task: Task, row: int) -> Rejection | None:
         """Puts a task on idle resources; a refusal (a volume, a device) leaves everything as it was."""
         return self._place((task,), (row,), Status.ALLOCATED, evicting=False)
 
-    def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Refusal | None:
+    def pipeline(self, task: Task, row: int, *, evicting: bool = False) -> Rejection | None:
         """Promises a task what is being released on a node."""
         return self._place((task,), (row,), Status.PIPELINED, evicting=evicting)
 
-    def pipeline_run(self, tasks: tuple[Task, ...], row: int) -> Refusal | None:
+    def pipeline_run(self, tasks: tuple[Task, ...], row: int) -> Rejection | None:
         """Promises pending tasks of one job, role and shape what evictions release on a node, as one change."""
         return self._place(tasks, (row,) * len(tasks), Status.PIPELINED, evicting=True)
 
-    def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
+    def allocate_run(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
         """Puts pending tasks of one job, role and shape on nodes, `tasks[i]` on `rows[i]`, as one change."""
         return self._place(tuple(tasks), tuple(rows), Status.ALLOCATED, evicting=False)
 
@@ -230,9 +230,9 @@ class Ledger:
         row, before = self.row(first), self.status(first)
         assert row is not None
         self.promises = True
-        line = self.board.cells[row]
+        line = self.columns.cells[row]
         saved = line.copy()
-        releasing = line[self.board.layout.releasing]
+        releasing = line[self.columns.layout.releasing]
         releasing += first.request if many == 1 else first.request * many
         self.touched.append(row)
         self._count(first, many, before, Status.RELEASING, -1)
@@ -304,7 +304,7 @@ class Ledger:
 
     def _place(
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
-    ) -> Refusal | None:
+    ) -> Rejection | None:
         start = len(self._journal)
         refused = self._reserve(tasks, rows)
         if refused is not None:
@@ -339,7 +339,7 @@ class Ledger:
         """Books tasks of one shape on rows; the undo puts the saved rows back."""
         request, nonzero = first.request, first.shape.nonzero_request
         waits = status is Status.PIPELINED
-        cells, layout = self.board.cells, self.board.layout
+        cells, layout = self.columns.cells, self.columns.layout
         at: int | list[int]
         if len(rows) == 1:
             at = rows[0]
@@ -372,13 +372,13 @@ class Ledger:
 
         self._journal.append(undo)
 
-    def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Refusal | None:
+    def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
         listener = self.listener
         if listener is None or not listener.reserves(tasks[0]):
             return None
         for task, row in zip(tasks, rows, strict=True):
             answer = listener.reserve(task, row)
-            if isinstance(answer, Refusal):
+            if isinstance(answer, Rejection):
                 return answer
             self.annotations[task.uid] = dict(answer)
 

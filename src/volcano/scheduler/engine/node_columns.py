@@ -38,7 +38,7 @@ def layout(resources: int) -> Layout:
     )
 
 
-class Board:
+class NodeColumns:
     """One row per node; the named columns are views of `cells`, so that a change of either is one of both."""
 
     __slots__ = (

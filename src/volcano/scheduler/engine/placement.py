@@ -8,9 +8,9 @@ import numpy as np
 
 from volcano.model.resources import PODS, STEP, Mask, Vector
 from volcano.model.task import Shape, Task
-from volcano.scheduler.engine.diagnosis import Misfit
+from volcano.scheduler.engine.diagnosis import FitError
 from volcano.scheduler.engine.nodetable import NodeTable, Rows
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.runs import ScoreCopies, greedy
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Ruled:
 
     plugin: str
     reason: str
-    curable: bool
+    resolvable: bool
     count: int
 
 
@@ -43,22 +43,24 @@ class Fit:
     """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
 
     __slots__ = (
-        "alive", "anywhere", "asked", "barren", "best", "curable", "future", "misfit", "misfit_at", "need", "needs",
-        "promises", "refusal", "request", "ruled", "score", "seen", "task",
+        "alive", "anywhere", "best", "columns", "fit_error", "fit_error_at", "future", "infeasible", "need", "needs",
+        "promises", "rejection", "request", "resolvable", "ruled", "score", "seen", "task",
     )  # fmt: skip
 
     def __init__(self, task: Task, nodes: int) -> None:
         self.task = task
         self.request = task.request
-        self.asked = np.flatnonzero(task.request > 0)
+        self.columns = np.flatnonzero(task.request > 0)
         # It fits where what is free exceeds this; what is not asked for does not matter.
         self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
         # The same for one row, where arrays do not pay.
-        self.needs = tuple((column, self.need.item(column)) for column in self.asked.tolist())
-        self.refusal: Refusal | None = None
+        self.needs = tuple((column, self.need.item(column)) for column in self.columns.tolist())
+        self.rejection: Rejection | None = None
         self.alive: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
         self.anywhere = True  # all are alive
-        self.curable: Mask = np.ones(nodes, dtype=np.bool_)  # … or only for reasons that evictions may cure
+        self.resolvable: Mask = np.ones(
+            nodes, dtype=np.bool_
+        )  # … or only for reasons that evictions may cure
         self.ruled: list[Ruled] = []
         # By rank, the order in which ties are broken: each node's score, and the same where the request fits now.
         self.score: Vector = np.zeros(nodes)
@@ -66,9 +68,9 @@ class Fit:
         # By row, whether it fits on what will be free; while nothing is promised, that is what is free now.
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)
         self.promises = False
-        self.barren = False  # it is known to fit nowhere, neither now nor later
-        self.misfit: Misfit | None = None  # as of `misfit_at`
-        self.misfit_at = -1
+        self.infeasible = False  # it is known to fit nowhere, neither now nor later
+        self.fit_error: FitError | None = None  # as of `misfit_at`
+        self.fit_error_at = -1
         self.seen = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
 
 
@@ -86,18 +88,18 @@ class Placer:
 
     # -- one task ----------------------------------------------------------------------------------
 
-    def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | Misfit:
+    def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | FitError:
         """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
-        return self.find(task, queue, within=within) or self.misfit(task, queue)
+        return self.find(task, queue, within=within) or self.fit_error(task, queue)
 
     def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
         """As `place`, when nobody wants to know why not."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.barren:
+        if fit.rejection is not None or fit.infeasible:
             return None
         policy = self._session.policy
         now = self._ruled_now(task, fit, within)
-        if now is None and within is None and not policy.asked("best_node"):
+        if now is None and within is None and not policy.hooks("best_node"):
             row = self._best_alone(task, fit)
             if row is not None:
                 return Choice(row)
@@ -110,13 +112,13 @@ class Placer:
             rows = np.flatnonzero(feasible)
             if len(rows):
                 return Choice(self._best_of(task, fit, rows), later)
-        fit.barren = now is None and within is None
+        fit.infeasible = now is None and within is None
         return None
 
     def feasible(self, task: Task, queue: str, row: int, *, later: bool = True) -> bool:
         """Whether the task could be put on this node as things are: on future idle resources, or `later` false: now."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row]:
+        if fit.rejection is not None or not fit.alive[row]:
             return False
         if not (self._future(fit)[row] if later else fit.best[self._rank[row]] != NEVER):
             return False
@@ -128,26 +130,26 @@ class Placer:
     def fits(self, task: Task, queue: str, row: int) -> bool:
         """As `feasible`, cheaper when asked once about a row that has just changed."""
         fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
-        if fit.refusal is not None or not fit.alive[row]:
+        if fit.rejection is not None or not fit.alive[row]:
             return False
         if not self._room(fit, row):
             return False
-        if not self._session.policy.asked("reject_nodes_now"):
+        if not self._session.policy.hooks("reject_nodes_now"):
             return True
         answers = self._session.policy.reject_nodes_now(task, self._nodes.at(np.array((row,))))
         return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
 
-    def curable(self, task: Task, queue: str) -> Rows:
+    def resolvable(self, task: Task, queue: str) -> Rows:
         """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
         fit = self.fit(task, queue)
-        if fit.refusal is not None:
+        if fit.rejection is not None:
             return np.empty(0, dtype=np.intp)
-        rows = np.flatnonzero(fit.curable & self._large_enough(fit))
+        rows = np.flatnonzero(fit.resolvable & self._large_enough(fit))
         if not len(rows):
             return rows
         table = self._nodes.rows(rows)
         for _, reject in self._session.policy.reject_nodes_now(task, table) or ():
-            if not reject.curable:
+            if not reject.resolvable:
                 rows, table = rows[~reject.mask], table.rows(~reject.mask)
                 break
         ranks = self._rank[rows]
@@ -198,7 +200,7 @@ class Placer:
         task = tasks[0]
         policy = self._session.policy
         fit = self.fit(task, queue)
-        if fit.refusal is not None or fit.barren or policy.asked("best_node"):
+        if fit.rejection is not None or fit.infeasible or policy.hooks("best_node"):
             return []
         if policy.reject_nodes_now(task, self._some) is not None:
             return []
@@ -213,7 +215,7 @@ class Placer:
         idle = self._nodes.idle
         if self._session.ledger.promises:
             idle = np.minimum(idle, self._nodes.future_idle)
-        room = (idle[:, fit.asked] + STEP) / fit.request[fit.asked]
+        room = (idle[:, fit.columns] + STEP) / fit.request[fit.columns]
         many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
         return many
 
@@ -228,17 +230,17 @@ class Placer:
 
     # -- why not -----------------------------------------------------------------------------------
 
-    def misfit(self, task: Task, queue: str) -> Misfit:
+    def fit_error(self, task: Task, queue: str) -> FitError:
         """Why no node will do: each node is counted under the first thing that rules it out."""
         fit = self.fit(task, queue)
-        if fit.misfit is None or fit.misfit_at != fit.seen:
-            fit.misfit, fit.misfit_at = self._counted(task, fit), fit.seen
-        return fit.misfit
+        if fit.fit_error is None or fit.fit_error_at != fit.seen:
+            fit.fit_error, fit.fit_error_at = self._counted(task, fit), fit.seen
+        return fit.fit_error
 
-    def _counted(self, task: Task, fit: Fit) -> Misfit:
+    def _counted(self, task: Task, fit: Fit) -> FitError:
         total = len(self._nodes)
-        if fit.refusal is not None:
-            return Misfit(total, refusal=fit.refusal)
+        if fit.rejection is not None:
+            return FitError(total, rejection=fit.rejection)
         reasons: dict[str, int] = {}
         blame: dict[str, int] = {}
         for ruled in fit.ruled:
@@ -258,17 +260,17 @@ class Placer:
             self._count_now(task, rows, reasons, blame)
         plugin = max(blame, key=lambda name: blame[name], default="")
         if plugin or not short:
-            return Misfit(total, reasons, plugin)
+            return FitError(total, reasons, plugin)
         column = max(short, key=lambda c: short[c])
         have = float(self._nodes.future_idle[left, column].max())
         name = self._session.resources.names[column]
-        return Misfit(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
+        return FitError(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
 
     def _shortages(self, fit: Fit, rows: Rows) -> dict[int, int]:
         """How many of these rows lack which resource first."""
         if not len(rows):
             return {}
-        columns = fit.asked
+        columns = fit.columns
         room = self._nodes.future_idle[rows][:, columns]
         lacking = fit.request[columns] >= room + STEP
         first = columns[lacking.argmax(axis=1)]
@@ -293,7 +295,7 @@ class Placer:
         fit = self._fits.get(key)
         if fit is None:
             fit = self._fits[key] = self._judged(task)
-        if fit.refusal is None:
+        if fit.rejection is None:
             self._refresh(fit)
         return fit
 
@@ -302,16 +304,16 @@ class Placer:
         policy, nodes = self._session.policy, self._nodes
         fit, times = Fit(task, len(nodes)), self._session.times
         begun = times.now()
-        fit.refusal = policy.pre_predicate(task)
-        if fit.refusal is not None:
+        fit.rejection = policy.pre_predicate(task)
+        if fit.rejection is not None:
             return fit
         for plugin, reject in policy.reject_nodes(task, nodes):
             fresh = int((reject.mask & fit.alive).sum())
             if fresh:
-                fit.ruled.append(Ruled(plugin, reject.reason, reject.curable, fresh))
+                fit.ruled.append(Ruled(plugin, reject.reason, reject.resolvable, fresh))
             fit.alive &= ~reject.mask
-            if not reject.curable:
-                fit.curable &= ~reject.mask
+            if not reject.resolvable:
+                fit.resolvable &= ~reject.mask
         fit.anywhere = bool(fit.alive.all())
         times.add(PREDICATE, begun)
         return fit
@@ -332,8 +334,8 @@ class Placer:
             idle = idle + (table.releasing - table.pipelined)
             fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
             fits_now = fits_now & later  # what is idle may be promised to somebody already
-        if fit.barren:
-            fit.barren = not later.any()
+        if fit.infeasible:
+            fit.infeasible = not later.any()
         times = self._session.times
         begun = times.now()
         ranks = self._rank[rows]
@@ -390,7 +392,7 @@ class Placer:
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
         """The best of these rows, by all scores and whoever overrules them."""
         policy = self._session.policy
-        if len(rows) == 1 and not policy.asked("best_node"):
+        if len(rows) == 1 and not policy.hooks("best_node"):
             return int(rows[0])
         table, scores = self._nodes.rows(rows), fit.score[self._rank[rows]]
         together = policy.score_nodes_together(task, table)
@@ -405,7 +407,7 @@ class Placer:
 
     def _large_enough(self, fit: Fit) -> Mask:
         """Rows whose node, empty, could hold the request."""
-        room = self._nodes.allocatable[:, fit.asked]
-        lacking: Mask = fit.request[fit.asked] >= room + STEP
+        room = self._nodes.allocatable[:, fit.columns]
+        lacking: Mask = fit.request[fit.columns] >= room + STEP
         large: Mask = ~np.any(lacking, axis=1)
         return large

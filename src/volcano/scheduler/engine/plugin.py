@@ -1,7 +1,7 @@
-"""Plugin: every question a plugin may answer. Overriding a method is the whole registration.
+"""Plugin: base class of the scheduler's plugins; overriding a hook registers it.
 
-A plugin called `task-topology` in the configuration is the one `Plugin` subclass in `plugins/task_topology.py`. How the
-answers of several plugins combine is declared in `policy.py`, one line per question.
+The plugin `task-topology` of a configuration is the one `Plugin` subclass in `plugins/task_topology.py`. How the
+results of several plugins combine is declared in `policy.py`, one method per hook.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,19 +16,19 @@ from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
 
 MAX_SCORE: Final = 100.0
 
-# Something to sort by: anything that compares with its like. Smaller goes first.
+# Any sortable value; the smallest goes first.
 OrderKey = Any
 
 
 class Abstain(Enum):
-    """The answer of a plugin that has no opinion on these candidates."""
+    """The result of a hook that does not vote on these candidates."""
 
     ABSTAIN = "abstain"
 
@@ -37,7 +37,7 @@ ABSTAIN: Final = Abstain.ABSTAIN
 
 
 class Vote(IntEnum):
-    """An answer where one refusal decides at once and one permit decides its tier."""
+    """A vote: one REJECT decides at once, one PERMIT decides its tier."""
 
     REJECT = -1
     ABSTAIN = 0
@@ -45,32 +45,32 @@ class Vote(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """No, and why: the sentence for people, and the resource that lacks, as data, where there is one."""
+class Rejection:
+    """Why something is rejected: a message, and the missing resource where there is one."""
 
     message: str
     reason: str = "Unschedulable"
     resource: str = ""
     need: float = 0.0
     have: float = 0.0
-    plugin: str = ""  # filled in by the policy
+    plugin: str = ""  # set by the policy
 
-    def by(self, plugin: str) -> "Refusal":
+    def by(self, plugin: str) -> "Rejection":
         return self if self.plugin else replace(self, plugin=plugin)
 
 
 @dataclass(frozen=True, slots=True)
-class Reject:
-    """Nodes ruled out for one reason. `mask` is true for the rows of the table that was asked about."""
+class RejectedNodes:
+    """Nodes rejected for one reason. `mask` has one element per row of the table passed to the hook."""
 
     mask: Mask
-    reason: str  # as Kubernetes words it: "node(s) had untolerated taint {key: value}"
-    curable: bool = True  # whether evicting somebody could change the answer
-    plugin: str = ""  # filled in by the policy
+    reason: str  # as kube-scheduler has it: "node(s) had untolerated taint {key: value}"
+    resolvable: bool = True  # whether evictions could make the nodes feasible
+    plugin: str = ""  # set by the policy
 
 
 class Purpose(Enum):
-    """On whose terms room is being made."""
+    """The action that evicts."""
 
     PREEMPT = "preempt"
     RECLAIM = "reclaim"
@@ -82,8 +82,8 @@ class Purpose(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hunt:
-    """A search for victims: what for, on behalf of which task and job.
+class EvictionContext:
+    """A search for victims: its purpose, and the preemptor (job and task).
 
     `breaking` is true in the second round, when surplus members were not enough and gangs may be broken.
     """
@@ -91,25 +91,24 @@ class Hunt:
     purpose: Purpose
     job: Job
     task: Task
-    breaking: bool = False
+    break_gangs: bool = False
 
 
 class Plugin:
-    """One opinion. The base class holds no logic: an inherited method means the plugin has nothing to say."""
+    """Base class of plugins: its hooks do nothing, and only hooks that a subclass overrides are called.
 
-    name: str = ""  # the configured name, set by the session
-    arguments: ClassVar[
-        tuple[Argument, ...]
-    ] = ()  # what the file may say; a wrong type is refused, an unknown name warned of
-    leads: ClassVar[bool] = (
-        False  # its order of jobs and tasks goes before that of every other plugin, whatever the tier
-    )
+    Public methods of a subclass must be hooks; helpers start with an underscore.
+    """
 
-    # Whether its votes and vetoes on victims depend on what the taker holds already. Where nobody's do, and each
-    # weighs candidates in the order they would go, several like tasks get their room together.
-    weighs_taker: ClassVar[bool] = True
-    # Questions it has nothing to say to in this cycle, although it has the method; to be set when it is opened.
-    silent: frozenset[str] = frozenset()
+    name: str = ""  # the configured name, set by the policy
+    arguments: ClassVar[tuple[Argument, ...]] = ()  # a wrong type is an error, an unknown name a warning
+    # Whether its job_order and task_order go before those of all other plugins, whatever the tier.
+    orders_first: ClassVar[bool] = False
+    # Whether its hooks about victims depend on what the preemptor holds already. If none of the plugins' do, and each
+    # evaluates candidates in eviction order, victims for several identical tasks are searched for at once.
+    depends_on_preemptor: ClassVar[bool] = True
+    # Hooks that have no effect in this cycle and are not called; to be set in `open`.
+    unused_hooks: frozenset[str] = frozenset()
 
     def __init__(self, session: "Session") -> None:
         self.session = session
@@ -118,120 +117,113 @@ class Plugin:
         self.resources = session.snapshot.resources
         self.nodes: NodeTable = session.nodes  # every node
 
-    # -- the frame ---------------------------------------------------------------------------------
+    # -- session ----------------------------------------------------------------------------------
 
     def open(self, arguments: Arguments) -> None:
-        """Reads the arguments (checked already) and prepares; called once per cycle, before any question.
+        """Reads the arguments (already validated) and prepares the cycle; called before any other hook.
 
-        Must not walk all jobs or tasks: use `snapshot.totals`, `snapshot.active`, and work on demand.
+        Must not iterate over all jobs or tasks: use `snapshot.totals` and `snapshot.active`, and compute on demand.
         """
 
     def close(self) -> None:
-        """Called once, after the last action; metrics are set here."""
+        """Called once, after the last action."""
 
-    def measure(self) -> Iterable[Reading]:
-        """What people may want to see of this cycle; only what was computed anyway."""
+    def measure(self) -> Iterable[MetricSample]:
+        """Returns metrics of this cycle; only values that were computed anyway."""
         return ()
 
     def remember(self) -> Any:
-        """What this plugin wants to find in `snapshot.memory[name]` in the next cycle; None for nothing."""
+        """Returns state for `snapshot.memory[name]` of the next cycle; None for nothing."""
 
-    # -- order: smaller keys go first; equal keys leave the decision to the next plugin ------------
+    # -- order: smaller keys go first; equal keys leave the decision to the next plugin -----------
 
     def queue_order(self, queue: Queue) -> OrderKey:
-        """Which queue is served first. Asked again after each job, because placing changes shares."""
+        """Returns the sort key of a queue. Called again after each job, because placements change shares."""
 
     def job_order(self, job: Job) -> OrderKey:
-        """Which job of a queue goes first. The key may depend on the ledger's state of this job only."""
+        """Returns the sort key of a job within its queue. May depend on the ledger's state of this job only."""
 
     def sub_job_order(self, sub_job: SubJob) -> OrderKey:
-        """Which sub-group of a job goes first."""
+        """Returns the sort key of a sub-group within its job."""
 
     def task_order(self, task: Task) -> OrderKey:
-        """Which task of a job goes first. Asked once per task and cycle."""
+        """Returns the sort key of a task within its job. Called once per task and cycle."""
 
     def victim_queue_order(self, queue: Queue, evictor: Queue) -> OrderKey:
-        """From which queue to take first on behalf of `evictor`; without an opinion, reverse queue order."""
+        """Returns the sort key of a queue to reclaim from for `evictor`; by default, reverse queue order."""
 
-    # -- admission ---------------------------------------------------------------------------------
+    # -- admission --------------------------------------------------------------------------------
 
-    def job_valid(self, job: Job) -> Refusal | None:
-        """Whether the job can be scheduled at all, such as having enough tasks for its minimum."""
+    def job_valid(self, job: Job) -> Rejection | None:
+        """Rejects jobs that cannot be scheduled at all, such as those with too few tasks for their minimum."""
 
-    def job_enqueueable(self, job: Job) -> "Vote | Refusal":
-        """Whether a job's pods may be created. A Refusal is a rejection that says why."""
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
+        """Votes on creating a job's pods. A Rejection is a REJECT with its reason."""
         return Vote.ABSTAIN
 
     def job_enqueued(self, job: Job) -> None:
-        """The job was admitted: count what it will ask for. Cannot be undone."""
+        """Called when a job was admitted, to account for what it will request. Never undone."""
 
-    # -- gangs -------------------------------------------------------------------------------------
+    # -- gangs ------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
-        """At least how many more tasks must be placed before the job may start; 0 when it may start now.
+        """Returns how many more tasks, at least, must be placed before the job may start; 0 when it may start.
 
-        The job is ready when every plugin says 0. A lower bound is enough: it is asked again after so many.
+        The job is ready when all plugins return 0. A lower bound is enough: the hook is called again after that many.
         """
         return 0
 
     def sub_job_short(self, sub_job: SubJob) -> int:
-        """As `job_short`, for one sub-group. Only asked for jobs with sub-group policies."""
+        """As `job_short`, for one sub-group. Only called for jobs with sub-group policies."""
         return 0
 
     def job_pipelined(self, job: Job) -> Vote:
-        """Whether the job would be ready once what is being released is free."""
-        return Vote.ABSTAIN
-
-    def sub_job_pipelined(self, sub_job: SubJob) -> Vote:
-        """As `job_pipelined`, for one sub-group."""
+        """Votes on whether the job would be ready once the resources being released are free."""
         return Vote.ABSTAIN
 
     def job_starving(self, job: Job) -> int:
-        """Whether the job lacks something it is entitled to, so that others may be evicted for it.
-
-        A number says for how many more tasks; with True it is asked again after each.
-        """
+        """Returns for how many more tasks of the job other tasks may be evicted; True means: call again after one."""
         return 0
 
-    # -- queues ------------------------------------------------------------------------------------
+    # -- queues -----------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        """Whether the queue has all it deserves and is left out of allocate and reclaim."""
+        """Reports whether the queue holds all it deserves; allocate and reclaim skip it then."""
         return False
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
-        """How many of `count` tasks like this one the queue may still take: its capability, its deserved share."""
+        """Returns how many of `count` identical tasks the queue may still get within its limits."""
         return count
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
-        """After `allocatable` answered 0: what lacks, for people."""
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
+        """Returns the missing resource after `allocatable` returned 0."""
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Whether the queue may take room from other queues for these tasks."""
+        """Reports whether the queue may reclaim resources of other queues for these tasks."""
         return True
 
-    # -- nodes: which will do ----------------------------------------------------------------------
+    # -- nodes: filters ---------------------------------------------------------------------------
 
-    def pre_predicate(self, task: Task) -> Refusal | None:
-        """What rules the task out on every node, before any is looked at. Depends on the shape, not on placements."""
+    def pre_predicate(self, task: Task) -> Rejection | None:
+        """Rejects a task on every node, before any is filtered. Depends on the shape, not on placements."""
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterable[Reject]:
-        """Nodes ruled out by facts alone: labels, taints. Asked once per shape and queue, for all nodes; cached."""
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes]:
+        """Rejects nodes by facts alone (labels, taints). Called once per shape and queue, for all nodes; cached."""
         return ()
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[Reject] | None:
-        """Nodes ruled out by what is placed where: ports, pod affinity, spread, volume limits.
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> Iterable[RejectedNodes] | None:
+        """Rejects nodes by what is placed where: ports, pod affinity, spread, volume limits.
 
-        None when the task cares about none of it, and neither do the pods that are there about it; this must then
-        hold for every task of its job, role and shape for as long as only such tasks are placed. Asked for each task
+        Returns None when placements do not matter to the task, nor the task to the pods already placed; this must then
+        hold for every task of its job, role and shape for as long as only such tasks are placed. Called for each task
         otherwise, also on one-row tables.
         """
         return None
 
-    # -- nodes: which is best ----------------------------------------------------------------------
+    # -- nodes: scores ----------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
-        """A score per row that depends on that row alone (its facts and columns) and on the task's shape.
+        """Returns a score per row that depends on that row alone (its facts and columns) and on the task's shape.
 
         Works on any table, also one of hypothetical rows: use `nodes.used`, not the ledger. Rows are scored again only
         when the ledger changed them, and runs of identical tasks are scored together.
@@ -239,25 +231,25 @@ class Plugin:
         raise NotImplementedError
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        """A score that compares nodes: normalised, spreading, near other pods. `nodes` are the feasible ones.
+        """Returns scores that compare nodes: normalised, spreading, near other pods. `nodes` are the feasible ones.
 
         None when all would score the same; this must hold as in `reject_nodes_now`.
         """
         return None
 
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
-        """Overrules the scores: the row of `session.nodes` to take."""
+        """Overrides the scores: returns the row of `session.nodes` to use."""
 
-    # -- reservations ------------------------------------------------------------------------------
+    # -- reservations -----------------------------------------------------------------------------
 
     def reserves(self, task: Task) -> bool:
-        """Whether `reserve` has anything to do for tasks of this shape; only asked of plugins that override it."""
+        """Reports whether `reserve` has an effect for tasks of this shape; only called if `reserve` is overridden."""
         return True
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
-        """Sets aside what the task needs on the node beyond counted resources: volumes, devices.
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
+        """Reserves what the task needs on the node beyond counted resources: volumes, devices.
 
-        Returns annotations to bind with. A refusal means the node is not taken after all.
+        Returns annotations to bind with. With a Rejection the node is not used.
         """
         return {}
 
@@ -265,60 +257,51 @@ class Plugin:
         """Undoes `reserve`."""
 
     def claims(self, task: Task) -> Sequence[ClaimVolume]:
-        """The volume claims to be settled before a reserved task is bound."""
+        """Returns the volume claims to be bound before a reserved task is bound."""
         return ()
 
-    # -- what happened -----------------------------------------------------------------------------
+    # -- notifications ----------------------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one job, role and shape were placed (or pipelined): `tasks[i]` on the node at `rows[i]`.
+        """Called when tasks of one job, role and shape were placed (or pipelined): `tasks[i]` on node `rows[i]`.
 
         Totals kept in `ledger.totals()` are restored by an undo; anything else must be undone through
         `ledger.record_undo(callback)`. `on_deallocate` is not called for an undo.
         """
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        """Tasks of one job, role and shape were marked for eviction: `tasks[i]` on the node at `rows[i]`."""
+        """Called when tasks of one job, role and shape were marked for eviction: `tasks[i]` on node `rows[i]`."""
 
-    # -- victims -----------------------------------------------------------------------------------
+    # -- victims ----------------------------------------------------------------------------------
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Those of the candidates that may be taken at all: a veto, asked of every plugin before any vote.
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Returns the candidates that may be evicted at all; called for every plugin before any vote.
 
-        Candidates come in the order they would be evicted, so that running totals ("still over its share after that?")
-        can be kept while walking.
+        Candidates come in eviction order, so that running totals ("still over its share after that?") can be kept
+        while iterating.
         """
         return candidates
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Which running tasks of the same queue may make room (vote of a tier)."""
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        """Returns the running tasks of the same queue that may be preempted (vote of a tier)."""
         return ABSTAIN
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Which running tasks of other queues may make room (vote of a tier)."""
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        """Returns the running tasks of other queues that may be reclaimed (vote of a tier)."""
         return ABSTAIN
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Which running tasks gangpreempt or gangreclaim (see `hunt.purpose`) may take (vote of a tier)."""
+    def unified_evictable(
+        self, context: EvictionContext, candidates: Sequence[Task]
+    ) -> Sequence[Task] | Abstain:
+        """Returns the running tasks that gangpreempt or gangreclaim (`context.purpose`) may evict (vote of a tier)."""
         return ABSTAIN
 
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Which running tasks the shuffle action should evict."""
+        """Returns the running tasks that the shuffle action should evict."""
         return ()
 
-    # -- topology and reservation of nodes (seams) -------------------------------------------------
 
-    def hyper_node_gradient(
-        self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool
-    ) -> Sequence[Sequence[str]] | None:
-        """Hypernodes to try for a job or sub-group, in groups from the tightest to the widest."""
-
-    def hyper_node_order(self, sub_job: SubJob, hypernodes: Sequence[str]) -> Mapping[str, float]:
-        """A score per hypernode."""
-        return {}
-
-    def target_job(self, jobs: Sequence[Job]) -> Job | None:
-        """The job for which nodes are to be reserved."""
-
-    def reserved_nodes(self) -> None:
-        """Reserves nodes for the target job."""
+# Names of all hooks.
+HOOKS: Final = frozenset(
+    name for name, value in vars(Plugin).items() if callable(value) and not name.startswith("_")
+)

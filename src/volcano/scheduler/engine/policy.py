@@ -1,4 +1,4 @@
-"""Policy: the configured plugins as one judge, one method per question, each naming its reducer."""
+"""Policy: the hooks of all configured plugins, one method per hook, each with its reducer."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,28 +11,28 @@ from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine import reducers
 from volcano.scheduler.engine.config import Config, PluginConfig
-from volcano.scheduler.engine.faults import OPEN, SHARED, guarded, overrides
+from volcano.scheduler.engine.faults import GLOBAL_HOOKS, OPEN, guarded, implements
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Reject
-from volcano.scheduler.engine.reducers import Ask, Named, Tiers
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, RejectedNodes, Rejection
+from volcano.scheduler.engine.reducers import Hook, NamedHook, Tiers
 
 if TYPE_CHECKING:
     from volcano.scheduler.engine.session import Session
 
-VOTES = {
+VICTIM_HOOKS = {
     Purpose.PREEMPT: "preemptable",
     Purpose.RECLAIM: "reclaimable",
     Purpose.GANG_PREEMPT: "unified_evictable",
     Purpose.GANG_RECLAIM: "unified_evictable",
 }
-LED = frozenset(("job_order", "task_order"))  # what a leading plugin decides before all others
+FIRST = frozenset(("job_order", "task_order"))  # hooks to which `Plugin.orders_first` applies
 
 NO_JOBS: Mapping[str, Job] = {}
-NOMINATIONS = "nominations"  # under which name missed ones are remembered between cycles
+NOMINATIONS = "nominations"  # key of `snapshot.memory` for unused nominations
 
 
 def nomination(task: Task) -> str:
-    """What a task's nomination is known by; another node is another nomination."""
+    """Returns the key of a task's nomination; another node is another nomination."""
     return f"{task.uid}@{task.nominated}"
 
 
@@ -41,12 +41,12 @@ def _nominated(job: Job) -> list[Task]:
 
 
 class Policy:
-    """What the plugins, tier by tier, answer together."""
+    """The combined result of all plugins, tier by tier, for each hook."""
 
     def __init__(self, session: "Session", config: Config) -> None:
         self.session = session
         self.tiers: list[list[Plugin]] = []
-        self._asked: dict[str, Tiers] = {}
+        self._tiers_of_hook: dict[str, Tiers] = {}
         self.settings: dict[Plugin, PluginConfig] = {}
         self._disabled: dict[Plugin, frozenset[str]] = {}
         for tier in config.tiers:
@@ -58,95 +58,91 @@ class Policy:
                 plugin.name = configured.name
                 self.tiers[-1].append(plugin)
                 self.settings[plugin] = configured
-                silent = {question for question in SHARED if (plugin.name, question) in session.aside}
-                self._disabled[plugin] = configured.disabled | silent
-        self._flat: dict[str, list[Ask]] = {}
-        self._named: dict[str, list[Named]] = {}
+                failed = {hook for hook in GLOBAL_HOOKS if (plugin.name, hook) in session.aside}
+                self._disabled[plugin] = configured.disabled | failed
+        self._hooks: dict[str, list[Hook]] = {}
+        self._named_hooks: dict[str, list[NamedHook]] = {}
         self._task_keys: dict[str, tuple[Any, ...]] = {}
-        self._promised: dict[str, dict[str, Job]] | None = None  # who was promised room, by queue
+        self._nominated_jobs: dict[str, dict[str, Job]] | None = None  # by queue and uid
         self._reserving: dict[Any, list[Plugin]] = {}
-        self._impartial: dict[Purpose, bool] = {}
-        self._voting: dict[str, tuple[list[Ask], Tiers, Tiers]] = {}
-        self._reservers = [p for p in self.plugins if type(p).reserve is not Plugin.reserve]
-        self._protectors = [p for p in self.plugins if type(p).spare is not Plugin.spare]
+        self._ignores_preemptor: dict[Purpose, bool] = {}
+        self._victim_hooks: dict[str, tuple[list[Hook], Tiers, Tiers]] = {}
+        self._reservers = [plugin for plugin in self.plugins if implements(type(plugin), "reserve")]
+        self._protectors = [plugin for plugin in self.plugins if implements(type(plugin), "filter_victims")]
 
     @property
     def plugins(self) -> list[Plugin]:
         return [plugin for tier in self.tiers for plugin in tier]
 
-    def tiers_of(self, question: str) -> Tiers:
-        """Who answers a question, by tier: plugins that override the method and are not switched off."""
-        found = self._asked.get(question)
+    def hooks_by_tier(self, hook: str) -> Tiers:
+        """Returns a hook of the plugins that override it and do not disable it, by tier."""
+        found = self._tiers_of_hook.get(hook)
         if found is None:
-            found = self._asked[question] = [
-                [
-                    (plugin.name, self._ask(plugin, question))
-                    for plugin in tier
-                    if self._answers(plugin, question)
-                ]
+            found = self._tiers_of_hook[hook] = [
+                [(plugin.name, self._hook(plugin, hook)) for plugin in tier if self._provides(plugin, hook)]
                 for tier in self.tiers
             ]
         return found
 
-    def _answers(self, plugin: Plugin, question: str) -> bool:
+    def _provides(self, plugin: Plugin, hook: str) -> bool:
         return (
-            overrides(type(plugin), question)
-            and question not in self._disabled[plugin]
-            and question not in plugin.silent
+            implements(type(plugin), hook)
+            and hook not in self._disabled[plugin]
+            and hook not in plugin.unused_hooks
         )
 
-    def _ask(self, plugin: Plugin, question: str) -> Ask:
-        ask: Ask = getattr(plugin, question)
-        return guarded(plugin.name, question, ask) if question in SHARED else ask
+    def _hook(self, plugin: Plugin, hook: str) -> Hook:
+        method: Hook = getattr(plugin, hook)
+        return guarded(plugin.name, hook, method) if hook in GLOBAL_HOOKS else method
 
-    def named(self, question: str) -> list[Named]:
-        """Who answers a question, in order, with their names."""
-        found = self._named.get(question)
+    def _named(self, hook: str) -> list[NamedHook]:
+        """Returns a hook of all plugins in configured order, with the plugins' names."""
+        found = self._named_hooks.get(hook)
         if found is None:
-            found = self._named[question] = [named for tier in self.tiers_of(question) for named in tier]
+            found = self._named_hooks[hook] = [named for tier in self.hooks_by_tier(hook) for named in tier]
         return found
 
-    def asked(self, question: str) -> list[Ask]:
-        """Who answers a question, in order."""
-        found = self._flat.get(question)
+    def hooks(self, hook: str) -> list[Hook]:
+        """Returns a hook of all plugins in the order in which they are called."""
+        found = self._hooks.get(hook)
         if found is None:
-            leaders = {plugin.name for plugin in self.plugins if plugin.leads}
-            named = self.named(question)
-            if question in LED:
-                named = sorted(named, key=lambda each: each[0] not in leaders)
-            found = self._flat[question] = [ask for _, ask in named]
+            first = {plugin.name for plugin in self.plugins if plugin.orders_first}
+            named = self._named(hook)
+            if hook in FIRST:
+                named = sorted(named, key=lambda each: each[0] not in first)
+            found = self._hooks[hook] = [method for _, method in named]
         return found
 
     # -- order -------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[Any, ...]:
-        """A key; the queue with the smallest is served first.
+        """Returns a key; the queue with the smallest is served first.
 
-        Queues for whose jobs others were evicted go before all: else the evicted would take the room back.
+        Queues with nominated tasks go before all: otherwise the evicted pods would take the freed resources back.
         """
-        key = reducers.order(self.asked("queue_order"), queue)
-        return (not self._owed(queue.name), *key, queue.created, queue.name)
+        key = reducers.order(self.hooks("queue_order"), queue)
+        return (not self._has_nominated(queue.name), *key, queue.created, queue.name)
 
-    def _owed(self, queue: str) -> bool:
-        """Whether room was made for a job of this queue that it has neither got nor, in this cycle, failed to use."""
-        tally, failed = self.session.ledger.tally, self.session.verdicts
+    def _has_nominated(self, queue: str) -> bool:
+        """Reports whether a job of the queue has nominated tasks that are pending and did not fail in this cycle."""
+        tally, failed = self.session.ledger.tally, self.session.diagnoses
         return any(
             job.uid not in failed and tally(job).counts[Status.PENDING] > 0
-            for job in self._promises().get(queue, NO_JOBS).values()
+            for job in self._jobs_with_nominations().get(queue, NO_JOBS).values()
         )
 
-    def _promises(self) -> dict[str, dict[str, Job]]:
-        """The jobs for which others were evicted, by queue and uid."""
-        if self._promised is None:
-            self._promised = {}
+    def _jobs_with_nominations(self) -> dict[str, dict[str, Job]]:
+        """Returns the jobs for which tasks were evicted, by queue and uid."""
+        if self._nominated_jobs is None:
+            self._nominated_jobs = {}
             missed = set(self.session.snapshot.memory.get(NOMINATIONS, ()))
             for job in self.session.active_jobs():
                 if any(nomination(task) not in missed for task in _nominated(job)):
-                    self._promised.setdefault(job.queue, {})[job.uid] = job
-        return self._promised
+                    self._nominated_jobs.setdefault(job.queue, {})[job.uid] = job
+        return self._nominated_jobs
 
     def missed_nominations(self) -> list[str]:
-        """Nominations of tasks that had their room and did not use it: it is owed to them no more."""
+        """Returns the nominations of tasks that could have used their node and did not; they expire."""
         snapshot, status = self.session.snapshot, self.session.ledger.status
         missed = []
         for job in self.session.active_jobs():
@@ -158,32 +154,32 @@ class Policy:
         return missed
 
     def job_order(self, job: Job) -> tuple[Any, ...]:
-        """A key; the job with the smallest goes first; at equal terms the oldest. Kept until the job is touched."""
+        """Returns a key; the job with the smallest goes first, then the oldest. Cached until the job changes."""
         tally = self.session.ledger.tally(job)
         key = tally.order
         if key is None:
-            owed = job.uid in self._promises().get(job.queue, NO_JOBS)
-            key = (not owed, *reducers.order(self.asked("job_order"), job), job.created, job.uid)
+            nominated = job.uid in self._jobs_with_nominations().get(job.queue, NO_JOBS)
+            key = (not nominated, *reducers.order(self.hooks("job_order"), job), job.created, job.uid)
             tally.order = key
         return key
 
     def sub_job_order(self, sub_job: SubJob) -> tuple[Any, ...]:
-        return (*reducers.order(self.asked("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
+        return (*reducers.order(self.hooks("sub_job_order"), sub_job), sub_job.index, sub_job.uid)
 
     def task_order(self, task: Task) -> tuple[Any, ...]:
-        """A key; at equal terms by the number at the end of the name, then by age."""
+        """Returns a key; tasks that plugins do not order go by the number at the end of their name, then by age."""
         key = self._task_keys.get(task.uid)
         if key is None:
-            said = [ask(task) for ask in self.asked("task_order")]
-            key = self._task_keys[task.uid] = (*said, task.index, task.created, task.uid)
+            keys = [hook(task) for hook in self.hooks("task_order")]
+            key = self._task_keys[task.uid] = (*keys, task.index, task.created, task.uid)
         return key
 
     def victim_order(
-        self, hunt: Hunt, candidates: Sequence[Task], *, in_task_order: bool = False
+        self, context: EvictionContext, candidates: Sequence[Task], *, in_task_order: bool = False
     ) -> list[Task]:
-        """The candidates, whom to evict first first: worse queues, then worse jobs, then worse tasks.
+        """Returns the candidates in eviction order: queues, jobs and tasks that are served last go first.
 
-        With `in_task_order`, worse tasks come before better ones already.
+        With `in_task_order`, the tasks of each job are in eviction order already.
         """
         if len(candidates) < 2:
             return list(candidates)
@@ -194,37 +190,37 @@ class Policy:
             job_keys = {uid: self.job_order(jobs[uid]) for uid in uids}
             ordered.sort(key=lambda task: job_keys[task.job], reverse=True)
         names = {jobs[uid].queue for uid in uids}
-        if not hunt.purpose.across_queues or len(names) == 1:
+        if not context.purpose.across_queues or len(names) == 1:
             return ordered
-        evictor = queues[hunt.job.queue]
-        asked = self.asked("victim_queue_order")
-        # Later sorts win: first the reverse of queue order, then what plugins say about whom to take from.
+        evictor = queues[context.job.queue]
+        hooks = self.hooks("victim_queue_order")
+        # Later sorts win: first the reverse of queue order, then the order of the plugins.
         queue_keys = {name: self.queue_order(queues[name]) for name in names}
         ordered.sort(key=lambda task: queue_keys[jobs[task.job].queue], reverse=True)
-        if asked:
-            said = {name: reducers.order(asked, queues[name], evictor) for name in names}
-            ordered.sort(key=lambda task: said[jobs[task.job].queue])
+        if hooks:
+            victim_keys = {name: reducers.order(hooks, queues[name], evictor) for name in names}
+            ordered.sort(key=lambda task: victim_keys[jobs[task.job].queue])
         return ordered
 
     # -- admission ---------------------------------------------------------------------------------
 
-    def job_valid(self, job: Job) -> Refusal | None:
-        return reducers.first_refusal(self.named("job_valid"), job)
+    def job_valid(self, job: Job) -> Rejection | None:
+        return reducers.first_rejection(self._named("job_valid"), job)
 
-    def job_enqueueable(self, job: Job) -> Refusal | None:
-        return reducers.tiered_vote(self.tiers_of("job_enqueueable"), job)
+    def job_enqueueable(self, job: Job) -> Rejection | None:
+        return reducers.tiered_vote(self.hooks_by_tier("job_enqueueable"), job)
 
     def job_enqueued(self, job: Job) -> None:
-        reducers.tell_all(self.asked("job_enqueued"), job)
+        reducers.notify(self.hooks("job_enqueued"), job)
 
     # -- gangs -------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
-        """How many more tasks the job needs at least. Kept until the job is touched."""
+        """Returns how many more tasks the job needs at least. Cached until the job changes."""
         tally = self.session.ledger.tally(job)
         short = tally.short
         if short is None:
-            short = tally.short = reducers.most(self.asked("job_short"), job)
+            short = tally.short = reducers.largest(self.hooks("job_short"), job)
         return short
 
     def job_ready(self, job: Job) -> bool:
@@ -232,98 +228,96 @@ class Policy:
 
     def sub_job_ready(self, job: Job, sub_job: SubJob) -> bool:
         return (
-            reducers.most(self.asked("sub_job_short"), sub_job) <= 0 if job.sub_jobs else self.job_ready(job)
+            reducers.largest(self.hooks("sub_job_short"), sub_job) <= 0
+            if job.sub_jobs
+            else self.job_ready(job)
         )
 
     def job_pipelined(self, job: Job) -> bool:
-        return reducers.tiered_vote(self.tiers_of("job_pipelined"), job) is None
-
-    def sub_job_pipelined(self, job: Job, sub_job: SubJob) -> bool:
-        if not job.sub_jobs:
-            return self.job_pipelined(job)
-        return reducers.tiered_vote(self.tiers_of("sub_job_pipelined"), sub_job) is None
+        return reducers.tiered_vote(self.hooks_by_tier("job_pipelined"), job) is None
 
     def job_starving(self, job: Job) -> int:
-        """For how many more tasks others may be evicted."""
-        return reducers.tiered_everyone(self.tiers_of("job_starving"), job)
+        """Returns for how many more tasks of the job other tasks may be evicted."""
+        return reducers.tiered_minimum(self.hooks_by_tier("job_starving"), job)
 
     # -- queues ------------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        return reducers.anyone(self.asked("overused"), queue)
+        return reducers.any_of(self.hooks("overused"), queue)
 
     def allocatable(self, queue: Queue, task: Task, count: int = 1) -> int:
-        return reducers.least(self.asked("allocatable"), queue, task, count)
+        return reducers.limit(self.hooks("allocatable"), queue, task, count)
 
-    def promise(self, task: Task) -> None:
-        """Counts a task for its queue as if it were placed, wherever; for statements that are undone."""
-        limiting = {name for name, _ in self.named("allocatable")}
-        for name, tell in self.named("on_allocate"):
+    def assume(self, task: Task) -> None:
+        """Accounts for a task in its queue as if it were placed on some node; for statements that are undone."""
+        limiting = {name for name, _ in self._named("allocatable")}
+        for name, on_allocate in self._named("on_allocate"):
             if name in limiting:
-                tell((task,), ())
+                on_allocate((task,), ())
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
-        return reducers.first_refusal(self.named("why_not_allocatable"), queue, task)
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
+        return reducers.first_rejection(self._named("why_not_allocatable"), queue, task)
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        return reducers.everyone(self.asked("preemptive"), queue, tasks)
+        return reducers.all_of(self.hooks("preemptive"), queue, tasks)
 
     # -- nodes -------------------------------------------------------------------------------------
 
-    def pre_predicate(self, task: Task) -> Refusal | None:
-        return reducers.first_refusal(self.named("pre_predicate"), task)
+    def pre_predicate(self, task: Task) -> Rejection | None:
+        return reducers.first_rejection(self._named("pre_predicate"), task)
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> list[tuple[str, Reject]]:
-        return list(reducers.rejections(self.named("reject_nodes"), task, nodes))
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> list[tuple[str, RejectedNodes]]:
+        return list(reducers.rejected_nodes(self._named("reject_nodes"), task, nodes))
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[tuple[str, Reject]] | None:
-        """None when nobody cares about placements for tasks like this one."""
-        found: list[tuple[str, Reject]] | None = None
-        for name, ask in self.named("reject_nodes_now"):
-            answer = ask(task, nodes)
-            if answer is not None:
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[tuple[str, RejectedNodes]] | None:
+        """Returns None when placements do not matter for tasks of this shape."""
+        found: list[tuple[str, RejectedNodes]] | None = None
+        for name, hook in self._named("reject_nodes_now"):
+            rejected = hook(task, nodes)
+            if rejected is not None:
                 found = found or []
-                found.extend((name, reject) for reject in answer)
+                found.extend((name, each) for each in rejected)
         return found
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
-        return reducers.total(self.asked("score_nodes"), task, nodes)
+        return reducers.total(self.hooks("score_nodes"), task, nodes)
 
     def score_nodes_together(self, task: Task, nodes: NodeTable) -> Vector | None:
-        """None when the feasible nodes need not be compared for tasks like this one."""
+        """Returns None when the feasible nodes need not be compared for tasks of this shape."""
         scores: Vector | None = None
-        for ask in self.asked("score_nodes_together"):
-            answer: Vector | None = ask(task, nodes)
-            if answer is not None:
-                scores = answer if scores is None else scores + answer
+        for hook in self.hooks("score_nodes_together"):
+            points: Vector | None = hook(task, nodes)
+            if points is not None:
+                scores = points if scores is None else scores + points
         return scores
 
     def best_node(self, task: Task, nodes: NodeTable, scores: Vector) -> int | None:
-        return reducers.first_answer(self.asked("best_node"), None, task, nodes, scores)
+        row: int | None = reducers.first_result(self.hooks("best_node"), task, nodes, scores)
+        return row
 
-    # -- what happens: the ledger tells ------------------------------------------------------------
+    # -- notifications of the ledger ---------------------------------------------------------------
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        reducers.tell_all(self.asked("on_allocate"), tasks, rows)
+        reducers.notify(self.hooks("on_allocate"), tasks, rows)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        reducers.tell_all(self.asked("on_deallocate"), tasks, rows)
+        reducers.notify(self.hooks("on_deallocate"), tasks, rows)
 
     def reserves(self, task: Task) -> bool:
         return bool(self._reserving_for(task))
 
-    def reserve(self, task: Task, row: int) -> "Mapping[str, str] | Refusal":
-        """All reserve, or none does; the annotations of all are merged."""
+    def reserve(self, task: Task, row: int) -> Mapping[str, str] | Rejection:
+        """Reserves for all plugins or for none, and merges their annotations."""
         annotations: dict[str, str] = {}
         done: list[Plugin] = []
         for plugin in self._reserving_for(task):
-            answer = plugin.reserve(task, row)
-            if isinstance(answer, Refusal):
+            reserved = plugin.reserve(task, row)
+            if isinstance(reserved, Rejection):
                 for earlier in reversed(done):
                     earlier.release(task, row)
-                return answer.by(plugin.name)
+                return reserved.by(plugin.name)
             done.append(plugin)
-            annotations.update(answer)
+            annotations.update(reserved)
         return annotations
 
     def release(self, task: Task, row: int) -> None:
@@ -331,7 +325,7 @@ class Policy:
             plugin.release(task, row)
 
     def claims(self, task: Task) -> tuple[ClaimVolume, ...]:
-        """What has to be settled about a task's volumes before it is bound."""
+        """Returns the volume claims to be bound before the task."""
         reserving = self._reserving_for(task)
         return tuple(claim for plugin in reserving for claim in plugin.claims(task)) if reserving else ()
 
@@ -344,51 +338,40 @@ class Policy:
 
     # -- victims -----------------------------------------------------------------------------------
 
-    def victims(self, hunt: Hunt, candidates: Sequence[Task], *, first_tier: bool = False) -> list[Task]:
-        """Who may be evicted: first everybody's vetoes, then the vote of the tiers. Keeps the order given.
+    def victims(
+        self, context: EvictionContext, candidates: Sequence[Task], *, first_tier: bool = False
+    ) -> list[Task]:
+        """Returns the candidates that may be evicted, in the given order: first all filters, then the tiers' votes.
 
-        With `first_tier`, only the first tier that votes is asked: whom it allows, no later tier is asked about.
+        With `first_tier`, only the first tier with votes is called.
         """
-        vetoes, tiers, first = self._voters(VOTES[hunt.purpose])
-        left = reducers.sieve(vetoes, hunt, candidates)
+        filters, tiers, first = self._hooks_for_victims(VICTIM_HOOKS[context.purpose])
+        left = reducers.filtered(filters, context, candidates)
         if not left:
             return []
-        return reducers.tiered_intersection(first if first_tier else tiers, hunt, left)
+        return reducers.tiered_intersection(first if first_tier else tiers, context, left)
 
-    def _voters(self, vote: str) -> tuple[list[Ask], Tiers, Tiers]:
-        """Who has a veto, who votes, and the first of these tiers."""
-        found = self._voting.get(vote)
+    def _hooks_for_victims(self, vote: str) -> tuple[list[Hook], Tiers, Tiers]:
+        """Returns the filters, the votes by tier, and the first tier with votes."""
+        found = self._victim_hooks.get(vote)
         if found is None:
-            vetoes: list[Ask] = [p.spare for p in self._protectors if vote not in self._disabled[p]]
-            tiers = self.tiers_of(vote)
-            found = self._voting[vote] = (vetoes, tiers, [tier for tier in tiers if tier][:1])
+            filters: list[Hook] = [
+                p.filter_victims for p in self._protectors if vote not in self._disabled[p]
+            ]
+            tiers = self.hooks_by_tier(vote)
+            found = self._victim_hooks[vote] = (filters, tiers, [tier for tier in tiers if tier][:1])
         return found
 
-    def impartial(self, purpose: Purpose) -> bool:
-        """Whether nobody who decides about victims in the first place weighs what the taker holds already."""
-        known = self._impartial.get(purpose)
+    def ignores_preemptor(self, purpose: Purpose) -> bool:
+        """Reports whether the filters and the first tier's votes do not depend on what the preemptor holds already."""
+        known = self._ignores_preemptor.get(purpose)
         if known is None:
-            vote = VOTES[purpose]
-            voting = ([plugin for plugin in tier if self._answers(plugin, vote)] for tier in self.tiers)
+            vote = VICTIM_HOOKS[purpose]
+            voting = ([plugin for plugin in tier if self._provides(plugin, vote)] for tier in self.tiers)
             deciding = [*next((tier for tier in voting if tier), ()), *self._protectors]
-            known = self._impartial[purpose] = not any(plugin.weighs_taker for plugin in deciding)
+            known = not any(plugin.depends_on_preemptor for plugin in deciding)
+            self._ignores_preemptor[purpose] = known
         return known
 
     def victim_tasks(self, candidates: Sequence[Task]) -> list[Task]:
-        return reducers.tiered_union(self.tiers_of("victim_tasks"), candidates)
-
-    # -- topology ----------------------------------------------------------------------------------
-
-    def hyper_node_gradient(
-        self, job: Job, sub_job: SubJob | None, within: str, *, evicting: bool
-    ) -> Sequence[Sequence[str]]:
-        return reducers.first_answer(
-            self.asked("hyper_node_gradient"), [[within]], job, sub_job, within, evicting=evicting
-        )
-
-    def hyper_node_order(self, sub_job: SubJob, hypernodes: Sequence[str]) -> dict[str, float]:
-        scores = dict.fromkeys(hypernodes, 0.0)
-        for ask in self.asked("hyper_node_order"):
-            for name, score in ask(sub_job, hypernodes).items():
-                scores[name] += score
-        return scores
+        return reducers.tiered_union(self.hooks_by_tier("victim_tasks"), candidates)

@@ -1,151 +1,150 @@
-"""The ways in which answers of several plugins become one. Every question uses exactly one of these."""
+"""Reducers: how the results of one hook of several plugins become one. Every hook uses exactly one of these."""
 
 from collections.abc import Callable, Iterator, Sequence, Sized
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Abstain, Refusal, Reject, Vote
+from volcano.scheduler.engine.plugin import Abstain, RejectedNodes, Rejection, Vote
 
-Answer = TypeVar("Answer")
-Ask = Callable[..., Any]
-Named = tuple[str, Ask]  # the plugin's name and its method
-Tiers = Sequence[Sequence[Named]]
-
-
-def order(asked: Sequence[Ask], *subject: Any) -> tuple[Any, ...]:
-    """Keys in plugin order: the first that differs decides."""
-    return tuple([ask(*subject) for ask in asked])
+Hook = Callable[..., Any]  # a bound method of a plugin
+NamedHook = tuple[str, Hook]  # with the plugin's name
+Tiers = Sequence[Sequence[NamedHook]]
 
 
-def everyone(asked: Sequence[Ask], *subject: Any) -> bool:
-    """All agree; yes when nobody answers."""
-    return all(ask(*subject) for ask in asked)
+def order(hooks: Sequence[Hook], *subject: Any) -> tuple[Any, ...]:
+    """Returns the keys in plugin order: the first that differs decides."""
+    return tuple([hook(*subject) for hook in hooks])
 
 
-def anyone(asked: Sequence[Ask], *subject: Any) -> bool:
-    """One suffices; no when nobody answers."""
-    return any(ask(*subject) for ask in asked)
+def all_of(hooks: Sequence[Hook], *subject: Any) -> bool:
+    """All must agree; true without hooks."""
+    return all(hook(*subject) for hook in hooks)
 
 
-def most(asked: Sequence[Ask], subject: Any) -> int:
-    """The largest number; 0 when nobody answers."""
-    if len(asked) == 1:
-        return int(asked[0](subject))
-    return max([ask(subject) for ask in asked], default=0)
+def any_of(hooks: Sequence[Hook], *subject: Any) -> bool:
+    """One suffices; false without hooks."""
+    return any(hook(*subject) for hook in hooks)
 
 
-def least(asked: Sequence[Ask], queue: Any, task: Task, count: int) -> int:
-    """Each may lower the number that the one before left."""
-    for ask in asked:
+def largest(hooks: Sequence[Hook], subject: Any) -> int:
+    """Returns the largest number; 0 without hooks."""
+    if len(hooks) == 1:
+        return int(hooks[0](subject))
+    return max([hook(subject) for hook in hooks], default=0)
+
+
+def limit(hooks: Sequence[Hook], queue: Any, task: Task, count: int) -> int:
+    """Each hook may lower the count that the one before returned."""
+    for hook in hooks:
         if count <= 0:
             return 0
-        count = ask(queue, task, count)
+        count = hook(queue, task, count)
     return count
 
 
-def first_refusal(asked: Sequence[Named], *subject: Any) -> Refusal | None:
-    """The first refusal, with the name of who refused; None when nobody does."""
-    for name, ask in asked:
-        refusal: Refusal | None = ask(*subject)
-        if refusal is not None:
-            return refusal.by(name)
+def first_rejection(hooks: Sequence[NamedHook], *subject: Any) -> Rejection | None:
+    """Returns the first rejection with its plugin's name; None without any."""
+    for name, hook in hooks:
+        rejection: Rejection | None = hook(*subject)
+        if rejection is not None:
+            return rejection.by(name)
     return None
 
 
-def rejections(asked: Sequence[Named], *subject: Any) -> Iterator[tuple[str, Reject]]:
-    """Everything that rules nodes out, with who said so, in plugin order."""
-    for name, ask in asked:
-        for reject in ask(*subject) or ():
-            yield name, reject
+def rejected_nodes(hooks: Sequence[NamedHook], *subject: Any) -> Iterator[tuple[str, RejectedNodes]]:
+    """All rejected nodes with the plugin's name, in plugin order."""
+    for name, hook in hooks:
+        for rejected in hook(*subject) or ():
+            yield name, rejected
 
 
-def total(asked: Sequence[Ask], task: Any, nodes: Sized) -> Vector:
-    """The sum of the scores, in plugin order; zeros when nobody answers."""
+def total(hooks: Sequence[Hook], task: Any, nodes: Sized) -> Vector:
+    """Returns the sum of the scores, in plugin order; zeros without hooks."""
     score: Vector | None = None
-    for ask in asked:
-        answer: Vector = ask(task, nodes)
-        score = answer if score is None else score + answer
+    for hook in hooks:
+        points: Vector = hook(task, nodes)
+        score = points if score is None else score + points
     return np.zeros(len(nodes)) if score is None else score
 
 
-def tiered_vote(tiers: Tiers, *subject: Any) -> Refusal | None:
-    """One veto refuses; the first tier with a permit decides; None, a yes, when nobody minds."""
+def tiered_vote(tiers: Tiers, *subject: Any) -> Rejection | None:
+    """One rejection decides, then the first tier with a permit; None, a permit, when all abstain."""
     for tier in tiers:
         permitted = False
-        for name, ask in tier:
-            answer: Vote | Refusal = ask(*subject)
-            if isinstance(answer, Refusal):
-                return answer.by(name)
-            if answer is Vote.REJECT:
-                return Refusal(f"refused by {name}", plugin=name)
-            permitted = permitted or answer is Vote.PERMIT
+        for name, hook in tier:
+            vote: Vote | Rejection = hook(*subject)
+            if isinstance(vote, Rejection):
+                return vote.by(name)
+            if vote is Vote.REJECT:
+                return Rejection(f"rejected by {name}", plugin=name)
+            permitted = permitted or vote is Vote.PERMIT
         if permitted:
             return None
     return None
 
 
-def tiered_everyone(tiers: Tiers, *subject: Any) -> int:
-    """All of the first tier that has an opinion must agree, and the smallest of their numbers counts; 0, a no, else."""
+def tiered_minimum(tiers: Tiers, *subject: Any) -> int:
+    """Returns the smallest number of the first tier with hooks; 0 if one of them returns 0, or without hooks."""
     for tier in tiers:
         count: int | None = None
-        for _, ask in tier:
-            answer = int(ask(*subject))
-            if answer <= 0:
+        for _, hook in tier:
+            number = int(hook(*subject))
+            if number <= 0:
                 return 0
-            count = answer if count is None else min(count, answer)
+            count = number if count is None else min(count, number)
         if count is not None:
             return count
     return 0
 
 
-def tiered_intersection(tiers: Tiers, hunt: Any, candidates: Sequence[Task]) -> list[Task]:
-    """The first tier whose members agree on somebody decides; nobody when none does."""
+def tiered_intersection(tiers: Tiers, context: Any, candidates: Sequence[Task]) -> list[Task]:
+    """Returns the intersection of the victims of a tier's plugins, for the first tier where it is not empty."""
     for tier in tiers:
         voted, left = False, candidates
-        for _, ask in tier:
-            answer: Sequence[Task] | Abstain = ask(hunt, candidates)
-            if isinstance(answer, Abstain):
+        for _, hook in tier:
+            victims: Sequence[Task] | Abstain = hook(context, candidates)
+            if isinstance(victims, Abstain):
                 continue
             voted = True
-            if len(answer) < len(candidates):  # else they may all go, for this one
-                named = {task.uid for task in answer}
-                left = [task for task in left if task.uid in named]
+            if len(victims) < len(candidates):  # otherwise it permits all of them
+                permitted = {task.uid for task in victims}
+                left = [task for task in left if task.uid in permitted]
         if voted and left:
             return list(left)
     return []
 
 
 def tiered_union(tiers: Tiers, candidates: Sequence[Task]) -> list[Task]:
-    """Everybody whom somebody in the first tier that names anyone names."""
+    """Returns the union of the victims proposed by the first tier that proposes any."""
     for tier in tiers:
-        named = {task.uid for _, ask in tier for task in ask(candidates)}
-        if named:
-            return [task for task in candidates if task.uid in named]
+        proposed = {task.uid for _, hook in tier for task in hook(candidates)}
+        if proposed:
+            return [task for task in candidates if task.uid in proposed]
     return []
 
 
-def sieve(asked: Sequence[Ask], hunt: Any, candidates: Sequence[Task]) -> Sequence[Task]:
-    """Each takes out whom it protects."""
-    for ask in asked:
+def filtered(hooks: Sequence[Hook], context: Any, candidates: Sequence[Task]) -> Sequence[Task]:
+    """Each hook removes candidates that it protects."""
+    for hook in hooks:
         if not candidates:
             return candidates
-        candidates = ask(hunt, candidates)
+        candidates = hook(context, candidates)
     return candidates
 
 
-def first_answer(asked: Sequence[Ask], default: Answer, *subject: Any, **options: Any) -> Answer:
-    """The first answer that is not None, else the default."""
-    for ask in asked:
-        answer: Answer | None = ask(*subject, **options)
-        if answer is not None:
-            return answer
-    return default
+def first_result(hooks: Sequence[Hook], *subject: Any) -> Any:
+    """Returns the first result that is not None."""
+    for hook in hooks:
+        result = hook(*subject)
+        if result is not None:
+            return result
+    return None
 
 
-def tell_all(asked: Sequence[Ask], *subject: Any) -> None:
-    """A notification."""
-    for ask in asked:
-        ask(*subject)
+def notify(hooks: Sequence[Hook], *subject: Any) -> None:
+    """Calls all hooks."""
+    for hook in hooks:
+        hook(*subject)

@@ -8,9 +8,9 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.diagnosis import refused
-from volcano.scheduler.engine.job_queue import Sheet, Worklist
-from volcano.scheduler.engine.plugin import Refusal
+from volcano.scheduler.engine.diagnosis import from_rejection
+from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue
+from volcano.scheduler.engine.plugin import Rejection
 from volcano.scheduler.engine.session import Session
 
 FEATURE = "SchedulingGatesQueueAdmission"
@@ -21,17 +21,19 @@ def lift_gates(session: Session) -> None:
 
     Pods whose gate was taken off before and that found no node yet are counted first: what was promised is promised.
     """
-    sheets = [Sheet(job, tasks) for job in session.active_jobs() if (tasks := _concerned(session, job))]
-    if not any(task.gates for sheet in sheets for task in sheet.tasks):
+    task_queues = [
+        TaskQueue(job, tasks) for job in session.active_jobs() if (tasks := _concerned(session, job))
+    ]
+    if not any(task.gates for task_queue in task_queues for task in task_queue.tasks):
         return
     with session.ledger.statement():  # never committed
-        for sheet in sheets:
-            for task in sheet.tasks:
+        for task_queue in task_queues:
+            for task in task_queue.tasks:
                 if not task.gates:
-                    session.policy.promise(task)
-        for queue, sheet in Worklist(session, sheets).turns(lambda queue: queue.open):
-            with session.attempt(sheet.job):
-                session.gates.extend(_admitted(session, queue, sheet))
+                    session.policy.assume(task)
+        for queue, task_queue in JobQueue(session, task_queues).drain(lambda queue: queue.open):
+            with session.attempt(task_queue.job):
+                session.gates.extend(_admitted(session, queue, task_queue))
 
 
 def _concerned(session: Session, job: Job) -> list[Task]:
@@ -48,15 +50,15 @@ def _concerned(session: Session, job: Job) -> list[Task]:
     ]
 
 
-def _admitted(session: Session, queue: Queue, sheet: Sheet) -> Iterator[RemoveGate]:
+def _admitted(session: Session, queue: Queue, task_queue: TaskQueue) -> Iterator[RemoveGate]:
     policy = session.policy
-    for task in sorted(sheet.tasks, key=policy.task_order):
+    for task in sorted(task_queue.tasks, key=policy.task_order):
         if not task.gates:
             continue
         if policy.allocatable(queue, task) > 0:
-            policy.promise(task)
+            policy.assume(task)
             yield RemoveGate(task.uid, task.namespace, task.name)
         else:
-            refusal = policy.why_not_allocatable(queue, task)
-            refusal = refusal or Refusal(f"queue {queue.name} may not take more", "QueueLimit")
-            session.judge(refused(sheet.job.uid, "queue", refusal, task.name))
+            rejection = policy.why_not_allocatable(queue, task)
+            rejection = rejection or Rejection(f"queue {queue.name} may not take more", "QueueLimit")
+            session.record(from_rejection(task_queue.job.uid, "queue", rejection, task.name))

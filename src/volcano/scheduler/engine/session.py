@@ -9,19 +9,19 @@ from numpy.random import default_rng
 
 from volcano.clock import timestamp
 from volcano.log import Log
-from volcano.model.decisions import Decision, RemoveGate, Tell
+from volcano.model.decisions import Decision, RecordEvent, RemoveGate
 from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.snapshot import Snapshot
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.config import Config
-from volcano.scheduler.engine.diagnosis import Misfit, Verdict, misfitted
-from volcano.scheduler.engine.faults import OPEN, Aside, PluginFault, guarded
+from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, from_fit_error
+from volcano.scheduler.engine.faults import OPEN, FailedHooks, HookError, guarded
 from volcano.scheduler.engine.ledger import Ledger, Statement
-from volcano.scheduler.engine.nodetable import Columns, NodeTable
+from volcano.scheduler.engine.nodetable import FactColumns, NodeTable
 from volcano.scheduler.engine.placement import Placer
-from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import NOMINATIONS, Policy
 from volcano.scheduler.engine.times import Spent, Times
 
@@ -35,37 +35,37 @@ class Outcome:
     """What a cycle came to: what to write, why the rest waits, and what plugins want to know next time."""
 
     decisions: tuple[Decision, ...]
-    verdicts: Mapping[str, Verdict] = field(default_factory=dict)  # by job
+    diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)  # by job
     memory: Mapping[str, Any] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
     timings: Mapping[Spent, float] = field(default_factory=dict)
-    readings: tuple[Reading, ...] = ()  # what plugins measured
-    troubles: tuple[str, ...] = ()  # what plugins and actions failed on, and the cycle did without
+    samples: tuple[MetricSample, ...] = ()  # what plugins measured
+    errors: tuple[str, ...] = ()  # what plugins and actions failed on, and the cycle did without
 
 
 class Session:
     """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
 
     def __init__(
-        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: Aside | None = None
+        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: FailedHooks | None = None
     ) -> None:
         self.snapshot = snapshot
         self.config = config
         self.times = times or Times()
-        self.aside = aside or Aside()
+        self.aside = aside or FailedHooks()
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
-        columns = Columns(snapshot.nodes, snapshot.row_of)
-        self.nodes = NodeTable.of_all(columns, self.ledger.board)
+        fact_columns = FactColumns(snapshot.nodes, snapshot.row_of)
+        self.nodes = NodeTable.of_all(fact_columns, self.ledger.columns)
         # Equal scores are broken by one permutation of the nodes for the whole cycle.
         self.permutation = default_rng(snapshot.seed).permutation(len(snapshot.nodes))
         self.faults: dict[str, str] = {}
-        self.verdicts: dict[str, Verdict] = {}
-        self.misfits: dict[str, dict[str, Misfit]] = {}  # job → task uid → why
-        self.told: list[Tell] = []
+        self.diagnoses: dict[str, Diagnosis] = {}
+        self.fit_errors: dict[str, dict[str, FitError]] = {}  # job → task uid → why
+        self.events: list[RecordEvent] = []
         self.gates: list[RemoveGate] = []  # to be taken off
-        self.readings: list[Reading] = []  # what plugins measured
-        self.troubles = list(self.aside.reasons.values())
+        self.samples: list[MetricSample] = []  # what plugins measured
+        self.errors = list(self.aside.reasons.values())
         self.policy = Policy(self, config)
         self.ledger.listener = self.policy
         self.placer = Placer(self)
@@ -80,7 +80,7 @@ class Session:
         for uid, reason in self.snapshot.memory.get(SET_ASIDE, {}).items():
             if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
                 self.faults[uid] = reason
-                self.judge(_fault(uid, reason))
+                self.record(_fault(uid, reason))
 
     @cached_property
     def written_at(self) -> str:
@@ -112,28 +112,28 @@ class Session:
         """Whether the job can be scheduled at all; why not is remembered."""
         known = self._valid.get(job.uid)
         if known is None:
-            refusal = self.policy.job_valid(job)
-            known = self._valid[job.uid] = refusal is None
-            if refusal is not None:
-                self.judge(Verdict(job.uid, "valid", refusal.message, refusal.plugin))
+            rejection = self.policy.job_valid(job)
+            known = self._valid[job.uid] = rejection is None
+            if rejection is not None:
+                self.record(Diagnosis(job.uid, "valid", rejection.message, rejection.plugin))
         return known
 
     def schedulable(self, task: Task) -> bool:
         """Whether the task may be placed at all now."""
         return not task.gates and not task.malformed
 
-    def judge(self, verdict: Verdict) -> None:
+    def record(self, diagnosis: Diagnosis) -> None:
         """Remembers what holds a job up; the last word before it gets further counts."""
-        self.verdicts[verdict.job] = verdict
+        self.diagnoses[diagnosis.job] = diagnosis
 
-    def tell(self, event: Tell) -> None:
+    def record_event(self, event: RecordEvent) -> None:
         """Something people should hear about a job."""
-        self.told.append(event)
+        self.events.append(event)
 
-    def explain(self, job: Job, task: Task, misfit: Misfit) -> None:
+    def record_fit_error(self, job: Job, task: Task, fit_error: FitError) -> None:
         """Remembers why a task found no node. Survives the undo of the statement it was learned in."""
-        self.misfits.setdefault(job.uid, {})[task.uid] = misfit
-        self.judge(misfitted(job.uid, task.name, misfit))
+        self.fit_errors.setdefault(job.uid, {})[task.uid] = fit_error
+        self.record(from_fit_error(job.uid, task.name, fit_error))
 
     def attempt(self, job: Job) -> "Attempt":
         """The one guard: what goes wrong inside is undone, blamed on the job, and the cycle goes on without it."""
@@ -147,23 +147,23 @@ class Session:
         """Sets a job aside that made something go wrong."""
         reason = f"{type(error).__name__}: {error}"
         self.faults[job.uid] = reason
-        self.judge(_fault(job.uid, reason))
+        self.record(_fault(job.uid, reason))
         log.error("job set aside", job=job.uid, error=error)
 
-    def trouble(self, what: str) -> None:
+    def record_error(self, what: str) -> None:
         """Remembers what went wrong with no job in particular; the cycle goes on."""
-        self.troubles.append(what)
+        self.errors.append(what)
         log.error("done without", problem=what)
 
     def may_run(self, action: str) -> bool:
         """Whether everybody who sets an action limits is there; else the jobs that wait are told who is not."""
         plugins = ((each.name, each.plugin) for tier in self.config.tiers for each in tier)
-        missing = self.aside.against(action, plugins)
+        missing = self.aside.blocking(action, plugins)
         if missing is None:
             return True
         plugin, reason = missing
         for job in self.active_jobs():
-            self.judge(Verdict(job.uid, "plugin", f"{action} is not run: {reason}", plugin))
+            self.record(Diagnosis(job.uid, "plugin", f"{action} is not run: {reason}", plugin))
         return False
 
     def close(self) -> dict[str, Any]:
@@ -176,9 +176,9 @@ class Session:
                 with self.times.measure("plugin", plugin.name, "OnSessionClose"):
                     plugin.close()
                     kept = plugin.remember()
-                    self.readings.extend(plugin.measure())
+                    self.samples.extend(plugin.measure())
             except Exception as error:  # what was decided stands
-                self.trouble(f"plugin {plugin.name} failed in close: {type(error).__name__}: {error}")
+                self.record_error(f"plugin {plugin.name} failed in close: {type(error).__name__}: {error}")
                 continue
             if kept is not None:
                 memory[plugin.name] = kept
@@ -186,9 +186,9 @@ class Session:
             memory[SET_ASIDE] = dict(self.faults)
         return memory
 
-    def final_verdicts(self) -> dict[str, Verdict]:
+    def final_diagnoses(self) -> dict[str, Diagnosis]:
         """What holds jobs up after all: those that got everything they want have no verdict any more."""
-        return {uid: verdict for uid, verdict in self.verdicts.items() if self._waits(uid)}
+        return {uid: diagnosis for uid, diagnosis in self.diagnoses.items() if self._waits(uid)}
 
     def _waits(self, uid: str) -> bool:
         job = self.snapshot.jobs.get(uid)
@@ -198,8 +198,8 @@ class Session:
         return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
 
 
-def _fault(uid: str, reason: str) -> Verdict:
-    return Verdict(uid, "fault", f"the scheduler failed on this job: {reason}")
+def _fault(uid: str, reason: str) -> Diagnosis:
+    return Diagnosis(uid, "fault", f"the scheduler failed on this job: {reason}")
 
 
 class Attempt:
@@ -223,7 +223,7 @@ class Attempt:
             if failed is None:
                 self._statement.commit()
             self._statement.__exit__(failed, error, trace)
-        if not isinstance(error, Exception) or isinstance(error, PluginFault):
+        if not isinstance(error, Exception) or isinstance(error, HookError):
             return False  # not this job's fault
         self._session.blame(self._job, error)
         return True

@@ -1,9 +1,9 @@
-"""The switches a plugin may be configured with, under the reference's irregular names, and what each turns off."""
+"""Switches of a configured plugin, under Volcano's irregular names, and the hooks that each turns off."""
 
 from collections.abc import Mapping
 
-# Switch → the questions a plugin is not asked when it is false. All are true by default.
-QUESTIONS: Mapping[str, tuple[str, ...]] = {
+# Hooks that are not called when the switch is false. All are true by default.
+HOOKS_OF_SWITCH: Mapping[str, tuple[str, ...]] = {
     "enableJobOrder": ("job_order",),
     "enableJobReady": ("job_short",),
     "enableJobPipelined": ("job_pipelined",),
@@ -15,31 +15,32 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "enablePredicate": ("pre_predicate", "reject_nodes", "reject_nodes_now"),
     "enableBestNode": ("best_node",),
     "enableNodeOrder": ("score_nodes", "score_nodes_together"),
-    "enableTargetJob": ("target_job",),
-    "enableReservedNodes": ("reserved_nodes",),
     "enableJobEnqueued": ("job_enqueueable", "job_enqueued"),
     "enabledVictim": ("victim_tasks",),
     "enableJobStarving": ("job_starving",),
     "enabledOverused": ("overused",),
     "enabledAllocatable": ("allocatable", "why_not_allocatable"),
-    "enabledHyperNodeOrder": ("hyper_node_order",),
     "enabledSubJobReady": ("sub_job_short",),
-    "enabledSubJobPipelined": ("sub_job_pipelined",),
     "enabledSubJobOrder": ("sub_job_order",),
-    "enabledHyperNodeGradient": ("hyper_node_gradient",),
 }
 
-# Switches that turn something on; off unless said.
+# Switches of Volcano whose hooks do not exist here: accepted without effect.
+WITHOUT_EFFECT = (
+    "enableTargetJob",
+    "enableReservedNodes",
+    "enabledHyperNodeOrder",
+    "enabledHyperNodeGradient",
+    "enabledSubJobPipelined",
+)
+
+# Switches that turn a mode on; off by default.
 MODES = ("enableHierarchy", "enabledClusterOrder")
 
-SWITCHES = (*QUESTIONS, *MODES)
+SWITCHES = (*HOOKS_OF_SWITCH, *MODES, *WITHOUT_EFFECT)
 
 
 def disabled(switches: Mapping[str, bool]) -> frozenset[str]:
-    """The questions that these switches, as given in a file, turn off."""
+    """Returns the hooks that the given switches turn off."""
     return frozenset(
-        question
-        for switch, questions in QUESTIONS.items()
-        if switches.get(switch) is False
-        for question in questions
+        hook for switch, hooks in HOOKS_OF_SWITCH.items() if switches.get(switch) is False for hook in hooks
     )

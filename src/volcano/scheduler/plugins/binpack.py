@@ -11,15 +11,15 @@ from volcano.scheduler.engine.nodetable import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
 
 
-class Counted(NamedTuple):
-    """What counts for tasks of a shape: columns and their weights, and what the weighted sum is multiplied by."""
+class WeightedColumns(NamedTuple):
+    """Columns of a shape that count, with their weights, and the factor of the weighted sum."""
 
     columns: tuple[tuple[int, float], ...]
     factor: float
 
 
 class Binpack(Plugin):
-    """Score: 100 times `binpack.weight` times the weighted mean of how full what the task asks for would be."""
+    """Score: `100 x binpack.weight x` the weighted mean of the usage of the requested resources."""
 
     arguments: ClassVar = (
         Argument("binpack.weight"),
@@ -36,28 +36,30 @@ class Binpack(Plugin):
         weights = {name: arguments.integer(key, 1) for name, key in keys.items()}
         weights = {name: weight if weight >= 0 else 1 for name, weight in weights.items()}
         self.weights = self.resources.vector(weights)
-        self._counted: dict[Shape, Counted] = {}
+        self._weighted_columns: dict[Shape, WeightedColumns] = {}
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
-        counted = self._counted.get(task.shape) or self._count(task.shape)
-        if not self.weight or not counted.columns:
+        weighted = self._weighted_columns.get(task.shape) or self._columns_of(task.shape)
+        if not self.weight or not weighted.columns:
             return np.zeros(len(nodes))
         filled = nodes.filled(task.shape.request)
-        (first, weight), *others = counted.columns
+        (first, weight), *others = weighted.columns
         fullest: Vector = filled[:, first]
         total = fullest if weight == 1 else fullest * weight
         for column, weight in others:
             share = filled[:, column]
             total = total + (share if weight == 1 else share * weight)
             fullest = np.maximum(fullest, share)
-        # Where one resource overflows the node earns nothing.
-        score: Vector = total * counted.factor * (fullest <= 1)
+        # A node that one resource does not fit on scores 0.
+        score: Vector = total * weighted.factor * (fullest <= 1)
         return score
 
-    def _count(self, shape: Shape) -> Counted:
-        """The columns that count for a shape."""
+    def _columns_of(self, shape: Shape) -> WeightedColumns:
+        """Returns the columns that count for a shape."""
         found = np.flatnonzero((shape.request > 0) & (self.weights > 0)).tolist()
         weights = [float(self.weights[column]) for column in found]
         factor = MAX_SCORE * self.weight / sum(weights) if weights else 0.0
-        counted = self._counted[shape] = Counted(tuple(zip(found, weights, strict=True)), factor)
-        return counted
+        weighted = self._weighted_columns[shape] = WeightedColumns(
+            tuple(zip(found, weights, strict=True)), factor
+        )
+        return weighted

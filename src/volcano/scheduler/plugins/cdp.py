@@ -1,4 +1,4 @@
-"""cdp: a pod that was only just started is left alone until its cooldown is over."""
+"""cdp: a pod is not evicted until the cooldown after its start is over."""
 
 from collections.abc import Sequence
 
@@ -6,16 +6,16 @@ from volcano.kube import duration
 from volcano.kube.names import COOLDOWN_TIME
 from volcano.model.status import Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 
 class Cdp(Plugin):
-    """The cooldown is a label or annotation of the pod and counts from when it was scheduled."""
+    """The cooldown is a label or annotation of the pod and starts when the pod is scheduled."""
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not self._cooling_down(task)]
 
-    preemptable = reclaimable = spare
+    preemptable = reclaimable = filter_victims
 
     def _cooling_down(self, task: Task) -> bool:
         text = task.labels.get(COOLDOWN_TIME) or task.annotations.get(COOLDOWN_TIME)
@@ -24,4 +24,4 @@ class Cdp(Plugin):
         try:
             return task.scheduled + duration.parse(text) > self.snapshot.now
         except ValueError:
-            return False  # what cannot be understood does not protect
+            return False  # a malformed cooldown does not protect

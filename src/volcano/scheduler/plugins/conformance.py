@@ -1,20 +1,20 @@
-"""conformance: what keeps the cluster itself running goes first and is never evicted."""
+"""conformance: system-critical pods go first and are never evicted."""
 
 from collections.abc import Sequence
 
 from volcano.model.job import Job
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
 SYSTEM_NAMESPACE = "kube-system"
 CRITICAL = frozenset(("system-cluster-critical", "system-node-critical"))
 
 
 class Conformance(Plugin):
-    """Pods of `kube-system`, and pods of a system priority class wherever they are, are protected."""
+    """Protects pods of `kube-system` and pods with a system priority class in any namespace."""
 
-    leads = True  # also before jobs of a higher priority
-    weighs_taker = False
+    orders_first = True  # also before jobs of a higher priority
+    depends_on_preemptor = False
 
     def job_order(self, job: Job) -> bool:
         return not (job.namespace == SYSTEM_NAMESPACE or job.group.priority_class in CRITICAL)
@@ -22,13 +22,13 @@ class Conformance(Plugin):
     def task_order(self, task: Task) -> bool:
         return not protected(task)
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         return [task for task in candidates if not protected(task)]
 
-    # What `spare` already filtered passes: the vote lets the tier decide without waiting for a later one.
-    preemptable = reclaimable = unified_evictable = spare
+    # The candidates are filtered already; voting for them lets this tier decide.
+    preemptable = reclaimable = unified_evictable = filter_victims
 
 
 def protected(task: Task) -> bool:
-    """Whether a pod must not be evicted by anybody."""
+    """Reports whether a pod must never be evicted."""
     return task.namespace == SYSTEM_NAMESPACE or task.priority_class in CRITICAL

@@ -7,27 +7,27 @@ from volcano.model.job import Job, SubJob
 from volcano.model.resources import STEP
 from volcano.model.status import READY, VALID, Status
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
 
 PIPELINED = READY | {Status.PIPELINED}
 
 
 class Gang(Plugin):
-    """All or nothing: fewer tasks than the minimum are never started, and victims never shrink a job below it."""
+    """Starts a job only with its minimum of tasks; evictions never bring a job below it."""
 
-    weighs_taker = False
+    depends_on_preemptor = False
 
-    def job_valid(self, job: Job) -> Refusal | None:
+    def job_valid(self, job: Job) -> Rejection | None:
         tally = self.ledger.tally(job)
         if any(tally.count_role(role, VALID) < least for role, least in role_minimums(job).items()):
-            return Refusal("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
+            return Rejection("Not enough valid pods of each task for gang-scheduling", "NotEnoughPodsOfTask")
         if job.group.sub_groups and not self._sub_groups_exist(job):
-            return Refusal(
+            return Rejection(
                 "Not enough valid subGroups of each task for gang-scheduling", "NotEnoughPodsOfTask"
             )
         valid = tally.count(VALID)
         if valid < job.min_available:
-            return Refusal(
+            return Rejection(
                 f"Not enough valid tasks for gang-scheduling, valid: {valid}, min: {job.min_available}",
                 "NotEnoughTasks",
                 need=job.min_available,
@@ -39,11 +39,11 @@ class Gang(Plugin):
         existing = Counter(sub_job.policy for sub_job in job.sub_jobs.values())
         return all(existing[policy.name] >= policy.min_groups for policy in job.group.sub_groups)
 
-    # -- enough to start? ------------------------------------------------------------------------------------
+    # -- readiness -------------------------------------------------------------------------------------------
 
     def job_short(self, job: Job) -> int:
         tally, group = self.ledger.tally(job), job.group
-        # Pending tasks that ask for nothing count as good as there: backfill places them.
+        # Pending best-effort tasks count as ready: backfill places them.
         short = max(0, group.min_member - tally.ready - tally.best_effort)
         if group.min_task_member:
             short = max(short, self._roles_short(job))
@@ -68,15 +68,12 @@ class Gang(Plugin):
         )
         return Vote.PERMIT if complete and not self._resources_short(job) else Vote.REJECT
 
-    def sub_job_pipelined(self, sub_job: SubJob) -> Vote:
-        return Vote.PERMIT if self._members_short(sub_job, PIPELINED) == 0 else Vote.REJECT
-
     def job_starving(self, job: Job) -> int:
         tally = self.ledger.tally(job)
         return max(0, job.min_available - tally.ready - tally.counts[Status.PIPELINED])
 
     def _members_short(self, job: Job | SubJob, statuses: frozenset[Status]) -> int:
-        """Pending tasks that ask for nothing count as good as there: backfill places them."""
+        """Counts pending best-effort tasks as ready: backfill places them."""
         tally = self.ledger.tally(job)
         return max(0, job.min_available - tally.count(statuses) - tally.best_effort)
 
@@ -88,7 +85,7 @@ class Gang(Plugin):
         )
 
     def _sub_groups_short(self, job: Job) -> int:
-        """The fewest tasks that would make enough sub-groups of every policy ready."""
+        """Returns the smallest number of tasks that makes enough sub-groups of every policy ready."""
         short = 0
         for policy in job.group.sub_groups:
             lacking = sorted(
@@ -106,9 +103,10 @@ class Gang(Plugin):
         return all(complete[policy.name] >= policy.min_groups for policy in job.group.sub_groups)
 
     def _resources_short(self, job: Job) -> bool:
-        """Whether a job that is about to start holds less than its minResources, as far as its tasks can get there.
+        """Reports whether a job that is about to start holds less than its minResources, as far as its tasks
+        can reach them.
 
-        Once it has started, members come and go by count alone.
+        After the start only the number of members counts.
         """
         if job.group.min_resources is None:
             return False
@@ -120,7 +118,7 @@ class Gang(Plugin):
     # -- order -----------------------------------------------------------------------------------------------
 
     def job_order(self, job: Job) -> bool:
-        """Jobs still short of their minimum go before jobs that already run."""
+        """Jobs below their minimum go before jobs that already run."""
         return self.job_short(job) == 0
 
     def sub_job_order(self, sub_job: SubJob) -> bool:
@@ -128,18 +126,18 @@ class Gang(Plugin):
 
     # -- victims ---------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """A gang may lose the members it has beyond its minimum; when gangs may be broken, everybody."""
-        return candidates if hunt.breaking else self.surplus(candidates)
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Members beyond a gang's minimum; all members in the round that may break gangs."""
+        return candidates if context.break_gangs else self._surplus(candidates)
 
     reclaimable = preemptable
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """The gang actions weigh whole gangs themselves."""
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """The gang actions evaluate whole gangs themselves."""
         return candidates
 
-    def surplus(self, candidates: Sequence[Task]) -> list[Task]:
-        """Those of the candidates, in their order, whose loss leaves every job and role its minimum."""
+    def _surplus(self, candidates: Sequence[Task]) -> list[Task]:
+        """Returns the candidates, in order, whose eviction leaves every job and role its minimum."""
         members: dict[str, int] = {}
         roles: dict[tuple[str, str], int] = {}
         surplus = []
@@ -165,7 +163,7 @@ class Gang(Plugin):
 
 
 def role_minimums(job: Job) -> dict[str, int]:
-    """How many tasks each role needs; nothing when the job's own minimum is too small to hold them all."""
+    """Returns the minimum of each role; empty when the job's own minimum is smaller than their sum."""
     if not job.group.min_task_member:
         return {}
     minimums = {role: least for role, least in job.group.min_task_member.items() if least > 0}

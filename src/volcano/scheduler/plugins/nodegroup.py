@@ -1,4 +1,4 @@
-"""nodegroup: queues keep to their groups of nodes."""
+"""nodegroup: restricts queues to groups of nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -14,10 +14,10 @@ from volcano.model.status import HOLDING
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import Plugin, Reject
+from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import Column
-from volcano.scheduler.plugins.proportion.shares import add
-from volcano.scheduler.plugins.proportion.tree import QueueTree, plant
+from volcano.scheduler.plugins.proportion.queue_usage import add
+from volcano.scheduler.plugins.proportion.tree import QueueTree, build_tree
 
 GROUP_LABEL = "volcano.sh/nodegroup-name"
 LIMITS = "volcano.sh/nodegroup-resource-limits"
@@ -31,7 +31,8 @@ NO_GROUPS = GroupAffinity()
 
 
 class NodeGroup(Plugin):
-    """A queue's affinity names groups; nodes name theirs by label. A limit caps what a queue holds in a group."""
+    """A queue's affinity names groups; a node's group is a label. A limit caps the resources of a queue in a
+    group."""
 
     arguments: ClassVar = (
         Argument("strict", Type.BOOLEAN),
@@ -40,23 +41,23 @@ class NodeGroup(Plugin):
 
     def open(self, arguments: Arguments) -> None:
         self.strict = arguments.boolean("strict", True)
-        self.ordered = arguments.boolean("enablePreferredOrder", False)
+        self.preferred_order = arguments.boolean("enablePreferredOrder", False)
         self.hierarchical = arguments.hierarchy
-        self._limits: dict[str, Mapping[str, Vector] | None] = {}
-        self.moved = self.ledger.totals()  # what came to a queue in a group during this cycle, less what went
+        self._parsed_limits: dict[str, Mapping[str, Vector] | None] = {}
+        self.changes = self.ledger.totals()  # changes of this cycle, by queue and group
         self._held_before: dict[str, dict[str, Vector]] = {}
 
     @cached_property
     def groups(self) -> Column:
-        """The group of every node."""
+        """The group of each node."""
         return Column([node.labels.get(GROUP_LABEL) for node in self.snapshot.nodes])
 
     @cached_property
     def tree(self) -> QueueTree:
-        return plant(self.snapshot.queues)
+        return build_tree(self.snapshot.queues)
 
-    def affinity(self, queue: Queue) -> GroupAffinity | None:
-        """The queue's own affinity, or the nearest ancestor's in hierarchical mode."""
+    def _affinity(self, queue: Queue) -> GroupAffinity | None:
+        """Returns the queue's affinity; in hierarchical mode the nearest ancestor's if it has none."""
         if queue.affinity is not None or not self.hierarchical:
             return queue.affinity
         path = self.tree.path(queue.name)
@@ -69,91 +70,91 @@ class NodeGroup(Plugin):
         return None if job is None else self.snapshot.queues.get(job.queue)
 
     def _member(self, names: Sequence[str], nodes: NodeTable) -> Mask:
-        """The nodes whose group is one of these."""
+        """Returns the nodes in one of these groups."""
         codes = [self.groups.code_of[name] for name in names if name in self.groups.code_of]
         return np.isin(self.groups.codes[nodes.index], codes)
 
-    # -- which nodes -----------------------------------------------------------------------------------------
+    # -- filters ---------------------------------------------------------------------------------------------
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
         queue = self._queue(task)
         if queue is None:
             return
-        if self.limits(queue) is None:
-            yield Reject(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, curable=False)
+        if self._limits(queue) is None:
+            yield RejectedNodes(np.ones(len(nodes), dtype=np.bool_), BAD_LIMITS, resolvable=False)
             return
-        affinity = self.affinity(queue)
+        affinity = self._affinity(queue)
         labelled = self.groups.codes[nodes.index] >= 0
         if affinity is None or affinity == NO_GROUPS:
             if self.strict:
-                yield Reject(~labelled, NO_LABEL, curable=False)
-            yield Reject(labelled, NO_AFFINITY, curable=False)
+                yield RejectedNodes(~labelled, NO_LABEL, resolvable=False)
+            yield RejectedNodes(labelled, NO_AFFINITY, resolvable=False)
             return
-        yield Reject(~labelled, NO_LABEL, curable=False)
+        yield RejectedNodes(~labelled, NO_LABEL, resolvable=False)
         tolerated = self._member(affinity.anti_preferred, nodes)
         wanted = self._member((*affinity.required, *affinity.preferred), nodes)
         banned = self._member(affinity.anti_required, nodes)
-        yield Reject(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, curable=False)
+        yield RejectedNodes(labelled & ~(tolerated | (wanted & ~banned)), OUTSIDE, resolvable=False)
 
-    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[Reject] | None:
-        """Groups in which the queue would hold more than its limit."""
+    def reject_nodes_now(self, task: Task, nodes: NodeTable) -> list[RejectedNodes] | None:
+        """Rejects groups in which the queue would exceed its limit."""
         queue = self._queue(task)
-        limits = None if queue is None else self.limits(queue)
+        limits = None if queue is None else self._limits(queue)
         if queue is None or not limits:
             return None
         over = []
         for group, limit in limits.items():
             need = self._held(queue.name, group) + task.request
-            asked = (task.request > 0) & np.isfinite(limit)
-            if (need[asked] > limit[asked] + STEP).any():
+            columns = (task.request > 0) & np.isfinite(limit)
+            if (need[columns] > limit[columns] + STEP).any():
                 over.append(group)
-        return [Reject(self._member(over, nodes), EXCEEDED)]
+        return [RejectedNodes(self._member(over, nodes), EXCEEDED)]
 
-    # -- which is best ---------------------------------------------------------------------------------------
+    # -- scores ----------------------------------------------------------------------------------------------
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
         score = np.zeros(len(nodes))
         queue = self._queue(task)
-        affinity = None if queue is None else self.affinity(queue)
+        affinity = None if queue is None else self._affinity(queue)
         if affinity is None:
             return score
         score += REQUIRED_SCORE * self._member(affinity.required, nodes)
         many = len(affinity.preferred)
         for place, name in enumerate(affinity.preferred):
-            worth = PREFERRED_SCORE * (many - place) / many if self.ordered else PREFERRED_SCORE
+            worth = PREFERRED_SCORE * (many - place) / many if self.preferred_order else PREFERRED_SCORE
             score += worth * self._member((name,), nodes)
         score[self._member(affinity.anti_preferred, nodes)] = AVOIDED_SCORE
         return score
 
     # -- limits ----------------------------------------------------------------------------------------------
 
-    def limits(self, queue: Queue) -> Mapping[str, Vector] | None:
-        """What a queue may hold in each group it limits; None when its annotation cannot be understood."""
-        if queue.name not in self._limits:
-            self._limits[queue.name] = self._parse(queue.annotations.get(LIMITS, ""))
-        return self._limits[queue.name]
+    def _limits(self, queue: Queue) -> Mapping[str, Vector] | None:
+        """Returns the limits of a queue by group; None when its annotation is malformed."""
+        if queue.name not in self._parsed_limits:
+            self._parsed_limits[queue.name] = self._parse(queue.annotations.get(LIMITS, ""))
+        return self._parsed_limits[queue.name]
 
     def _parse(self, text: str) -> Mapping[str, Vector] | None:
         if not text:
             return {}
         try:
-            said = msgspec.json.decode(text, type=dict[str, dict[str, str | int | float]])
+            parsed = msgspec.json.decode(text, type=dict[str, dict[str, str | int | float]])
             return {
                 group: self.resources.vector(amounts.parse(given), missing=np.inf)
-                for group, given in said.items()
+                for group, given in parsed.items()
             }
         except (msgspec.MsgspecError, ValueError):
             return None
 
     def _held(self, queue: str, group: str) -> Vector:
-        """What a queue holds in a group."""
+        """Returns what a queue holds in a group."""
         if queue not in self._held_before:
             self._held_before[queue] = self._count(queue)
         before = self._held_before[queue].get(group, self.resources.zeros())
-        return before + self.moved[f"{queue}/{group}"]
+        return before + self.changes[f"{queue}/{group}"]
 
     def _count(self, queue: str) -> dict[str, Vector]:
-        """What a queue held in every group when the cycle began."""
+        """Returns what a queue held in each group when the cycle started."""
         held: dict[str, Vector] = {}
         for node, tasks in zip(self.snapshot.nodes, self.snapshot.tasks_on, strict=True):
             group = node.labels.get(GROUP_LABEL)
@@ -173,9 +174,9 @@ class NodeGroup(Plugin):
 
     def _move(self, tasks: Sequence[Task], rows: Sequence[int], sign: float) -> None:
         queue = self._queue(tasks[0])
-        if queue is None or not self.limits(queue):
+        if queue is None or not self._limits(queue):
             return
         for task, row in zip(tasks, rows, strict=True):
             group = self.snapshot.nodes[row].labels.get(GROUP_LABEL)
             if group is not None:
-                self.moved.add(f"{queue.name}/{group}", sign * task.request)
+                self.changes.add(f"{queue.name}/{group}", sign * task.request)

@@ -1,4 +1,4 @@
-"""pdb: evictions keep to the PodDisruptionBudgets."""
+"""pdb: evictions respect PodDisruptionBudgets."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -7,31 +7,31 @@ from volcano.model.status import Status
 from volcano.model.storage import DisruptionBudget
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import Hunt, Plugin
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin
 
-# So long a budget may take to say what our evictions left of it.
-COUNTED_WITHIN = 10.0
+# Seconds until a budget's status includes our evictions.
+STATUS_TIMEOUT = 10.0
 
 
 class Pdb(Plugin):
-    """Candidates are counted against every budget that covers them, after those who went already, in their order."""
+    """Counts candidates, in eviction order, against every budget that covers them, after earlier evictions."""
 
     def open(self, arguments: Arguments) -> None:
-        self._taken: dict[str, int] = {}  # evictions that a budget does not know of yet
+        self._disruptions: dict[str, int] = {}  # evictions that the budget's status does not include yet
         self._until: dict[str, float] = {}
         known = self.snapshot.memory.get(self.name) or {}
         for budget in self.snapshot.budgets:
-            allowed, taken, until = known.get(_key(budget)) or (0, 0, 0.0)
-            if taken and allowed == budget.allowed and self.snapshot.now < until:
-                self._taken[_key(budget)], self._until[_key(budget)] = taken, until
+            allowed, disruptions, until = known.get(_key(budget)) or (0, 0, 0.0)
+            if disruptions and allowed == budget.allowed and self.snapshot.now < until:
+                self._disruptions[_key(budget)], self._until[_key(budget)] = disruptions, until
 
     def remember(self) -> dict[str, list[float]] | None:
-        """What budgets have not counted: until they say something new, it counts in the next cycle too."""
-        later = self.snapshot.now + COUNTED_WITHIN
+        """Keeps evictions that no budget's status includes yet, until the status changes."""
+        later = self.snapshot.now + STATUS_TIMEOUT
         return {
-            key: [budget.allowed, taken, self._until.get(key, later)]
+            key: [budget.allowed, disruptions, self._until.get(key, later)]
             for budget in self.snapshot.budgets
-            if (taken := self._taken.get(key := _key(budget), 0))
+            if (disruptions := self._disruptions.get(key := _key(budget), 0))
         } or None
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
@@ -43,14 +43,14 @@ class Pdb(Plugin):
 
     def _count(self, keys: Sequence[str], by: int) -> None:
         for key in keys:
-            self._taken[key] = self._taken.get(key, 0) + by
+            self._disruptions[key] = self._disruptions.get(key, 0) + by
             self._until.pop(key, None)
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Whoever a budget does not let go is not offered to any tier."""
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Protects pods beyond a budget from every tier."""
         return self._within_budgets(candidates)
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
         # parity: pods without labels are never victims through this plugin, although no budget can cover them
         return self._within_budgets([task for task in candidates if task.labels])
 
@@ -58,7 +58,7 @@ class Pdb(Plugin):
 
     def _within_budgets(self, candidates: Sequence[Task]) -> list[Task]:
         left = {
-            _key(budget): budget.allowed - self._taken.get(_key(budget), 0)
+            _key(budget): budget.allowed - self._disruptions.get(_key(budget), 0)
             for budget in self.snapshot.budgets
         }
         kept = []
@@ -72,7 +72,7 @@ class Pdb(Plugin):
 
 
 def covers(budget: DisruptionBudget, task: Task) -> bool:
-    """Whether evicting a pod counts against a budget."""
+    """Reports whether evicting a pod counts against a budget."""
     return (
         budget.namespace == task.namespace
         and not budget.selector.empty

@@ -1,4 +1,4 @@
-"""resourcequota: jobs whose namespace has no quota left for them stay out."""
+"""resourcequota: jobs that exceed a quota of their namespace are not admitted."""
 
 from collections.abc import Mapping
 
@@ -6,16 +6,18 @@ from volcano.kube import quantity
 from volcano.model.job import Job
 from volcano.model.storage import Quota
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import Plugin, Refusal, Vote
+from volcano.scheduler.engine.plugin import Plugin, Rejection, Vote
 
 
 class ResourceQuota(Plugin):
-    """A job's minResources, by the names they are written with, must fit into every quota of its namespace."""
+    """A job's minResources, by their names in the manifest, must fit into every quota of its namespace."""
 
     def open(self, arguments: Arguments) -> None:
-        self.admitted: dict[str, dict[str, float]] = {}  # namespace → name → amount let in during this cycle
+        self.admitted: dict[
+            str, dict[str, float]
+        ] = {}  # namespace → resource name → amount admitted in this cycle
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         wanted = amounts(job)
         if not wanted:
             return Vote.PERMIT
@@ -24,7 +26,9 @@ class ResourceQuota(Plugin):
             for name in sorted(quota.hard.keys() & wanted.keys()):
                 need = quota.used.get(name, 0.0) + admitted.get(name, 0.0) + wanted[name]
                 if need > quota.hard[name]:
-                    return Refusal(sentence(quota, wanted), resource=name, need=need, have=quota.hard[name])
+                    return Rejection(
+                        quota_message(quota, wanted), resource=name, need=need, have=quota.hard[name]
+                    )
         return Vote.PERMIT
 
     def job_enqueued(self, job: Job) -> None:
@@ -34,12 +38,12 @@ class ResourceQuota(Plugin):
 
 
 def amounts(job: Job) -> dict[str, float]:
-    """A job's minResources as plain numbers, all names included."""
+    """Returns a job's minResources as numbers, for all resource names."""
     return {name: float(quantity.parse(text)) for name, text in (job.group.min_resources_text or {}).items()}
 
 
-def sentence(quota: Quota, wanted: Mapping[str, float]) -> str:
-    """What a job wanted of a quota, for people."""
+def quota_message(quota: Quota, wanted: Mapping[str, float]) -> str:
+    """Returns the message for a job that exceeds a quota."""
     names = sorted(quota.hard.keys() & wanted.keys())
 
     def listed(values: Mapping[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""sla: no job waits for longer than it was promised; who is due first goes first."""
+"""sla: no job waits longer than its maximum waiting time; jobs with the earliest deadline go first."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from volcano.scheduler.engine.plugin import Plugin, Vote
 
 
 class Sla(Plugin):
-    """The waiting time is the job's own, by annotation, or `sla-waiting-time` for all."""
+    """The maximum waiting time is an annotation of the job, or `sla-waiting-time` for all jobs."""
 
     arguments: ClassVar = (Argument("sla-waiting-time", Type.DURATION),)
 
@@ -16,13 +16,13 @@ class Sla(Plugin):
         waiting = arguments.duration("sla-waiting-time", 0.0)
         self.waiting = waiting if waiting > 0 else None
 
-    def deadline(self, job: Job) -> float | None:
-        """When the job's waiting must have an end; None when nobody promised one."""
+    def _deadline(self, job: Job) -> float | None:
+        """Returns when the job must be scheduled; None without a maximum waiting time."""
         waiting = job.group.sla_waiting if job.group.sla_waiting is not None else self.waiting
         return None if waiting is None else job.created + waiting
 
     def job_order(self, job: Job) -> tuple[bool, float]:
-        deadline = self.deadline(job)
+        deadline = self._deadline(job)
         return (deadline is None, deadline or 0.0)
 
     def job_enqueueable(self, job: Job) -> Vote:
@@ -32,6 +32,6 @@ class Sla(Plugin):
         return self._overdue(job)
 
     def _overdue(self, job: Job) -> Vote:
-        """A permit here, in an earlier tier than those who would refuse, ends the vote."""
-        deadline = self.deadline(job)
+        """A permit in a tier before those that would reject ends the vote."""
+        deadline = self._deadline(job)
         return Vote.PERMIT if deadline is not None and deadline < self.snapshot.now else Vote.ABSTAIN

@@ -1,4 +1,4 @@
-"""tdm: nodes lent by others take revocable pods while their window is open, and are emptied when it closes."""
+"""tdm: time-division multiplexing; revocable nodes accept revocable pods while their zone's window is open."""
 
 import math
 import re
@@ -15,10 +15,10 @@ from volcano.model.status import COMPLETED, READY, Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
 from volcano.scheduler.engine.nodetable import NodeTable
-from volcano.scheduler.engine.plugin import MAX_SCORE, Hunt, Plugin, Reject, Vote
+from volcano.scheduler.engine.plugin import MAX_SCORE, EvictionContext, Plugin, RejectedNodes, Vote
 
 ZONES = "tdm.revocable-zone."
-SHUT = "node(s) were in a revocable zone that is not open now"
+ZONE_CLOSED = "node(s) were in a revocable zone that is not open now"
 NOT_REVOCABLE = "not allow to dispatch to revocable node"
 DAY = 24 * 3600.0
 _WINDOW = re.compile(r"\s*([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)\s*", re.ASCII)
@@ -26,12 +26,12 @@ _WINDOW = re.compile(r"\s*([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)\
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A time of every day, from `start` for `length`, in seconds; it begins on the day it is asked about."""
+    """A daily time window: `length` seconds from `start` seconds after midnight of the current day."""
 
     start: float
     length: float
 
-    def open(self, now: float) -> bool:
+    def is_open(self, now: float) -> bool:
         midnight = (
             datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
         )
@@ -39,7 +39,7 @@ class Window:
 
 
 def parse_window(text: str) -> Window:
-    """The window `HH:MM-HH:MM`; an end that is not after the start is on the next day. Raises ValueError."""
+    """Parses `HH:MM-HH:MM`; an end that is not after the start is on the next day. Raises ValueError."""
     found = _WINDOW.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a time of the day; write HH:MM-HH:MM, such as 22:00-06:30")
@@ -53,7 +53,7 @@ def is_window(text: Any) -> bool:
 
 
 class Tdm(Plugin):
-    """Zones are labels of nodes; `tdm.revocable-zone.<zone>` says when each is open, in UTC."""
+    """Zones are labels of nodes; `tdm.revocable-zone.<zone>` is the window of a zone, in UTC."""
 
     arguments: ClassVar = (
         Argument(f"{ZONES}*", Type.TEXT, is_window, "a time of the day such as 22:00-06:30"),
@@ -63,7 +63,7 @@ class Tdm(Plugin):
     def open(self, arguments: Arguments) -> None:
         now = self.snapshot.now
         self.windows = {zone: parse_window(text) for zone, text in arguments.prefixed(ZONES)}
-        self.open_zones = {zone for zone, window in self.windows.items() if window.open(now)}
+        self.open_zones = {zone for zone, window in self.windows.items() if window.is_open(now)}
         self.period = arguments.duration("tdm.evict.period", 60.0)
         self.last_eviction: float = (self.snapshot.memory.get(self.name) or {}).get("evicted", -math.inf)
 
@@ -72,28 +72,28 @@ class Tdm(Plugin):
 
     # -- nodes ------------------------------------------------------------------------------------------------------
 
-    def _lent(self, nodes: NodeTable) -> Mask:
-        return nodes.column("tdm lent", lambda node: bool(node.revocable_zone), np.bool_)
+    def _revocable(self, nodes: NodeTable) -> Mask:
+        return nodes.column("tdm revocable", lambda node: bool(node.revocable_zone), np.bool_)
 
-    def _open(self, nodes: NodeTable) -> Mask:
+    def _in_open_zone(self, nodes: NodeTable) -> Mask:
         return nodes.column("tdm open", lambda node: node.revocable_zone in self.open_zones, np.bool_)
 
-    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[Reject]:
-        lent, is_open = self._lent(nodes), self._open(nodes)
-        yield Reject(lent & ~is_open, SHUT, curable=False)
+    def reject_nodes(self, task: Task, nodes: NodeTable) -> Iterator[RejectedNodes]:
+        revocable, is_open = self._revocable(nodes), self._in_open_zone(nodes)
+        yield RejectedNodes(revocable & ~is_open, ZONE_CLOSED, resolvable=False)
         if not task.revocable_zone:
-            yield Reject(lent & is_open, NOT_REVOCABLE, curable=False)
+            yield RejectedNodes(revocable & is_open, NOT_REVOCABLE, resolvable=False)
 
     def score_nodes(self, task: Task, nodes: NodeTable) -> Vector:
-        """Revocable pods go to lent nodes, so that the others stay free for those that cannot."""
+        """Revocable pods prefer revocable nodes, which leaves the other nodes to the other pods."""
         if not task.revocable_zone:
             return np.zeros(len(nodes))
-        return np.where(self._open(nodes), MAX_SCORE, 0.0)
+        return np.where(self._in_open_zone(nodes), MAX_SCORE, 0.0)
 
     # -- jobs -------------------------------------------------------------------------------------------------------
 
     def job_order(self, job: Job) -> bool:
-        """Jobs that cannot be taken away go first."""
+        """Jobs that cannot be preempted go first."""
         return job.preemptable
 
     def job_pipelined(self, job: Job) -> Vote:
@@ -106,34 +106,36 @@ class Tdm(Plugin):
 
     # -- victims ----------------------------------------------------------------------------------------------------
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Who cannot be taken away takes from who can, on nodes that are not lent."""
-        if hunt.task.preemptable or hunt.task.revocable_zone:
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Preemptable tasks on nodes that are not revocable, for tasks that cannot be preempted."""
+        if context.task.preemptable or context.task.revocable_zone:
             return []
-        lent = self._lent(self.nodes)
+        revocable = self._revocable(self.nodes)
         takeable = [
             task
             for task in candidates
             if task.preemptable
             and self.ledger.status(task) is Status.RUNNING
             and (row := self.ledger.row(task)) is not None
-            and not lent[row]
+            and not revocable[row]
         ]
         return list(self._within_budgets(takeable))
 
     def victim_tasks(self, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Nodes of a zone whose window closed are emptied, at most once in a period."""
+        """Evicts from nodes of closed zones, at most once per period."""
         if self.snapshot.now < self.last_eviction + self.period:
             return []
         closed = self.windows.keys() - self.open_zones
-        shut = self.nodes.column("tdm shut", lambda node: node.revocable_zone in closed, np.bool_)
+        in_closed_zone = self.nodes.column("tdm closed", lambda node: node.revocable_zone in closed, np.bool_)
         rows = ((task, self.ledger.row(task)) for task in candidates if task.preemptable)
-        victims = list(self._within_budgets([task for task, row in rows if row is not None and shut[row]]))
+        victims = list(
+            self._within_budgets([task for task, row in rows if row is not None and in_closed_zone[row]])
+        )
         self.last_eviction = self.snapshot.now
         return victims
 
     def _within_budgets(self, tasks: Sequence[Task]) -> Iterator[Task]:
-        """As many of each job's tasks as its disruption budget lets go at once."""
+        """Limits the tasks of each job by its disruption budget."""
         left: dict[str, int] = {}
         for task in tasks:
             job = self.snapshot.jobs.get(task.job)
@@ -148,14 +150,14 @@ class Tdm(Plugin):
         running, every = tally.counts[Status.RUNNING], len(job.tasks)
         if job.group.max_unavailable_budget:
             down = every - tally.count(COMPLETED) - running
-            return max(0, counted(job.group.max_unavailable_budget, every) - down)
+            return max(0, parse_budget(job.group.max_unavailable_budget, every) - down)
         if job.group.min_available_budget:
-            return max(0, running - counted(job.group.min_available_budget, every))
+            return max(0, running - parse_budget(job.group.min_available_budget, every))
         return 1
 
 
-def counted(budget: str, tasks: int) -> int:
-    """A number of tasks, or a percentage of them rounded up; 0 when it is neither."""
+def parse_budget(budget: str, tasks: int) -> int:
+    """Parses a number of tasks, or a percentage of them rounded up; 0 for anything else."""
     text = budget.strip()
     number = text.removesuffix("%")
     if not number.isdecimal():

@@ -1,7 +1,6 @@
-"""Decisions → operations: bindings, evictions, and patches of nothing but our own fields."""
+"""Operations that carry out decisions: bindings, evictions, and patches of the fields the scheduler owns."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 
 from volcano.clock import Instant
@@ -11,18 +10,18 @@ from volcano.kube.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, 
 from volcano.kube.manifest import Key, Manifest
 from volcano.kube.names import QUEUE_GATE
 from volcano.kube.operations import Create, Delete, Operation, Patch
-from volcano.kube.recorder import Recorder
+from volcano.kube.recorder import EventRecorder
 from volcano.model.decisions import (
     Bind,
     ClaimVolume,
     Decision,
     Evict,
     Nominate,
+    RecordEvent,
     RemoveGate,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
-    Tell,
 )
 
 MERGE = Options(patch_type=PatchType.MERGE, field_manager="vc-scheduler")
@@ -30,18 +29,18 @@ STRATEGIC = Options(patch_type=PatchType.STRATEGIC, field_manager="vc-scheduler"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-@dataclass(frozen=True, slots=True)
-class Lowering:
-    """Turns decisions into writes, in order; the first refusal ends them."""
+class OperationBuilder:
+    """Turns decisions into operations; events and evictions name the component."""
 
-    recorder: Recorder
-    scheduler: str  # as which scheduler evictions are explained
+    def __init__(self, component: str) -> None:
+        self._component = component
+        self._recorder = EventRecorder(component)
 
     def operations(self, decision: Decision, now: Instant) -> Iterator[Operation]:
-        """What has to be written for one decision."""
+        """Operations that carry out one decision, in order; an error ends them."""
         match decision:
             case Bind():
-                yield from map(partial(settlement, decision.node), decision.claims)
+                yield from map(partial(claim_patch, decision.node), decision.claims)
                 yield binding(decision)
             case Evict():
                 yield from self._eviction(decision, now)
@@ -58,7 +57,7 @@ class Lowering:
             case SetQueue(name, allocated, dropped):
                 amounts: Manifest = {**allocated, **dict.fromkeys(dropped)}
                 yield Patch(QUEUE, Key("", name), {"status": {"allocated": amounts}}, "status", MERGE)
-            case Tell(_, namespace, name, kind, reason, message):
+            case RecordEvent(_, namespace, name, kind, reason, message):
                 yield from self._event(_group(namespace, name), kind, reason, message, now)
             case RemoveGate(_, namespace, name):
                 gates = [{"name": QUEUE_GATE, "$patch": "delete"}]
@@ -73,7 +72,7 @@ class Lowering:
                 "DisruptionTarget",
                 "True",
                 "PreemptionByScheduler",
-                f"{self.scheduler}: preempting to accommodate a higher priority pod",
+                f"{self._component}: preempting to accommodate a higher priority pod",
                 now,
             ),
         ]
@@ -95,13 +94,13 @@ class Lowering:
     def _event(
         self, about: Manifest, kind: str, reason: str, message: str, now: Instant
     ) -> Iterator[Operation]:
-        operation = self.recorder.record(about, kind, reason, message, now)
+        operation = self._recorder.record(about, kind, reason, message, now)
         if operation is not None:
             yield operation
 
 
-def settlement(node: str, claim: ClaimVolume) -> Patch:
-    """What tells the volume controller about a claim: the volume it gets, or the node to provision one for."""
+def claim_patch(node: str, claim: ClaimVolume) -> Patch:
+    """Patch that binds a claim: sets claimRef of its volume, or the node that one is to be provisioned for."""
     if claim.volume:
         kind, api_version = PERSISTENT_VOLUME_CLAIM.kind, PERSISTENT_VOLUME_CLAIM.api_version
         owner = {"apiVersion": api_version, "kind": kind, "namespace": claim.namespace, "name": claim.name}
@@ -111,7 +110,7 @@ def settlement(node: str, claim: ClaimVolume) -> Patch:
 
 
 def binding(decision: Bind) -> Create:
-    """The Binding that puts a pod on its node; refused when the pod is no longer the one we meant."""
+    """Binding of a pod to its node; the uid makes the server reject it for a recreated pod."""
     metadata: Manifest = {"name": decision.name, "namespace": decision.namespace}
     if "/" not in decision.task:
         metadata["uid"] = decision.task
@@ -130,7 +129,7 @@ def binding(decision: Bind) -> Create:
 
 
 def pod_group_patch(decision: SetPodGroup) -> Manifest:
-    """Only the fields that change; PodGroup has no status subresource."""
+    """Patch of the fields that change; PodGroup has no status subresource."""
     status: Manifest = {}
     if decision.phase is not None:
         status["phase"] = decision.phase

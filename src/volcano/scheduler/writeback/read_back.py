@@ -1,35 +1,36 @@
-"""Certainty: what became of a pod whose binding or eviction went unanswered or was denied, as the server has it.
+"""Read-back: the state of a pod on the server after a binding or eviction without a definite answer.
 
-A lost answer is no refusal: the pod may have its node. To forget the binding before the watch tells of it would give
-its room to somebody else.
+A lost answer is not a rejection: the pod may have been bound. Forgetting the binding before the watch reports it would
+give the resources to another pod.
 """
 
 from volcano.clock import Clock
 from volcano.kube.client import Client, Decode, Query
 from volcano.kube.errors import ApiError, BadRequest, Forbidden, Invalid, NotFound
 from volcano.kube.kinds import POD
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
 from volcano.model.decisions import Bind, Evict
 from volcano.model.task import Task
 
-log = Log("certainty")
+log = Log("writeback")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
-# What the server says after having looked at the write itself: nothing was done.
-CERTAIN = (NotFound, Invalid, BadRequest, Forbidden)
+BACKOFF = Backoff(first=0.1, longest=5.0)
+# Errors the server returns only after it evaluated the write: nothing was changed.
+DEFINITE_ERRORS = (NotFound, Invalid, BadRequest, Forbidden)
 
 
-async def pod_as_it_is(client: Client, clock: Clock, decision: Bind | Evict, decode: Decode) -> Task | None:
-    """The pod a decision is about, read afresh however long the server is away; None when it is gone."""
-    # A list of one needs no right that the watch of all pods does not need.
+async def read_pod(client: Client, clock: Clock, decision: Bind | Evict, decode: Decode) -> Task | None:
+    """The pod of a decision, retried until the server answers; None when it no longer exists."""
+    # A list with a field selector needs no permission beyond that for the watch of all pods.
     query = Query(namespace=decision.namespace, fields=f"metadata.name={decision.name}")
-    pause = FIRST_PAUSE
+    failures = 0
     while True:
         try:
             found = (await client.list(POD, query, decode=decode)).items
         except ApiError as error:
-            log.info("pod not read yet", pod=f"{decision.namespace}/{decision.name}", reason=error.message)
-            await clock.sleep(max(pause, error.retry_after))
-            pause = min(2 * pause, LONGEST_PAUSE)
+            log.info("pod not read", pod=f"{decision.namespace}/{decision.name}", reason=error.message)
+            await clock.sleep(max(BACKOFF.delay(failures), error.retry_after))
+            failures += 1
             continue
         return next((task for task in found if task.uid == decision.task), None)

@@ -1,7 +1,7 @@
-"""Crowding: whose decisions no longer fit, because others took the room while a cycle was deciding.
+"""Stale decisions: bindings that no longer fit because nodes or other schedulers' pods changed during the cycle.
 
-Other schedulers bind to the same nodes. What they bound between our snapshot and our decisions is known by now; a gang
-that would be bound beside it is decided upon once more instead, as a whole.
+Other schedulers bind to the same nodes. A gang with a binding to a node that they filled since the snapshot is decided
+again as a whole.
 """
 
 from collections.abc import Sequence
@@ -13,18 +13,20 @@ from volcano.model.decisions import Bind, Decision, SetPodGroup
 from volcano.model.resources import Vector
 from volcano.model.snapshot import Snapshot
 
-TOLERANCE = 0.5  # of a thousandth of a cpu, of a byte
+TOLERANCE = 0.5  # thousandths of a cpu, bytes
 
 
-def without_crowded(decisions: Sequence[Decision], snapshot: Snapshot, cluster: Cluster) -> list[Decision]:
-    """The decisions that are still possible: all of a gang's, or none."""
+def drop_stale(decisions: Sequence[Decision], snapshot: Snapshot, cluster: Cluster) -> Sequence[Decision]:
+    """Decisions that are still possible; those of a gang that lost its resources are dropped together."""
+    decisions = [d for d in decisions if not isinstance(d, Bind) or cluster.has_node(d.node)]
     crowded = _crowded_jobs([d for d in decisions if isinstance(d, Bind)], snapshot, cluster)
     if not crowded:
-        return list(decisions)
+        return decisions
     return [d for d in decisions if not (isinstance(d, Bind | SetPodGroup) and d.job in crowded)]
 
 
 def _crowded_jobs(binds: Sequence[Bind], snapshot: Snapshot, cluster: Cluster) -> set[str]:
+    """Jobs with a binding to a node whose free resources no longer suffice."""
     planned: dict[str, Vector] = {}
     for bind in binds:
         job = snapshot.jobs.get(bind.job)
@@ -35,20 +37,23 @@ def _crowded_jobs(binds: Sequence[Bind], snapshot: Snapshot, cluster: Cluster) -
     crowded = {
         node
         for node, amount in planned.items()
-        if (room := cluster.room_on(node)) is not None
-        and _exceeds(amount, room)
-        and not _exceeds(amount, _room_then(snapshot, node))  # else it was decided knowingly
+        if (free := cluster.free_on(node)) is not None
+        and _exceeds(amount, free)
+        # A node that was too small in the snapshot already was chosen on purpose.
+        and not _exceeds(amount, _free_in_snapshot(snapshot, node))
     }
     return {bind.job for bind in binds if bind.node in crowded}
 
 
-def _exceeds(amount: Vector, room: Vector) -> bool:
-    width = min(len(amount), len(room))  # resources first named since the snapshot are nobody's here
+def _exceeds(amount: Vector, free: Vector) -> bool:
+    width = min(
+        len(amount), len(free)
+    )  # the planned pods request none of the resources added since the snapshot
     wanted = amount[:width]
-    return bool(np.any((wanted > 0) & (wanted > room[:width] + TOLERANCE)))
+    return bool(np.any((wanted > 0) & (wanted > free[:width] + TOLERANCE)))
 
 
-def _room_then(snapshot: Snapshot, node: str) -> Vector:
+def _free_in_snapshot(snapshot: Snapshot, node: str) -> Vector:
     row = snapshot.row_of[node]
-    room: Vector = snapshot.allocatable[row] - snapshot.used[row]
-    return room
+    free: Vector = snapshot.allocatable[row] - snapshot.used[row]
+    return free

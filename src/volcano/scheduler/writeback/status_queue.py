@@ -1,137 +1,141 @@
-"""Words wait: what is merely said about a thing is held back until there is no news of it, and said once."""
+"""Status queue: debounces status patches and events; sent after 0.5 s without a change, after 3 s at the latest."""
 
-import heapq
 from dataclasses import dataclass, replace
 
+from volcano.kube.workqueue import WorkQueue
 from volcano.model.decisions import (
     Decision,
     Nominate,
+    RecordEvent,
     RemoveGate,
     SetPodCondition,
     SetPodGroup,
     SetQueue,
-    Tell,
 )
 
-QUIET = 0.5  # seconds without news after which something is said
-LONGEST = 3.0  # seconds that it is held back at most
-ARRIVING = 5.0  # seconds for which a gang that was let in may well be without its pods
-MISSING = "Not enough valid"  # as gang words it
-# Jobs get their pods when their PodGroups reach these: not held back at all.
+QUIET = 0.5  # seconds without a change before a status is sent
+LONGEST = 3.0  # seconds for which changes delay it at most
+POD_CREATION = 5.0  # seconds that the pods of an admitted gang are given to be created
+MISSING = "Not enough valid"  # in the message of the gang plugin when pods are missing
+# The job controller creates pods when their PodGroup reaches one of these phases: sent without delay.
 URGENT_PHASES = frozenset({"Inqueue"})
 
-Subject = tuple[str, ...]
+StatusKey = tuple[str, ...]
 
 
 @dataclass(slots=True)
-class _Word:
+class _Pending:
     decision: Decision
     due: float
     latest: float
 
 
-class Words:
-    """Things to be said, each at its moment; a later word about the same thing joins the earlier one."""
+class StatusQueue:
+    """Status decisions by object, each with a due time; one about a queued object is merged with the queued one."""
 
-    def __init__(self, quiet: float = QUIET, longest: float = LONGEST, arriving: float = ARRIVING) -> None:
+    def __init__(
+        self, quiet: float = QUIET, longest: float = LONGEST, pod_creation: float = POD_CREATION
+    ) -> None:
         self._quiet = quiet
         self._longest = longest
-        self._arriving = arriving
-        self._words: dict[Subject, _Word] = {}
-        self._agenda: list[tuple[float, int, Subject]] = []
-        self._count = 0
-        self._let_in: dict[tuple[str, str], float] = {}  # gangs and until when their pods may be on their way
+        self._pod_creation = pod_creation
+        self._pending: dict[StatusKey, _Pending] = {}
+        self._queue: WorkQueue[StatusKey] = WorkQueue()
+        self._admitted: dict[tuple[str, str], float] = {}  # gang → until when its pods may still be missing
 
     def __len__(self) -> int:
-        return len(self._words)
+        return len(self._pending)
 
     def put(self, decision: Decision, now: float) -> Decision | None:
-        """Takes a word over. What of it must not wait is handed back."""
-        subject = subject_of(decision)
-        known = self._words.pop(subject, None)
-        merged = decision if known is None else join(known.decision, decision)
+        """Queues a decision; returns the part of it that has to be sent at once."""
+        key = status_key(decision)
+        known = self._pending.pop(key, None)
+        self._queue.discard(key)
+        merged = decision if known is None else merge(known.decision, decision)
         if isinstance(merged, Nominate | RemoveGate):
             return merged
         urgent = None
         if isinstance(merged, SetPodGroup) and merged.phase in URGENT_PHASES:
             urgent, merged = replace(merged, conditions=None, counts=None), replace(merged, phase=None)
-            self._let_in[merged.namespace, merged.name] = now + self._arriving
-        if says_something(merged):
+            self._admitted[merged.namespace, merged.name] = now + self._pod_creation
+        if not is_empty(merged):
             latest = known.latest if known else now + self._longest
             due = self._due(merged, known, latest, now)
-            self._words[subject] = _Word(merged, due, latest)
-            self._count += 1
-            heapq.heappush(self._agenda, (due, self._count, subject))
+            self._pending[key] = _Pending(merged, due, latest)
+            self._queue.add_at(key, due)
         return urgent
 
-    def _due(self, decision: Decision, known: _Word | None, latest: float, now: float) -> float:
+    def _due(self, decision: Decision, known: _Pending | None, latest: float, now: float) -> float:
         if isinstance(decision, SetPodGroup) and decision.phase is not None:
-            # News of a changed phase is not put off by what follows it.
-            return known.due if known is not None and _moves(known.decision) else now + self._quiet
+            # A changed phase is not delayed by the changes that follow it.
+            return known.due if known is not None and _changes_phase(known.decision) else now + self._quiet
         due = min(now + self._quiet, latest)
-        if isinstance(decision, SetPodGroup | Tell) and _misses_pods(decision):
-            due = max(due, self._let_in.get((decision.namespace, decision.name), due))
+        if isinstance(decision, SetPodGroup | RecordEvent) and _reports_missing_pods(decision):
+            due = max(due, self._admitted.get((decision.namespace, decision.name), due))
         return due
 
-    def take(self, now: float) -> Decision | None:
-        """The next word that is due, if any."""
-        while self._let_in and (oldest := next(iter(self._let_in.items())))[1] <= now:
-            del self._let_in[oldest[0]]
-        while self._agenda and self._agenda[0][0] <= now:
-            due, _, subject = heapq.heappop(self._agenda)
-            word = self._words.get(subject)
-            if word is not None and word.due == due:
-                del self._words[subject]
-                return word.decision
+    def get(self, now: float) -> Decision | None:
+        """Takes out the next decision that is due, if any."""
+        while self._admitted and (oldest := next(iter(self._admitted.items())))[1] <= now:
+            del self._admitted[oldest[0]]
+        for key in self._queue.get(now, 1):
+            self._queue.done(key)
+            return self._pending.pop(key).decision
         return None
 
     def next_due(self) -> float | None:
-        """When the next word may be due; None when there is none."""
-        return self._agenda[0][0] if self._agenda else None
+        """Time at which the next decision is due; None when there is none."""
+        return self._queue.next_due()
 
-    def drop(self, subject: Subject) -> None:
-        """Takes a word back: it is no longer true."""
-        self._words.pop(subject, None)
+    def discard(self, key: StatusKey) -> None:
+        """Removes a decision that no longer holds."""
+        self._pending.pop(key, None)
+        self._queue.discard(key)
 
 
-def _misses_pods(decision: SetPodGroup | Tell) -> bool:
-    """Whether it says that a gang has too few pods: those of one that was just let in are on their way."""
-    if isinstance(decision, Tell):
+def _reports_missing_pods(decision: SetPodGroup | RecordEvent) -> bool:
+    """Whether it reports that a gang has too few pods: those of a gang admitted just now are being created."""
+    if isinstance(decision, RecordEvent):
         return MISSING in decision.message
     return decision.conditions is None or any(MISSING in each.message for each in decision.conditions)
 
 
-def subject_of(decision: Decision) -> Subject:
-    """What a decision is about: later words about the same thing replace earlier ones."""
+def status_key(decision: Decision) -> StatusKey:
+    """Object and field that a decision is about: later decisions with the same key replace earlier ones."""
     match decision:
         case SetQueue(name):
             return "SetQueue", name
-        case Tell(_, namespace, name, _, reason):
-            # Whether a gang can be scheduled is one thing, whatever the answer.
-            return "Tell", namespace, name, "" if reason in ("Scheduled", "Unschedulable") else reason
+        case RecordEvent(_, namespace, name, _, reason):
+            # Scheduled and Unschedulable exclude each other.
+            return (
+                RecordEvent.__name__,
+                namespace,
+                name,
+                "" if reason in ("Scheduled", "Unschedulable") else reason,
+            )
         case _:
             return type(decision).__name__, decision.namespace, decision.name
 
 
-def unschedulable(namespace: str, name: str) -> Subject:
-    """The subject of what is said about a pod that waits."""
-    return SetPodCondition.__name__, namespace, name
+def condition_key(namespace: str, pod: str) -> StatusKey:
+    """Key of the PodScheduled condition of a pod."""
+    return SetPodCondition.__name__, namespace, pod
 
 
-def about_group(namespace: str, name: str) -> tuple[Subject, Subject]:
-    """The subjects of what is said about a gang: its status, and whether it can be scheduled."""
-    return (SetPodGroup.__name__, namespace, name), (Tell.__name__, namespace, name, "")
+def group_keys(namespace: str, group: str) -> tuple[StatusKey, StatusKey]:
+    """Keys of a PodGroup's status, and of the event that tells whether it can be scheduled."""
+    return (SetPodGroup.__name__, namespace, group), (RecordEvent.__name__, namespace, group, "")
 
 
-def says_something(decision: Decision) -> bool:
-    """Whether anything is left to say."""
+def is_empty(decision: Decision) -> bool:
+    """Whether a PodGroup patch has no field left."""
     if not isinstance(decision, SetPodGroup):
-        return True
-    return not (decision.phase is None and decision.conditions is None and decision.counts is None)
+        return False
+    return decision.phase is None and decision.conditions is None and decision.counts is None
 
 
-def join(earlier: Decision, later: Decision) -> Decision:
-    """Both words in one: the later one decides where both speak."""
+def merge(earlier: Decision, later: Decision) -> Decision:
+    """Both decisions in one; the later one wins where both set a field."""
     match earlier, later:
         case SetPodGroup(), SetPodGroup():
             return replace(
@@ -141,11 +145,11 @@ def join(earlier: Decision, later: Decision) -> Decision:
                 counts=earlier.counts if later.counts is None else later.counts,
             )
         case SetQueue(_, _, dropped), SetQueue():
-            gone = {*dropped, *later.dropped} - later.allocated.keys()
-            return replace(later, dropped=tuple(sorted(gone)))
+            removed = {*dropped, *later.dropped} - later.allocated.keys()
+            return replace(later, dropped=tuple(sorted(removed)))
         case _:
             return later
 
 
-def _moves(decision: Decision) -> bool:
+def _changes_phase(decision: Decision) -> bool:
     return isinstance(decision, SetPodGroup) and decision.phase is not None

@@ -1,4 +1,4 @@
-"""Write-back: decisions are written by a bounded number of hands, bindings first, words few and late, refusals told."""
+"""Write-back: a bounded number of workers write decisions: bindings and evictions first, status debounced."""
 
 import asyncio
 from collections import deque
@@ -8,181 +8,183 @@ from volcano.clock import Clock, Instant
 from volcano.kube.client import Client
 from volcano.kube.errors import ApiError, InternalError, NotFound, Timeout, TooManyRequests, Unavailable
 from volcano.kube.operations import Operation, perform
+from volcano.kube.workqueue import Backoff, Waker
 from volcano.log import Log
 from volcano.model.decisions import Bind, Decision, Evict
-from volcano.scheduler.cycle_timer import woken_or_late
-from volcano.scheduler.writeback.operations import Lowering
-from volcano.scheduler.writeback.read_back import CERTAIN
-from volcano.scheduler.writeback.status_queue import Words, about_group, subject_of, unschedulable
+from volcano.model.job import PodGroup
+from volcano.scheduler.writeback.operations import OperationBuilder
+from volcano.scheduler.writeback.read_back import DEFINITE_ERRORS
+from volcano.scheduler.writeback.status_queue import StatusQueue, condition_key, group_keys, status_key
 
 log = Log("writeback")
 
-HANDS = 32
-TALKERS = (
-    4  # hands for words: a server that is busy with bindings is not kept from them by what we have to say
-)
-AT_ONCE = 16  # writes by one hand before it lets others work
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0
-TRIES = 8
-PASSING = (Unavailable, TooManyRequests, Timeout)
+BIND_WORKERS = 32
+STATUS_WORKERS = 4  # few: status patches must not slow bindings down on a busy server
+BATCH = 16  # writes of one worker before other tasks of the event loop run
+RETRY_BACKOFF = Backoff(first=0.05, longest=5.0)  # between attempts of one write
+REJECTION_BACKOFF = Backoff(first=0.05, longest=60.0)  # before a rejected decision is given up
+ATTEMPTS = 8
+TRANSIENT = (Unavailable, TooManyRequests, Timeout)
 
-# A binding was written: when, and the seconds that its volumes and it itself took.
-Bound = Callable[[Bind, Instant, float, float], None]
+# A binding was written: the time, and the seconds that its volume claims and the binding itself took.
+OnBound = Callable[[Bind, Instant, float, float], None]
 
 
 class WriteBack:
-    """Takes decisions at any rate and writes them as fast as the server takes them.
+    """Accepts decisions at any rate and writes them as fast as the server accepts them.
 
-    Bindings, evictions and what others wait for are written in the order decided. What is merely said waits until
-    there is no more news of it for a while, and then for one of a few hands of its own.
+    Bindings, evictions and urgent status changes are written in the order decided. Other status changes wait in the
+    status queue and are written by a few workers of their own.
     """
 
     def __init__(
         self,
         client: Client,
-        lowering: Lowering,
+        builder: OperationBuilder,
         clock: Clock,
         *,
-        refused: Callable[[Decision], None],
-        make_sure: Callable[[Bind | Evict], Awaitable[None]] | None = None,
-        bound: Bound = lambda decision, now, settling, binding: None,
-        hands: int = HANDS,
+        on_rejected: Callable[[Decision], None],
+        read_back: Callable[[Bind | Evict], Awaitable[None]] | None = None,
+        on_bound: OnBound = lambda decision, now, claims, binding: None,
+        workers: int = BIND_WORKERS,
     ) -> None:
         self._client = client
-        self._lowering = lowering
+        self._builder = builder
         self._clock = clock
-        self._refused = refused
-        self._make_sure = make_sure
-        self._bound = bound
-        self._hands = hands
-        self._deeds: deque[Bind | Evict] = deque()
-        self._urgent: deque[Decision] = deque()  # words that others wait for
-        self._words = Words()
+        self._on_rejected = on_rejected
+        self._read_back = read_back
+        self._on_bound = on_bound
+        self._workers = workers
+        self._bindings: deque[Bind | Evict] = deque()
+        self._urgent: deque[Decision] = deque()  # status changes that controllers wait for
+        self._statuses = StatusQueue()
         self._failures: dict[str, int] = {}
         self._work = asyncio.Event()
-        self._talk = asyncio.Event()
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._status_waker = Waker(clock)
+        self._status_lock = asyncio.Lock()
+        self._in_flight = 0
         self.writes = 0
 
     @property
     def pending(self) -> int:
-        """How many decisions are not written yet."""
-        return len(self._deeds) + len(self._urgent) + len(self._words) + self._waiting
+        """Number of decisions that are not written yet."""
+        return len(self._bindings) + len(self._urgent) + len(self._statuses) + self._in_flight
 
     def submit(self, decisions: Iterable[Decision]) -> None:
-        """Takes decisions over; returns at once."""
+        """Queues decisions; returns at once."""
         now = self._clock.now().monotonic
         for decision in decisions:
             if isinstance(decision, Bind | Evict):
-                self._words.drop(unschedulable(decision.namespace, decision.name))
-                self._deeds.append(decision)
-            elif (urgent := self._words.put(decision, now)) is not None:
+                self._statuses.discard(condition_key(decision.namespace, decision.name))
+                self._bindings.append(decision)
+            elif (urgent := self._statuses.put(decision, now)) is not None:
                 self._urgent.append(urgent)
-        if self._deeds or self._urgent:
+        if self._bindings or self._urgent:
             self._work.set()
-        if self._words:
-            self._talk.set()
+        if self._statuses:
+            self._status_waker.wake()
 
-    def withdraw(self, namespace: str, group: str) -> None:
-        """A PodGroup is gone: nothing more is to be said about it."""
-        for subject in about_group(namespace, group):
-            self._words.drop(subject)
+    def withdraw(self, group: PodGroup) -> None:
+        """Discards the status changes of a deleted PodGroup."""
+        for key in group_keys(group.namespace, group.name):
+            self._statuses.discard(key)
 
     async def run(self) -> None:
         """Writes until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._hands):
-                group.create_task(self._hand())
-            for _ in range(TALKERS):
-                group.create_task(self._talker())
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._bind_worker())
+                for _ in range(STATUS_WORKERS):
+                    group.create_task(self._status_worker())
+        finally:
+            self._status_waker.close()
 
-    async def _hand(self) -> None:
+    async def _bind_worker(self) -> None:
         while True:
             await self._work.wait()
-            for _ in range(AT_ONCE):
-                if not self._deeds and not self._urgent:
+            for _ in range(BATCH):
+                if not self._bindings and not self._urgent:
                     self._work.clear()
                     break
-                await self._write(self._urgent.popleft() if self._urgent else self._deeds.popleft())
-            await asyncio.sleep(0)  # in process nothing ever waits: let others have their turn
+                await self._write(self._urgent.popleft() if self._urgent else self._bindings.popleft())
+            await asyncio.sleep(0)  # an in-process client never suspends: let other tasks run
 
-    async def _talker(self) -> None:
+    async def _status_worker(self) -> None:
         while True:
-            async with self._turn:  # one of us waits for the next word
-                word = await self._next_word()
-            await self._write(word)
+            async with self._status_lock:  # one worker at a time waits for the queue
+                decision = await self._next_status()
+            await self._write(decision)
             await asyncio.sleep(0)
 
-    async def _next_word(self) -> Decision:
-        while (word := self._words.take(self._clock.now().monotonic)) is None:
-            due = self._words.next_due()
-            self._talk.clear()
-            if due is None:
-                await self._talk.wait()
-            else:
-                await woken_or_late(self._talk, self._clock, due - self._clock.now().monotonic)
-        return word
+    async def _next_status(self) -> Decision:
+        while True:
+            self._status_waker.clear()
+            decision = self._statuses.get(self._clock.now().monotonic)
+            if decision is not None:
+                return decision
+            await self._status_waker.wait(self._statuses.next_due())
 
     async def _write(self, decision: Decision) -> None:
-        self._waiting += 1
+        self._in_flight += 1
         try:
-            await self._try(decision)
+            await self._perform_all(decision)
         finally:
-            self._waiting -= 1
+            self._in_flight -= 1
 
-    async def _try(self, decision: Decision) -> None:
-        begun = self._clock.now()
-        moments = [begun.monotonic]  # when each write was done
+    async def _perform_all(self, decision: Decision) -> None:
+        started = self._clock.now()
+        times = [started.monotonic]  # after each operation
         try:
-            for operation in self._lowering.operations(decision, begun):
-                await self._patiently(operation)
-                moments.append(self._clock.now().monotonic)
+            for operation in self._builder.operations(decision, started):
+                await self._perform(operation)
+                times.append(self._clock.now().monotonic)
         except NotFound as error:
-            self._settle(decision, error)  # the object is gone: the watch will tell
+            self._reject(decision, error)  # the object was deleted: the watch reports it
         except ApiError as error:
-            await self._pause_after_refusal(decision)
-            await self._clear_up(decision, error)
-            self._settle(decision, error)
-        except Exception as error:  # our own bug must not end the hand
+            await self._back_off(decision)
+            if (
+                isinstance(decision, Bind | Evict)
+                and self._read_back
+                and not isinstance(error, DEFINITE_ERRORS)
+            ):
+                await self._read_back(decision)
+            self._reject(decision, error)
+        except Exception as error:  # a bug in one write must not end the worker
             log.error("write failed", decision=type(decision).__name__, error=error)
-            self._settle(decision, InternalError(str(error)))
+            self._reject(decision, InternalError(str(error)))
         else:
             self.writes += 1
             if isinstance(decision, Bind):
                 self._failures.pop(decision.task, None)
-                settled, done = moments[-2:]  # the binding is the last of its writes
-                self._bound(decision, self._clock.now(), settled - moments[0], done - settled)
+                claims_bound, bound = times[-2:]  # the binding is the last operation
+                self._on_bound(decision, self._clock.now(), claims_bound - times[0], bound - claims_bound)
 
-    async def _patiently(self, operation: Operation) -> None:
-        """One write; what may pass is tried again with growing pauses."""
-        pause = FIRST_PAUSE
-        for attempt in range(TRIES):
+    async def _perform(self, operation: Operation) -> None:
+        """Performs one operation; transient errors are retried with back-off."""
+        for attempt in range(ATTEMPTS):
             try:
                 await perform(self._client, operation)
                 return
-            except PASSING as error:
-                if attempt == TRIES - 1:
+            except TRANSIENT as error:
+                if attempt == ATTEMPTS - 1:
                     raise
-                log.info("write delayed", reason=error.message)
-                await self._clock.sleep(max(pause, error.retry_after))
-                pause = min(2 * pause, LONGEST_PAUSE)
+                log.info("write retried", reason=error.message)
+                await self._clock.sleep(max(RETRY_BACKOFF.delay(attempt), error.retry_after))
 
-    async def _pause_after_refusal(self, decision: Decision) -> None:
-        """A pod whose binding is refused again and again is held ever longer before it is tried anew."""
+    async def _back_off(self, decision: Decision) -> None:
+        """Delays the next attempt for a pod whose bindings or evictions are rejected repeatedly."""
         if not isinstance(decision, Bind | Evict):
             return
         failures = self._failures.get(decision.task, 0)
         self._failures[decision.task] = failures + 1
-        await self._clock.sleep(min(FIRST_PAUSE * 2**failures, 60.0))
+        await self._clock.sleep(REJECTION_BACKOFF.delay(failures))
 
-    async def _clear_up(self, decision: Decision, error: ApiError) -> None:
-        """Has the server looked at where what it said leaves open what was done."""
-        if isinstance(decision, Bind | Evict) and self._make_sure and not isinstance(error, CERTAIN):
-            await self._make_sure(decision)
-
-    def _settle(self, decision: Decision, error: ApiError) -> None:
+    def _reject(self, decision: Decision, error: ApiError) -> None:
         log.info(
-            "refused", decision=type(decision).__name__, about=subject_of(decision)[1:], reason=error.message
+            "write rejected",
+            decision=type(decision).__name__,
+            object="/".join(status_key(decision)[1:]),
+            reason=error.message,
         )
-        self._refused(decision)
+        self._on_rejected(decision)

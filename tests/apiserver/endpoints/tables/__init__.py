@@ -1,1 +1,1 @@
-"""What kubectl prints."""
+"""Printers of built-in and custom kinds."""

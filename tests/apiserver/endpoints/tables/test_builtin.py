@@ -22,7 +22,7 @@ def cells(kind: Kind, manifest: Manifest) -> dict[str, Any]:
     """The row of an object, by column."""
     printer = PRINTERS[kind]
     metadata = {"name": "x", "creationTimestamp": CREATED, **manifest.get("metadata", {})}
-    row = printer.cells({**manifest, "metadata": metadata}, NOW)
+    row = printer.handler({**manifest, "metadata": metadata}, NOW)
     return dict(zip((column.name for column in printer.columns), row, strict=True))
 
 
@@ -280,7 +280,7 @@ def test_custom_columns_are_found_by_path_and_typed() -> None:
             "conditions": [{"type": "A", "status": "x"}, {"type": "Ready", "status": "True"}],
         },
     }
-    row = custom_printer(COLUMNS).cells(manifest, NOW)
+    row = custom_printer(COLUMNS).handler(manifest, NOW)
     assert row == ["j", "Running", 3, 1.0, True, "60s", "True", '{"open":true}']
 
 
@@ -290,7 +290,7 @@ def test_custom_columns_without_a_value_of_their_type_stay_empty() -> None:
         "status": {"count": "many", "started": "soon"},
         "spec": {"open": 1},
     }
-    assert custom_printer(COLUMNS).cells(manifest, NOW)[:7] == [
+    assert custom_printer(COLUMNS).handler(manifest, NOW)[:7] == [
         "j",
         None,
         None,
@@ -306,7 +306,7 @@ def test_a_crd_without_columns_shows_the_age() -> None:
     assert [column.name for column in printer_of(custom).columns] == ["Name", "Age"]
 
 
-def test_a_table_carries_metadata_unless_told_otherwise() -> None:
+def test_a_table_includes_metadata_by_default() -> None:
     printer = PRINTERS[kinds.NAMESPACE]
     manifest = {"metadata": {"name": "a", "labels": {"l": "1"}}, "spec": {"finalizers": []}}
     whole, bare = (table(printer, [manifest], NOW, include=include) for include in ("Object", "None"))

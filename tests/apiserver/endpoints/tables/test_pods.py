@@ -1,10 +1,10 @@
-"""The line a pod gets: the most telling word for what it is doing."""
+"""Printed columns of pods."""
 
 from typing import Any
 
 import pytest
 
-from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_cells, pod_conditions, pod_status
+from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_conditions, pod_status, print_pod
 from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest
 
@@ -59,7 +59,7 @@ def deleting(manifest: Manifest) -> Manifest:
 
 
 @pytest.mark.parametrize(
-    ("given", "word"),
+    ("given", "status"),
     [
         pytest.param(pod(phase="Pending"), "Pending", id="not placed yet"),
         pytest.param(pod(waiting("ContainerCreating"), phase="Pending"), "ContainerCreating", id="starting"),
@@ -112,33 +112,33 @@ def deleting(manifest: Manifest) -> Manifest:
         pytest.param(
             pod(RUNNING, inits=[waiting("X")], conditions=INITIALIZED),
             "Init:X",
-            id="once initialized, a word stays",
+            id="once initialized, the container decides",
         ),
     ],
 )
-def test_the_status_is_the_most_telling_word(given: Manifest, word: str) -> None:
-    assert pod_status(given) == word
+def test_the_status_is_the_most_specific_reason(given: Manifest, status: str) -> None:
+    assert pod_status(given) == status
 
 
 def test_ready_counts_containers_and_sidecars() -> None:
     sidecar = {"started": True, "ready": True, "state": {"running": {}}}
-    assert pod_cells(pod(RUNNING, waiting("Slow")), NOW)[1] == "1/2"
-    assert pod_cells(pod(RUNNING, inits=[sidecar], sidecars=("init0",)), NOW)[1] == "2/2"
-    assert pod_cells(pod(phase="Pending"), NOW)[1] == "0/1"
+    assert print_pod(pod(RUNNING, waiting("Slow")), NOW)[1] == "1/2"
+    assert print_pod(pod(RUNNING, inits=[sidecar], sidecars=("init0",)), NOW)[1] == "2/2"
+    assert print_pod(pod(phase="Pending"), NOW)[1] == "0/1"
 
 
 def test_restarts_say_when_the_last_one_was() -> None:
     crashed = {"restartCount": 3, "lastState": {"terminated": {"finishedAt": timestamp(NOW - 300)}}}
-    assert pod_cells(pod({**RUNNING, **crashed}), NOW)[3] == "3 (5m ago)"
-    assert pod_cells(pod({**RUNNING, "restartCount": 2}), NOW)[3] == "2"
-    assert pod_cells(pod(RUNNING), NOW)[3] == "0"
+    assert print_pod(pod({**RUNNING, **crashed}), NOW)[3] == "3 (5m ago)"
+    assert print_pod(pod({**RUNNING, "restartCount": 2}), NOW)[3] == "2"
+    assert print_pod(pod(RUNNING), NOW)[3] == "0"
 
 
 def test_restarts_of_init_containers_count_only_while_initializing() -> None:
     busy = pod(phase="Pending", inits=[{**waiting("CrashLoopBackOff"), "restartCount": 4}])
     after = pod({**RUNNING, "restartCount": 1}, inits=[{**DONE, "restartCount": 4}])
-    assert pod_cells(busy, NOW)[3] == "4"
-    assert pod_cells(after, NOW)[3] == "1"
+    assert print_pod(busy, NOW)[3] == "4"
+    assert print_pod(after, NOW)[3] == "1"
 
 
 def test_wide_output_says_where_the_pod_is() -> None:
@@ -148,12 +148,12 @@ def test_wide_output_says_where_the_pod_is() -> None:
         "readinessGates": [{"conditionType": "Ready"}, {"conditionType": "X"}],
     }
     given["status"]["conditions"] = READY
-    assert pod_cells(given, NOW)[4:] == ["5m", "10.0.0.1", "n1", "n2", "1/2"]
-    assert pod_cells(pod(phase="Pending"), NOW)[5:] == ["<none>"] * 4
+    assert print_pod(given, NOW)[4:] == ["5m", "10.0.0.1", "n1", "n2", "1/2"]
+    assert print_pod(pod(phase="Pending"), NOW)[5:] == ["<none>"] * 4
 
 
 def test_every_column_has_a_cell() -> None:
-    assert len(pod_cells({}, NOW)) == len(POD_PRINTER.columns)
+    assert len(print_pod({}, NOW)) == len(POD_PRINTER.columns)
 
 
 def test_ended_pods_are_marked_so_that_kubectl_can_hide_them() -> None:

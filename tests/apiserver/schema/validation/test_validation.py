@@ -1,51 +1,51 @@
-"""Wrong manifests get the field path and the reason that a real server gives."""
+"""Invalid manifests get the field paths and reasons of a real server."""
 
 import json
 from typing import Any
 
 import pytest
 
-from tests.apiserver import truth
+from tests.apiserver import conformance
 from tests.k8s.control_plane.cluster import RealCluster
 from volcano.kube.errors import Cause
 
-CASES = [*truth.wrong_creations(), *truth.wrong_updates()]
+CASES = [*conformance.invalid_creates(), *conformance.invalid_updates()]
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, list[list[Any]]]:
-    recorded: dict[str, list[list[Any]]] = json.loads(truth.ANSWERS.read_text())
-    return recorded
+def recorded() -> dict[str, list[list[Any]]]:
+    errors: dict[str, list[list[Any]]] = json.loads(conformance.VALIDATION_ERRORS.read_text())
+    return errors
 
 
-def test_the_table_is_long_enough_and_every_case_is_wrong(answers: dict[str, list[list[Any]]]) -> None:
+def test_the_table_is_long_enough_and_every_case_is_invalid(recorded: dict[str, list[list[Any]]]) -> None:
     assert len(CASES) > 300
-    assert [case.name for case in CASES if not answers[case.name]] == []
+    assert [case.name for case in CASES if not recorded[case.name]] == []
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.name) for case in CASES])
-def test_a_wrong_manifest_is_refused_as_a_real_server_refuses_it(
-    case: truth.Case, answers: dict[str, list[list[Any]]]
+def test_an_invalid_manifest_gets_the_errors_of_a_real_server(
+    case: conformance.Case, recorded: dict[str, list[list[Any]]]
 ) -> None:
-    ours = truth.our_verdict(case)
-    assert _places(ours) == {(field, reason) for field, reason, _ in answers[case.name]}
+    ours = conformance.our_causes(case)
+    assert _fields_and_reasons(ours) == {(field, reason) for field, reason, _ in recorded[case.name]}
     texts = {cause.message for cause in ours}
-    assert {message for _, _, message in answers[case.name] if message is not None} <= texts
+    assert {message for _, _, message in recorded[case.name] if message is not None} <= texts
 
 
 @pytest.mark.k8s
-def test_the_recorded_answers_are_those_of_a_real_server(
-    fresh_apiserver: RealCluster, answers: dict[str, list[list[Any]]]
+def test_the_recorded_errors_are_those_of_a_real_server(
+    fresh_apiserver: RealCluster, recorded: dict[str, list[list[Any]]]
 ) -> None:
-    server = truth.RealServer(fresh_apiserver.url, fresh_apiserver.token)
+    server = conformance.RealServer(fresh_apiserver.url, fresh_apiserver.token)
     wrong = {
         case.name: found
         for case in CASES
-        if (found := _places(server.verdict(case)))
-        != {(field, reason) for field, reason, _ in answers[case.name]}
+        if (found := _fields_and_reasons(server.causes(case)))
+        != {(field, reason) for field, reason, _ in recorded[case.name]}
     }
     assert wrong == {}
 
 
-def _places(causes: list[Cause]) -> set[tuple[str, str]]:
+def _fields_and_reasons(causes: list[Cause]) -> set[tuple[str, str]]:
     return {(cause.field, cause.reason) for cause in causes}

@@ -21,7 +21,8 @@ from tests.controllers.job.world import (
 )
 from volcano.controllers.job.plugins.arguments import read_arguments
 from volcano.controllers.job.plugins.keys import KeyPool, generate_key_pair
-from volcano.controllers.job.plugins.plugin import BUILT_IN, KeyPair, PluginError, load_plugins, plugin_class
+from volcano.controllers.job.plugins.loading import built_in_plugins, load_plugins, plugin_class
+from volcano.controllers.job.plugins.plugin import KeyPair, PluginError
 from volcano.controllers.job.pods import pod_maker
 from volcano.controllers.job.spec import parse_job
 from volcano.controllers.job.status import Status
@@ -437,7 +438,7 @@ def test_arguments_are_read_up_to_the_first_that_makes_no_sense(
     assert bool(found.complaint) is bool(complaint)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", built_in_plugins())
 def test_every_built_in_plugin_can_be_had_and_leaves_jobs_it_does_not_fit_standing(name: str) -> None:
     plugin_class(name)
     cluster = running(job(tasks=[task("a", 1), task("b", 1)], plugins={name: []}))

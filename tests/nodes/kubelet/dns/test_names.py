@@ -1,4 +1,4 @@
-"""Which addresses names stand for, at this very moment."""
+"""Addresses of cluster DNS names."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,8 +11,8 @@ from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.kube.client import Event, EventType
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, JOB, POD, POD_GROUP, QUEUE, SERVICE, Kind
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.dns.names import Names
-from volcano.nodes.kubelet.dns.records import Answer, RecordType
+from volcano.nodes.kubelet.dns.names import ClusterDns
+from volcano.nodes.kubelet.dns.records import DnsAnswer, RecordType
 from volcano.nodes.pools import nodes_of, parse_pools
 from volcano.nodes.simulated.controller import SimulatedNodes
 
@@ -21,10 +21,10 @@ TASK = {"volcano.sh/job-name": "train", "volcano.sh/task-spec": "worker", "volca
 
 
 class World:
-    """Names, and the objects they are told of."""
+    """Cluster DNS and the objects it receives."""
 
     def __init__(self) -> None:
-        self.names = Names()
+        self.names = ClusterDns()
         self._version = 0
 
     def put(self, kind: Kind, name: str, *, gone: bool = False, **fields: Any) -> None:
@@ -50,7 +50,7 @@ class World:
             endpoints=list(endpoints), ports=list(ports),
         )  # fmt: skip
 
-    def ask(self, name: str, asked: RecordType = RecordType.A) -> Answer:
+    def ask(self, name: str, asked: RecordType = RecordType.A) -> DnsAnswer:
         return self.names.lookup(name, asked)
 
     def addresses(self, name: str) -> list[str]:
@@ -66,8 +66,8 @@ def test_pods_of_a_job_are_found_by_pod_by_hostname_and_by_task_and_index() -> N
     world.pod("train-worker-0", "10.88.0.5", labels=TASK, spec={"hostname": "w", "subdomain": "train"})
     for host in ("train-worker-0", "w", "worker-0"):
         assert world.addresses(f"{host}.train.default") == ["10.88.0.5"]
-    assert not world.ask(f"worker-1.train.default.{DOMAIN}").known
-    assert not world.ask(f"worker-0.train.other.{DOMAIN}").known
+    assert not world.ask(f"worker-1.train.default.{DOMAIN}").exists
+    assert not world.ask(f"worker-0.train.other.{DOMAIN}").exists
     assert world.addresses("WORKER-0.Train.default") == ["10.88.0.5"]
 
 
@@ -75,24 +75,24 @@ def test_a_pod_is_found_from_the_moment_it_has_an_address_until_it_is_over() -> 
     world = World()
     name = "worker-0.train.default"
     world.pod("train-worker-0", phase="Pending", labels=TASK)
-    assert not world.ask(f"{name}.{DOMAIN}").known
-    world.names.tell_address("uid-of-train-worker-0", "10.88.0.5")
+    assert not world.ask(f"{name}.{DOMAIN}").exists
+    world.names.set_pod_address("uid-of-train-worker-0", "10.88.0.5")
     assert world.addresses(name) == ["10.88.0.5"]
     world.pod("train-worker-0", "10.88.0.5", labels=TASK)
-    world.names.tell_address("uid-of-train-worker-0", "")
+    world.names.set_pod_address("uid-of-train-worker-0", "")
     assert world.addresses(name) == ["10.88.0.5"]
     world.pod("train-worker-0", "10.88.0.9", labels=TASK)
     assert world.addresses(name) == ["10.88.0.9"]
     world.pod("train-worker-0", "10.88.0.9", phase="Failed", labels=TASK)
-    assert not world.ask(f"{name}.{DOMAIN}").known
+    assert not world.ask(f"{name}.{DOMAIN}").exists
 
 
 def test_a_subdomain_counts_when_a_headless_service_of_that_name_selects_the_pod() -> None:
     world = World()
     world.pod("p", "10.88.0.5", labels={"app": "db"}, spec={"hostname": "db-0", "subdomain": "db"})
-    assert not world.ask(f"db-0.db.default.{DOMAIN}").known
+    assert not world.ask(f"db-0.db.default.{DOMAIN}").exists
     world.put(SERVICE, "db", spec={"clusterIP": "None", "selector": {"app": "web"}})
-    assert not world.ask(f"db-0.db.default.{DOMAIN}").known
+    assert not world.ask(f"db-0.db.default.{DOMAIN}").exists
     world.put(SERVICE, "db", spec={"clusterIP": "None", "selector": {"app": "db"}})
     assert world.addresses("db-0.db.default") == ["10.88.0.5"]
 
@@ -101,13 +101,13 @@ def test_a_subdomain_counts_when_a_headless_service_of_that_name_selects_the_pod
 def test_a_service_stands_for_its_ready_addresses(cluster_ip: str) -> None:
     world = World()
     world.slice("web", endpoint("10.88.0.6"), endpoint("10.88.0.5"), endpoint("10.88.0.7", ready=False))
-    assert not world.ask(f"web.default.{DOMAIN}").known  # there is no such Service
+    assert not world.ask(f"web.default.{DOMAIN}").exists  # there is no such Service
     world.put(SERVICE, "web", spec={"clusterIP": cluster_ip})
     assert world.addresses("web.default") == ["10.88.0.5", "10.88.0.6"]
-    assert world.ask(f"web.default.{DOMAIN}", RecordType.AAAA) == Answer(known=True)
+    assert world.ask(f"web.default.{DOMAIN}", RecordType.AAAA) == DnsAnswer(exists=True)
     assert world.addresses("10-88-0-6.web.default") == ["10.88.0.6"]
     world.slice("web")
-    assert not world.ask(f"web.default.{DOMAIN}").known
+    assert not world.ask(f"web.default.{DOMAIN}").exists
 
 
 def test_addresses_written_down_by_hand_count_too() -> None:
@@ -136,7 +136,7 @@ def test_named_ports_are_found_where_pods_serve_them() -> None:
     ]
     assert [record.value for record in found.additional] == ["10.88.0.5", "10.88.0.6"]
     assert len(world.ask(f"web.default.{DOMAIN}", RecordType.SRV).records) == 4
-    assert not world.ask(f"_http._udp.web.default.{DOMAIN}", RecordType.SRV).known
+    assert not world.ask(f"_http._udp.web.default.{DOMAIN}", RecordType.SRV).exists
 
 
 def test_the_api_server_is_where_pods_reach_it() -> None:
@@ -149,9 +149,9 @@ def test_the_api_server_is_where_pods_reach_it() -> None:
 def test_pods_are_found_by_their_address_in_their_own_namespace() -> None:
     world = World()
     world.pod("p", "10.88.0.5")
-    assert world.ask("10-88-0-5.default.pod.cluster.local").known
-    assert not world.ask("10-88-0-5.other.pod.cluster.local").known
-    assert not world.ask("10-88-0-6.default.pod.cluster.local").known
+    assert world.ask("10-88-0-5.default.pod.cluster.local").exists
+    assert not world.ask("10-88-0-5.other.pod.cluster.local").exists
+    assert not world.ask("10-88-0-6.default.pod.cluster.local").exists
 
 
 def test_addresses_are_called_back_by_their_proper_names() -> None:
@@ -160,17 +160,17 @@ def test_addresses_are_called_back_by_their_proper_names() -> None:
     world.pod("lone", "10.88.0.6")
     world.put(SERVICE, "web", spec={"clusterIP": "None"})
     world.slice("web", endpoint("10.88.0.7"))
-    called = {
+    names_found = {
         "5.0.88.10": f"train-worker-0.train.default.{DOMAIN}",
         "6.0.88.10": "10-88-0-6.default.pod.cluster.local",
         "7.0.88.10": f"10-88-0-7.web.default.{DOMAIN}",
         "1.0.96.10": f"kubernetes.default.{DOMAIN}",
     }
-    for address, name in called.items():
+    for address, name in names_found.items():
         (record,) = world.ask(f"{address}.in-addr.arpa", RecordType.PTR).records
         assert record.value == name
-    assert not world.ask("9.0.88.10.in-addr.arpa", RecordType.PTR).known
-    assert not world.ask("nonsense.in-addr.arpa", RecordType.PTR).known
+    assert not world.ask("9.0.88.10.in-addr.arpa", RecordType.PTR).exists
+    assert not world.ask("nonsense.in-addr.arpa", RecordType.PTR).exists
 
 
 def test_external_names_are_aliases_and_never_go_round_in_circles() -> None:
@@ -185,23 +185,23 @@ def test_external_names_are_aliases_and_never_go_round_in_circles() -> None:
     ]
 
 
-def test_names_elsewhere_are_not_ours() -> None:
+def test_names_outside_the_cluster_are_not_answered() -> None:
     world = World()
-    assert not world.ask("example.org").ours
-    assert not world.ask("").ours
-    assert world.ask(f"nothing.default.{DOMAIN}").ours
+    assert not world.ask("example.org").authoritative
+    assert not world.ask("").authoritative
+    assert world.ask(f"nothing.default.{DOMAIN}").authoritative
 
 
 def test_an_object_that_goes_takes_its_names_along() -> None:
     world = World()
     world.pod("train-worker-0", "10.88.0.5", labels=TASK)
     world.put(POD, "train-worker-0", gone=True, spec={})
-    assert not world.ask(f"worker-0.train.default.{DOMAIN}").known
+    assert not world.ask(f"worker-0.train.default.{DOMAIN}").exists
 
 
 async def test_a_job_with_the_svc_plugin_is_found_by_every_name_the_guides_use() -> None:
     """Through the real controllers: the names of `worker-0.job-name`, of VC_WORKER_HOSTS, and the job's own."""
-    names = Names()
+    names = ClusterDns()
     nodes = SimulatedNodes(nodes_of(parse_pools([1], [])))
     async with SmallCluster(JobController(), EndpointsController(), nodes, names) as cluster:
         await cluster.create(QUEUE, "default", spec={"weight": 1})

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from tests.nodes.kubelet.dns.test_names import DOMAIN, TASK, World, endpoint
 from volcano.kube.kinds import SERVICE
-from volcano.nodes.kubelet.dns.message import LARGEST_DATAGRAM, PLAIN_LIMIT, encoded_name
+from volcano.nodes.kubelet.dns.message import DEFAULT_UDP_SIZE, MAX_UDP_SIZE, encoded_name
 from volcano.nodes.kubelet.dns.records import RecordType
-from volcano.nodes.kubelet.dns.server import MOST_CONNECTIONS, DnsServer
+from volcano.nodes.kubelet.dns.server import MAX_CONNECTIONS, DnsServer
 
 WORKER = f"worker-0.train.default.{DOMAIN}"
-FAILED, UNKNOWN_NAME, NOT_IMPLEMENTED, REFUSED = 2, 3, 4, 5
+SERVFAIL, NXDOMAIN, NOTIMP, REFUSED = 2, 3, 4, 5
 
 
 def asked(
@@ -119,7 +119,7 @@ def test_the_question_is_repeated_letter_by_letter() -> None:
     ("name", "kind", "code"),
     [
         pytest.param(WORKER, RecordType.AAAA, 0, id="of another type"),
-        pytest.param(WORKER.replace("-0", "-9"), RecordType.A, UNKNOWN_NAME, id="not there yet"),
+        pytest.param(WORKER.replace("-0", "-9"), RecordType.A, NXDOMAIN, id="not there yet"),
     ],
 )
 def test_that_there_is_nothing_must_not_be_remembered(name: str, kind: int, code: int) -> None:
@@ -131,16 +131,16 @@ def test_that_there_is_nothing_must_not_be_remembered(name: str, kind: int, code
 
 def test_names_outside_the_cluster_do_not_exist() -> None:
     answer = reply(asked("example.org"))
-    assert (answer.code, answer.sections) == (UNKNOWN_NAME, [[], [], []])
+    assert (answer.code, answer.sections) == (NXDOMAIN, [[], [], []])
     assert not answer.flags & 0x0400  # not that we were certain
 
 
 def test_long_answers_are_cut_off_in_datagrams_and_whole_on_connections() -> None:
     name = f"web.default.{DOMAIN}"
     short = reply(asked(name))
-    assert (short.truncated, short.addresses, len(short.message) <= PLAIN_LIMIT) == (True, [], True)
+    assert (short.truncated, short.addresses, len(short.message) <= DEFAULT_UDP_SIZE) == (True, [], True)
     longer = reply(asked(name, extra=edns(65000), more=1))
-    assert (longer.truncated, len(longer.message) <= LARGEST_DATAGRAM) == (True, True)
+    assert (longer.truncated, len(longer.message) <= MAX_UDP_SIZE) == (True, True)
     whole = reply(asked(name), datagram=False)
     assert not whole.truncated
     assert len(set(whole.addresses)) == 100
@@ -160,7 +160,7 @@ def test_additional_addresses_are_left_out_before_answers_are() -> None:
     assert (len(answer.sections[0]), answer.sections[2], answer.truncated) == (6, [], False)
 
 
-def test_addresses_take_turns_at_being_first() -> None:
+def test_addresses_are_rotated() -> None:
     server = offline()
     firsts = set()
     for _ in range(100):
@@ -169,7 +169,7 @@ def test_addresses_take_turns_at_being_first() -> None:
     assert len(firsts) == 100
 
 
-def test_extensions_are_tolerated_and_later_versions_told_apart() -> None:
+def test_edns_is_supported_and_later_versions_are_rejected() -> None:
     answer = reply(asked(WORKER, extra=edns(4096), more=1))
     ((_, kind, _, _),) = answer.sections[2]
     assert (kind, answer.addresses) == (RecordType.OPT, ["10.88.0.5"])
@@ -177,8 +177,8 @@ def test_extensions_are_tolerated_and_later_versions_told_apart() -> None:
     assert extended >> 24 == 1  # BADVERS
 
 
-def test_other_operations_and_classes_are_refused() -> None:
-    assert reply(asked(WORKER, flags=0x2800)).code == NOT_IMPLEMENTED
+def test_other_operations_and_classes_are_rejected() -> None:
+    assert reply(asked(WORKER, flags=0x2800)).code == NOTIMP
     chaos = struct.pack("!6H", 1, 0, 1, 0, 0, 0) + encoded_name("version.bind") + struct.pack("!2H", 16, 3)
     assert reply(chaos).code == REFUSED
 
@@ -188,7 +188,7 @@ def test_an_address_that_is_none_costs_only_its_own_answer() -> None:
     made.pod("train-worker-1", "not an address", labels={**TASK, "volcano.sh/task-index": "1"})
     with socket.socket() as closed:
         server = DnsServer(made.names, closed)
-    assert Reply(server.reply(asked(WORKER.replace("-0", "-1")), datagram=True) or b"").code == FAILED
+    assert Reply(server.reply(asked(WORKER.replace("-0", "-1")), datagram=True) or b"").code == SERVFAIL
     assert Reply(server.reply(asked(WORKER), datagram=True) or b"").code == 0
 
 
@@ -216,7 +216,7 @@ def test_no_bytes_break_it(noise: bytes, headed: bool) -> None:
     server = SERVER
     message = struct.pack("!6H", 7, 0, 1, 0, 0, 1) + noise if headed else noise
     answer = server.reply(message, datagram=True)
-    assert answer is None or (answer[:2] == message[:2] and len(answer) <= LARGEST_DATAGRAM)
+    assert answer is None or (answer[:2] == message[:2] and len(answer) <= MAX_UDP_SIZE)
 
 
 @given(st.data())
@@ -266,8 +266,8 @@ async def test_a_connection_may_ask_in_pieces_and_more_than_once() -> None:
         reader, writer = await asyncio.open_connection(*address)
         question = asked(f"web.default.{DOMAIN}")
         framed = len(question).to_bytes(2) + question
-        for piece in (framed[:1], framed[1:9], framed[9:] + framed):
-            writer.write(piece)
+        for slice_ in (framed[:1], framed[1:9], framed[9:] + framed):
+            writer.write(slice_)
             await writer.drain()
             await asyncio.sleep(0)
         for _ in range(2):
@@ -281,7 +281,7 @@ async def test_a_connection_may_ask_in_pieces_and_more_than_once() -> None:
 
 async def test_connections_are_limited_and_the_rest_is_served_still() -> None:
     async with serving(world()) as address:
-        held = [await asyncio.open_connection(*address) for _ in range(MOST_CONNECTIONS)]
+        held = [await asyncio.open_connection(*address) for _ in range(MAX_CONNECTIONS)]
         reader, writer = await asyncio.open_connection(*address)
         writer.write(len(asked(WORKER)).to_bytes(2) + asked(WORKER))
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):

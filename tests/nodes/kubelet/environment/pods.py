@@ -4,9 +4,9 @@ import base64
 from typing import Any
 
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.environment.downward import PodInfo
 
-FACTS = PodFacts(
+FACTS = PodInfo(
     address="10.88.0.5",
     addresses=("10.88.0.5",),
     host_address="192.0.2.7",
@@ -14,7 +14,7 @@ FACTS = PodFacts(
     node_allocatable={"cpu": "4", "memory": "8Gi", "ephemeral-storage": "100Gi"},
 )
 
-# What a server puts into every pod, so that its programs may ask the server.
+# The API server adds this to every pod, for access to the API.
 ACCESS: Manifest = {
     "projected": {
         "defaultMode": 0o644,

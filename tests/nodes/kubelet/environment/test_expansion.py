@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volcano.nodes.kubelet.environment.env_files import BadEnvFile, value_in
+from volcano.nodes.kubelet.environment.env_files import BadEnvFile, env_file_value
 from volcano.nodes.kubelet.environment.expansion import expand, unknown_names
 
 KNOWN = {"A": "one", "B": "$(A)", "EMPTY": ""}
@@ -42,10 +42,10 @@ def test_no_text_breaks_it_and_text_without_dollars_is_kept(text: str) -> None:
 
 def test_an_environment_file_gives_quoted_values() -> None:
     text = "# made by init\n A='1' # first\n\nB='two\nlines'\nC= 'no'\nD=''\n"
-    assert [value_in(text, key) for key in "ABCDE"] == ["1", "two\nlines", "", "", ""]
+    assert [env_file_value(text, key) for key in "ABCDE"] == ["1", "two\nlines", "", "", ""]
 
 
 @pytest.mark.parametrize("text", ["A", "A=1", "A ='1'", "A='1", "A='1' x", "='1'"])
-def test_a_malformed_environment_file_is_refused(text: str) -> None:
+def test_a_malformed_environment_file_is_rejected(text: str) -> None:
     with pytest.raises(BadEnvFile, match="line 1"):
-        value_in(text, "A")
+        env_file_value(text, "A")

@@ -16,9 +16,9 @@ from volcano.kube.kinds import CONFIG_MAP
 from volcano.kube.manifest import uid_of
 from volcano.nodes.kubelet.dns.server import DnsServer
 from volcano.nodes.kubelet.environment.environment import command_of, environment
-from volcano.nodes.kubelet.environment.references import gather
-from volcano.nodes.kubelet.volumes.store import Volumes
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.kubelet.environment.references import fetch_references
+from volcano.nodes.kubelet.volumes.store import VolumeManager
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, Mode, SandboxSpec
 
 pytestmark = pytest.mark.slow
@@ -36,8 +36,8 @@ echo memory $(df --output=size /mem | tail -1) && echo $(VALUE)
 
 
 @asynccontextmanager
-async def opened(directory: Path, mode: Mode) -> AsyncIterator[KeeperRuntime]:
-    runtime = KeeperRuntime(directory, mode, lifeline=True)
+async def opened(directory: Path, mode: Mode) -> AsyncIterator[ProcessRuntime]:
+    runtime = ProcessRuntime(directory, mode, lifeline=True)
     try:
         await runtime.open()
     except (Failure, OSError) as error:
@@ -77,7 +77,10 @@ async def test_a_process_finds_its_volumes_and_the_others(tmp_path: Path, mode: 
         await server.start()
         directory = tmp_path / "pods" / uid_of(of)
         directory.mkdir(parents=True)
-        references, store = await gather(cluster.client, of), Volumes(cluster.client, cluster.clock)
+        references, store = (
+            await fetch_references(cluster.client, of),
+            VolumeManager(cluster.client, cluster.clock),
+        )
         await store.prepare(of, directory, references, FACTS)
         given = environment(of, main, references, FACTS)
         hosts = "127.0.0.1 localhost\n{address} p\n"

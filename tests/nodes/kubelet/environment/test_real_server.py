@@ -9,7 +9,7 @@ import pytest
 from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.environment.pods import ACCESS, FACTS
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import Overrides, load_settings
+from volcano.clients.kubeconfig import Overrides, load_client_config
 from volcano.clock import SystemClock
 from volcano.kube.kinds import (
     CONFIG_MAP,
@@ -22,9 +22,9 @@ from volcano.kube.kinds import (
 )
 from volcano.kube.manifest import Key, Manifest, uid_of
 from volcano.nodes.kubelet.environment.environment import environment
-from volcano.nodes.kubelet.environment.references import gather
-from volcano.nodes.kubelet.volumes.claims import FINALIZER, OURS, PROVISIONED_BY
-from volcano.nodes.kubelet.volumes.store import Volumes
+from volcano.nodes.kubelet.environment.references import fetch_references
+from volcano.nodes.kubelet.volumes.claims import FINALIZER, LOCAL_PROVISIONER, PROVISIONED_BY
+from volcano.nodes.kubelet.volumes.store import VolumeManager
 
 pytestmark = pytest.mark.k8s
 
@@ -45,7 +45,7 @@ async def test_a_pod_gets_token_certificate_and_claim_from_a_real_server(
     real_apiserver: RealCluster, tmp_path: Path, stack: AsyncExitStack
 ) -> None:
     clock = SystemClock()
-    settings = load_settings({}, kubeconfig=str(real_apiserver.kubeconfig))
+    settings = load_client_config({}, kubeconfig=str(real_apiserver.kubeconfig))
     client = connect(settings, clock, environment={})
     stack.push_async_callback(client.close)
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
@@ -62,7 +62,7 @@ async def test_a_pod_gets_token_certificate_and_claim_from_a_real_server(
     )
     reference = {"namespace": SPACE, "name": "data", "uid": uid_of(claim)}
     disk = {"capacity": size, "hostPath": {"path": str(tmp_path / "disk")}, "claimRef": reference}
-    metadata = {"name": "disk", "annotations": {PROVISIONED_BY: OURS}}
+    metadata = {"name": "disk", "annotations": {PROVISIONED_BY: LOCAL_PROVISIONER}}
     await client.create(
         PERSISTENT_VOLUME,
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": {**spec, **disk}},
@@ -78,7 +78,7 @@ async def test_a_pod_gets_token_certificate_and_claim_from_a_real_server(
         POD,
         named("Pod", "p", spec={"serviceAccountName": "runner", "containers": [main], "volumes": volumes}),
     )
-    references, store = await gather(client, pod), Volumes(client, clock)
+    references, store = await fetch_references(client, pod), VolumeManager(client, clock)
     given = await store.prepare(pod, tmp_path / "pod", references, FACTS)
     assert given["data"].path == str(tmp_path / "disk")
     assert (await client.get(PERSISTENT_VOLUME, Key("", "disk")))["metadata"]["finalizers"][-1] == FINALIZER
@@ -90,7 +90,7 @@ async def test_a_pod_gets_token_certificate_and_claim_from_a_real_server(
     assert (folder / "ca.crt").read_text() == "PEM"
     assert (folder / "namespace").read_text() == SPACE
     token = Overrides(token=(folder / "token").read_text(), server=settings.server)
-    own = load_settings({}, kubeconfig=str(real_apiserver.kubeconfig), overrides=token)
+    own = load_client_config({}, kubeconfig=str(real_apiserver.kubeconfig), overrides=token)
     as_pod = connect(own, clock, environment={})
     stack.push_async_callback(as_pod.close)
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}}

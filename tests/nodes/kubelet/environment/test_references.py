@@ -10,7 +10,7 @@ from volcano.kube.kinds import (
     SERVICE,
     SERVICE_ACCOUNT,
 )
-from volcano.nodes.kubelet.environment.references import gather
+from volcano.nodes.kubelet.environment.references import fetch_references
 
 REQUEST = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
@@ -20,7 +20,7 @@ async def test_a_pod_s_references_come_from_variables_and_volumes_of_every_kind(
         for name in ("volume", "projected", "whole", "key"):
             await cluster.create(CONFIG_MAP, name, data={"k": name})
             await cluster.create(SECRET, name, data={"k": encoded(name)})
-        await cluster.create(CONFIG_MAP, "nobody-asks")
+        await cluster.create(CONFIG_MAP, "unreferenced")
         await cluster.create(PERSISTENT_VOLUME_CLAIM, "data", spec={**REQUEST, "volumeName": "disk"})
         spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}
         await cluster.create(PERSISTENT_VOLUME, "disk", spec=spec)
@@ -51,7 +51,7 @@ async def test_a_pod_s_references_come_from_variables_and_volumes_of_every_kind(
         asking = pod(
             container(name="idle"), initContainers=[wanting], volumes=volumes, serviceAccountName="runner"
         )
-        found = await gather(cluster.client, asking)
+        found = await fetch_references(cluster.client, asking)
         assert sorted(found.config_maps) == ["key", "projected", "volume", "whole"]
         assert sorted(found.secrets) == ["absent", "key", "projected", "volume", "whole"]
         assert found.secrets["absent"] is None
@@ -60,5 +60,5 @@ async def test_a_pod_s_references_come_from_variables_and_volumes_of_every_kind(
         assert [each["metadata"]["name"] for each in found.services] == ["kubernetes", "web"]
         assert (found.account or {})["metadata"]["name"] == "runner"
         asking["spec"]["enableServiceLinks"] = False
-        found = await gather(cluster.client, asking)
+        found = await fetch_references(cluster.client, asking)
         assert [each["metadata"]["name"] for each in found.services] == ["kubernetes"]

@@ -1,4 +1,4 @@
-"""A small cluster with one agent on a fake runtime, under a virtual clock."""
+"""A small cluster with one kubelet on a fake runtime, under a virtual clock."""
 
 import asyncio
 import tempfile
@@ -12,11 +12,11 @@ from tests.cluster import SmallCluster
 from tests.nodes.kubelet.pods.fake import FakeRuntime
 from volcano.kube.kinds import EVENT, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.kubelet import NodeAgent
-from volcano.nodes.kubelet.machine import Machine
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.kubelet import Kubelet
+from volcano.nodes.kubelet.machine import MachineInfo
+from volcano.nodes.kubelet.options import KubeletOptions
 
-MACHINE = Machine(
+MACHINE = MachineInfo(
     millicores=4000,
     memory=8 << 30,
     storage=100 << 30,
@@ -28,11 +28,11 @@ MACHINE = Machine(
     machine_id="m",
     boot_id="b",
 )
-PATIENCE = 5.0  # real seconds
+TIMEOUT = 5.0  # real seconds
 
 
-class AtOnce(ThreadPoolExecutor):
-    """Does at once what others leave to threads: under a virtual clock nobody waits for those."""
+class InlineExecutor(ThreadPoolExecutor):
+    """Runs work inline instead of in threads, which a virtual clock does not wait for."""
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **rest: Any) -> Future[Any]:
         done: Future[Any] = Future()
@@ -43,49 +43,49 @@ class AtOnce(ThreadPoolExecutor):
         return done
 
 
-class AgentBench:
-    """What a test of the agent has to hand."""
+class KubeletBench:
+    """A kubelet with its cluster and runtime."""
 
     def __init__(self, cluster: SmallCluster, runtime: FakeRuntime, directory: Path, **choices: Any) -> None:
         self.cluster = cluster
         self.runtime = runtime
-        self.machine: Machine = choices.pop("machine", MACHINE)
-        self.settings = AgentSettings(directory, **{"report_delay": 0.0, **choices})
-        self.agent: NodeAgent
+        self.machine: MachineInfo = choices.pop("machine", MACHINE)
+        self.options = KubeletOptions(directory, **{"status_delay": 0.0, **choices})
+        self.kubelet: Kubelet
         self._task: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Starts the agent, or another one in its place."""
+        """Starts the kubelet, or another one in its place."""
         ready = asyncio.Event()
-        self.agent = NodeAgent(
-            self.settings,
+        self.kubelet = Kubelet(
+            self.options,
             self.runtime,
             self.cluster.client,
             self.cluster.clock,
             on_ready=ready.set,
             machine=self.machine,
         )
-        self._task = asyncio.create_task(self.agent.run())
+        self._task = asyncio.create_task(self.kubelet.run())
         await self.until(lambda: ready.is_set() or (self._task is not None and self._task.done()))
         if self._task.done():
             await self._task
         await self.cluster.rest()
 
     async def stop(self) -> None:
-        """Ends the agent as a crash would; pods run on."""
+        """Stops the kubelet as a crash would; pods keep running."""
         assert self._task is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def until(self, true: Callable[[], object]) -> None:
-        """Waits for what happens without time passing."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        """Waits for a condition without advancing the clock."""
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while not true():
             assert asyncio.get_running_loop().time() < deadline, "it does not come true"
             await asyncio.sleep(0.002)
 
     async def settle(self) -> None:
-        """Lets everybody come to rest without time passing."""
+        """Waits until all tasks are idle, without advancing the clock."""
         await self.cluster.rest()
         await self.cluster.rest()
 
@@ -135,13 +135,13 @@ class AgentBench:
 
 
 @asynccontextmanager
-async def bench(**choices: Any) -> AsyncIterator[AgentBench]:
+async def bench(**choices: Any) -> AsyncIterator[KubeletBench]:
     features = choices.pop("features", {})
-    asyncio.get_running_loop().set_default_executor(AtOnce())
+    asyncio.get_running_loop().set_default_executor(InlineExecutor())
     with tempfile.TemporaryDirectory() as folder:
         async with SmallCluster() as cluster:
             await cluster.create(SERVICE_ACCOUNT, "default")
-            made = AgentBench(cluster, FakeRuntime(cluster.clock, **features), Path(folder), **choices)
+            made = KubeletBench(cluster, FakeRuntime(cluster.clock, **features), Path(folder), **choices)
             await made.begin()
             try:
                 yield made

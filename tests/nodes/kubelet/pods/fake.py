@@ -1,4 +1,4 @@
-"""A runtime that runs nothing: tests say when containers end and what they answer."""
+"""A runtime that runs nothing: tests decide when containers end and what commands return."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from volcano.clock import VirtualClock
-from volcano.nodes.cri import Features, Found
+from volcano.nodes.cri import ExistingPods, Features
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Failure, SandboxSpec, SandboxState, Usage
 
 
@@ -43,7 +43,7 @@ class FakeProcess:
 
 
 class FakeRuntime:
-    """`starts` are the specs started so far, `signals` what was sent. Containers heed TERM unless named `stubborn`."""
+    """`starts` are the specs started so far, `signals` those sent. Containers end on TERM unless in `stubborn`."""
 
     name = "fake"
 
@@ -51,37 +51,37 @@ class FakeRuntime:
         self.clock = clock
         self.features = replace(Features(True, False, True, True), **features)  # type: ignore[arg-type]
         self.sandboxes: dict[str, SandboxSpec] = {}
-        self.layers: dict[str, int] = {}  # what containers have on disk elsewhere
+        self.layers: dict[str, int] = {}  # sizes of writable layers
         self.live: dict[tuple[str, str], ContainerState] = {}
         self.over: list[ContainerState] = []
         self.starts: list[ContainerSpec] = []
         self.signals: list[tuple[str, int]] = []
         self.executed: list[tuple[str, tuple[str, ...]]] = []
         self.answers: dict[tuple[str, ...], tuple[int | None, str]] = {}
-        self.refusals: dict[str, Failure] = {}  # by container, or "sandbox"
+        self.failures: dict[str, Failure] = {}  # by container, or "sandbox"
         self.stubborn: set[str] = set()
-        self.deaf = 0  # signals that will not get through
+        self.undelivered_signals = 0  # number of signals that will fail
         self.listening: dict[int, Callable[[], socket.socket]] = {}
         self.removed: list[str] = []
         self.kept: bool | None = None
-        self._tell: Callable[[ContainerState], None] = lambda state: None
+        self._report_limitations: Callable[[ContainerState], None] = lambda state: None
 
-    async def open(self) -> Found:
+    async def open(self) -> ExistingPods:
         sandboxes = [
             SandboxState(s.uid, s.namespace, s.name, s.node, s.directory, "10.88.0.9")
             for s in self.sandboxes.values()
         ]
-        return Found(sandboxes, [*self.over, *self.live.values()])
+        return ExistingPods(sandboxes, [*self.over, *self.live.values()])
 
     async def close(self, *, keep: bool) -> None:
         self.kept = keep
 
     def on_change(self, tell: Callable[[ContainerState], None]) -> None:
-        self._tell = tell
+        self._report_limitations = tell
 
     async def create_sandbox(self, spec: SandboxSpec) -> SandboxState:
-        if "sandbox" in self.refusals:
-            raise self.refusals["sandbox"]
+        if "sandbox" in self.failures:
+            raise self.failures["sandbox"]
         self.sandboxes[spec.uid] = spec
         return SandboxState(spec.uid, spec.namespace, spec.name, spec.node, spec.directory, "10.88.0.9")
 
@@ -93,29 +93,29 @@ class FakeRuntime:
                 self.end(name, 137)
 
     async def start(self, spec: ContainerSpec) -> ContainerState:
-        if spec.name in self.refusals:
-            raise self.refusals[spec.name]
+        if spec.name in self.failures:
+            raise self.failures[spec.name]
         self.starts.append(spec)
         state = ContainerState(spec.pod, spec.name, spec.attempt, self.clock.now().wall, pid=1)
         self.live[spec.pod, spec.name] = state
         return state
 
     async def signal(self, pod: str, container: str, number: int) -> None:
-        if self.deaf:
-            self.deaf -= 1
+        if self.undelivered_signals:
+            self.undelivered_signals -= 1
             raise Failure("RuntimeUnavailable", "not now")
         self.signals.append((container, number))
         if number == 9 or container not in self.stubborn:
             self.end(container, 128 + number)
 
     def end(self, container: str, code: int, reason: str = "") -> None:
-        """The container with this name ends."""
+        """Ends the container with this name."""
         for (uid, name), state in list(self.live.items()):
             if name == container:
                 del self.live[uid, name]
                 done = replace(state, pid=0, finished=self.clock.now().wall, exit_code=code, reason=reason)
                 self.over.append(done)
-                self._tell(done)
+                self._report_limitations(done)
 
     async def execute(
         self,
@@ -146,7 +146,7 @@ class FakeRuntime:
     async def listen(self, address: str, port: int, *, datagram: bool = False) -> socket.socket | None:
         return None
 
-    async def written(self, pod: str) -> Mapping[str, int]:
+    async def writable_layers(self, pod: str) -> Mapping[str, int]:
         return self.layers
 
     async def usage(self) -> Sequence[Usage]:

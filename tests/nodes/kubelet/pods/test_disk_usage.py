@@ -1,4 +1,4 @@
-"""What pods write to the disk is measured now and then, and who has written more than it may is evicted."""
+"""The disk usage of pods is measured periodically, and pods over a limit are evicted."""
 
 import os
 from pathlib import Path
@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.nodes.kubelet.pods.bench import AgentBench, bench, container, spec
+from tests.nodes.kubelet.pods.bench import KubeletBench, bench, container, spec
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.pods.disk_usage import Limits, Written, bytes_below, excess, limits_of, measured
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.pods.disk_usage import (
+    StorageLimits,
+    StorageUsage,
+    disk_bytes,
+    exceeded_limit,
+    limits_of,
+    measure_usage,
+)
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 
 MIB = 1 << 20
 SCRATCH = {"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}
@@ -21,7 +28,7 @@ def limited(amount: Any, name: str = "c", **fields: Any) -> Manifest:
 
 
 def fill(path: Path, size: int) -> None:
-    """A file that no disk can make smaller."""
+    """Limits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(os.urandom(size))
     with path.open("rb") as file:
@@ -47,15 +54,15 @@ def fill(path: Path, size: int) -> None:
         pytest.param(
             spec(initContainers=[limited("5Mi", "i")]),
             {"": 5 * MIB},
-            id="an init container counts in the whole",
+            id="an init container counts in the total",
         ),
     ],
 )
 def test_the_limits_of_a_pod(pod: Manifest, limits: dict[str, int]) -> None:
     found = limits_of(pod)
     assert bool(found) is bool(limits)
-    told = {**found.volumes, **found.containers} | ({"": found.whole} if found.whole else {})
-    assert {name: int(limit.amount) for name, limit in told.items()} == limits
+    shown = {**found.volumes, **found.containers} | ({"": found.total} if found.total else {})
+    assert {name: int(limit.amount) for name, limit in shown.items()} == limits
 
 
 @pytest.mark.parametrize(
@@ -63,61 +70,61 @@ def test_the_limits_of_a_pod(pod: Manifest, limits: dict[str, int]) -> None:
     [
         pytest.param(
             spec(volumes=[SCRATCH]),
-            Written({"scratch": MIB + 1}, {}, MIB + 1),
+            StorageUsage({"scratch": MIB + 1}, {}, MIB + 1),
             'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". ',
             id="a volume",
         ),
         pytest.param(
             spec(limited("1024Ki"), limited(1_000_000, "d")),
-            Written({}, {"c": 0}, 3 * MIB),
+            StorageUsage({}, {"c": 0}, 3 * MIB),
             "Pod ephemeral local storage usage exceeds the total limit of containers 2048576. ",
             id="the whole pod",
         ),
         pytest.param(
             spec(limited("1024Ki")),
-            Written({}, {"c": 2 * MIB}, 2 * MIB),
+            StorageUsage({}, {"c": 2 * MIB}, 2 * MIB),
             "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ",
             id="the whole pod, of one container",
         ),
         pytest.param(
             spec(limited("1Mi"), limited("9Mi", "d")),
-            Written({}, {"c": MIB + 1, "d": 5}, MIB + 6),
+            StorageUsage({}, {"c": MIB + 1, "d": 5}, MIB + 6),
             'Container c exceeded its local ephemeral storage limit "1Mi". ',
             id="one container of several",
         ),
         pytest.param(
             spec(limited("1Mi"), volumes=[SCRATCH]),
-            Written({"scratch": MIB}, {"c": MIB}, MIB),
+            StorageUsage({"scratch": MIB}, {"c": MIB}, MIB),
             "",
             id="no more than it may",
         ),
     ],
 )
-def test_who_has_written_more_is_told_so_as_a_kubelet_does(
-    pod: Manifest, used: Written, message: str
+def test_exceeding_a_limit_is_reported_as_by_the_kubelet(
+    pod: Manifest, used: StorageUsage, message: str
 ) -> None:
-    found = excess(limits_of(pod), used)
-    assert found == (Verdict("Evicted", message, 1.0) if message else None)
+    found = exceeded_limit(limits_of(pod), used)
+    assert found == (PodFailure("Evicted", message, 1.0) if message else None)
 
 
 def test_without_limits_nothing_is_too_much() -> None:
-    assert excess(Limits(), Written({"v": 1 << 60}, {"c": 1 << 60}, 1 << 61)) is None
+    assert exceeded_limit(StorageLimits(), StorageUsage({"v": 1 << 60}, {"c": 1 << 60}, 1 << 61)) is None
 
 
 # Measuring.
 
 
 def test_a_tree_is_measured_as_it_lies_on_the_disk(tmp_path: Path) -> None:
-    empty = bytes_below(tmp_path)
+    empty = disk_bytes(tmp_path)
     fill(tmp_path / "a" / "b" / "one", MIB)
     os.link(tmp_path / "a" / "b" / "one", tmp_path / "a" / "again")
     os.symlink("/", tmp_path / "a" / "everything")
     (tmp_path / "holes").touch()
     os.truncate(tmp_path / "holes", 1 << 30)
     (tmp_path / "closed").mkdir(mode=0)
-    assert MIB <= bytes_below(tmp_path) - empty < MIB + 64 * 1024
-    assert bytes_below(tmp_path / "a" / "everything") < 64 * 1024
-    assert bytes_below(tmp_path / "missing") == 0
+    assert MIB <= disk_bytes(tmp_path) - empty < MIB + 64 * 1024
+    assert disk_bytes(tmp_path / "a" / "everything") < 64 * 1024
+    assert disk_bytes(tmp_path / "missing") == 0
 
 
 def test_what_is_whose(tmp_path: Path) -> None:
@@ -133,16 +140,16 @@ def test_what_is_whose(tmp_path: Path) -> None:
         {"name": "s", "secret": {"secretName": "s"}},
     ]
     pod = spec(container("c"), container("d"), volumes=volumes)
-    found = measured(pod, tmp_path, {"d": 4 * MIB})
+    found = measure_usage(pod, tmp_path, {"d": 4 * MIB})
     assert {name: used // MIB for name, used in found.volumes.items()} == {"scratch": 1, "memory": 1}
     assert {name: used // MIB for name, used in found.containers.items()} == {"c": 3, "d": 4}
-    assert found.whole // MIB == 1 + 3 + 4 + 1
+    assert found.total // MIB == 1 + 3 + 4 + 1
 
 
 # Evicting.
 
 
-async def evicted(it: AgentBench, message: str) -> None:
+async def evicted(it: KubeletBench, message: str) -> None:
     status = await it.status()
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "Evicted", message)
     assert await it.events("Evicted") == [message]
@@ -151,7 +158,7 @@ async def evicted(it: AgentBench, message: str) -> None:
 async def test_a_pod_whose_volume_grows_over_its_limit_is_evicted() -> None:
     async with bench() as it:
         made = await it.create(volumes=[SCRATCH], terminationGracePeriodSeconds=600)
-        volume = it.settings.pod_directory(made["metadata"]["uid"]) / EMPTY_DIRS / "scratch"
+        volume = it.options.pod_directory(made["metadata"]["uid"]) / EMPTY_DIRS / "scratch"
         fill(volume / "small", 1000)
         await it.pass_time(11)
         assert (await it.status())["phase"] == "Running"
@@ -162,7 +169,7 @@ async def test_a_pod_whose_volume_grows_over_its_limit_is_evicted() -> None:
         assert not volume.exists()
 
 
-async def test_a_container_that_does_not_heed_its_eviction_is_killed_soon() -> None:
+async def test_a_container_that_ignores_its_eviction_is_killed_soon() -> None:
     async with bench() as it:
         stubborn = limited("1Mi", "stubborn")
         await it.create(containers=[stubborn], terminationGracePeriodSeconds=600)
@@ -172,7 +179,7 @@ async def test_a_container_that_does_not_heed_its_eviction_is_killed_soon() -> N
         await evicted(it, message)
 
 
-async def test_eviction_goes_on_under_the_next_agent() -> None:
+async def test_eviction_continues_after_a_kubelet_restart() -> None:
     async with bench() as it:
         await it.create(containers=[limited("1Mi")])
         await it.stop()

@@ -1,4 +1,4 @@
-"""The agent as a node of a real Kubernetes: its API server accepts everything that is said of pods and nodes."""
+"""The kubelet as a node of a real Kubernetes: its API server accepts all statuses of pods and nodes."""
 
 import asyncio
 import shutil
@@ -17,22 +17,22 @@ from tests.k8s.control_plane.cluster import RealCluster
 from tests.nodes.kubelet.pods.bench import container, spec
 from tests.nodes.kubelet.pods.fake import FakeRuntime
 from volcano.clients.connect import connect
-from volcano.clients.kubeconfig import load_settings
+from volcano.clients.kubeconfig import load_client_config
 from volcano.clock import SystemClock, VirtualClock
 from volcano.kube.client import Client, Query
 from volcano.kube.errors import NotFound
 from volcano.kube.kinds import EVENT, LEASE, NAMESPACE, NODE, POD, SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest
-from volcano.nodes.kubelet.kubelet import NodeAgent
+from volcano.nodes.kubelet.kubelet import Kubelet
+from volcano.nodes.kubelet.options import KubeletOptions
 from volcano.nodes.kubelet.probes import handlers
-from volcano.nodes.kubelet.settings import AgentSettings
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import Mode
 
 pytestmark = pytest.mark.k8s
 
-SPACE = "node-agent"
-PATIENCE = 30.0
+SPACE = "kubelet"
+TIMEOUT = 30.0
 
 
 class Real:
@@ -49,7 +49,7 @@ class Real:
         )
 
     async def until(self, name: str, true: Callable[[Manifest], object]) -> Manifest:
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while True:
             pod = await self.client.get(POD, Key(SPACE, name))
             if true(pod):
@@ -58,8 +58,8 @@ class Real:
             await asyncio.sleep(0.05)
 
     async def holder_of_lease(self, name: str) -> str:
-        """Whose beat is written there; a young server has no place for it at first."""
-        deadline = asyncio.get_running_loop().time() + PATIENCE
+        """The holder of the lease; a starting server does not have the namespace yet."""
+        deadline = asyncio.get_running_loop().time() + TIMEOUT
         while True:
             try:
                 lease = await self.client.get(LEASE, Key("kube-node-lease", name))
@@ -72,27 +72,27 @@ class Real:
 @asynccontextmanager
 async def node(cluster: RealCluster) -> AsyncIterator[Real]:
     clock = SystemClock()
-    client = connect(load_settings({}, kubeconfig=str(cluster.kubeconfig)), clock, environment={})
+    client = connect(load_client_config({}, kubeconfig=str(cluster.kubeconfig)), clock, environment={})
     await client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}})
     account = {"name": "default", "namespace": SPACE}
     await client.create(SERVICE_ACCOUNT, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
-    folder = Path(tempfile.mkdtemp(prefix="volcano-agent-"))
+    folder = Path(tempfile.mkdtemp(prefix="volcano-kubelet-"))
     ready = asyncio.Event()
-    runtime = KeeperRuntime(folder, Mode.PLAIN)
-    agent = NodeAgent(AgentSettings(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
-    task = asyncio.create_task(agent.run())
+    runtime = ProcessRuntime(folder, Mode.PLAIN)
+    kubelet = Kubelet(KubeletOptions(folder, fake_gpus=2), runtime, client, clock, on_ready=ready.set)
+    task = asyncio.create_task(kubelet.run())
     try:
-        await asyncio.wait_for(ready.wait(), PATIENCE)
+        await asyncio.wait_for(ready.wait(), TIMEOUT)
         yield Real(client)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await agent.close(keep=False)
+        await kubelet.close(keep=False)
         await client.close()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def test_a_real_server_accepts_the_whole_life_of_pods(fresh_apiserver: RealCluster) -> None:
+async def test_a_real_server_accepts_the_whole_lifecycle_of_pods(fresh_apiserver: RealCluster) -> None:
     async with node(fresh_apiserver) as it:
         made = await it.client.get(NODE, Key("", "local-0"))
         assert made["status"]["capacity"]["nvidia.com/gpu"] == "2"
@@ -160,10 +160,10 @@ async def test_a_real_grpc_server_is_asked_how_it_is(etcd: int) -> None:
         return made
 
     runtime.listening[etcd] = connected
-    deadline = asyncio.get_running_loop().time() + PATIENCE
-    while not (outcome := await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd})).well:
-        assert asyncio.get_running_loop().time() < deadline, outcome.text
+    deadline = asyncio.get_running_loop().time() + TIMEOUT
+    while not (outcome := await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd})).success:
+        assert asyncio.get_running_loop().time() < deadline, outcome.output
         await asyncio.sleep(0.1)
-    assert 'responded with "SERVING"' in outcome.text
-    unknown = await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd, "service": "nobody"})
-    assert unknown.well is False
+    assert 'responded with "SERVING"' in outcome.output
+    unknown = await handlers.grpc(runtime, "u", "127.0.0.1", {"port": etcd, "service": "unknown"})
+    assert unknown.success is False

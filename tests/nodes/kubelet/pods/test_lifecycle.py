@@ -1,4 +1,4 @@
-"""A pod's life, played without processes."""
+"""Pod lifecycle, without processes."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.pods.bench import container
-from tests.nodes.kubelet.pods.playing import Play, sidecar
+from tests.nodes.kubelet.pods.pod_player import PodPlayer, sidecar
 from volcano.kube.manifest import Manifest
 from volcano.nodes.kubelet.container_state import containers_of
 from volcano.nodes.kubelet.pods.lifecycle import TERMINAL
@@ -28,7 +28,7 @@ from volcano.nodes.kubelet.probe_state import ProbeKind
 def test_what_a_restart_policy_makes_of_an_exit_code(
     policy: str, code: int, phase: str, starts: list[str]
 ) -> None:
-    play = Play(restartPolicy=policy).end("c", code)
+    play = PodPlayer(restartPolicy=policy).end("c", code)
     assert play.phase == phase
     assert play.starts == starts
 
@@ -44,27 +44,27 @@ def test_what_a_restart_policy_makes_of_an_exit_code(
 )
 def test_a_container_may_have_restart_rules_of_its_own(rules: Manifest, code: int, restarts: int) -> None:
     own = container(restartPolicy="Never", restartPolicyRules=[{"action": "Restart", "exitCodes": rules}])
-    assert Play(own, restartPolicy="Never").end("c", code).run().restarts == restarts
+    assert PodPlayer(own, restartPolicy="Never").end("c", code).run().restarts == restarts
 
 
 def test_pauses_double_from_ten_seconds_to_five_minutes() -> None:
-    play, pauses = Play(), []
+    play, pauses = PodPlayer(), []
     for _ in range(9):
         play.end("c", 1)
-        pauses.append(max(play.run().again_at - play.now, 0))
+        pauses.append(max(play.run().retry_at - play.now, 0))
         play.wait(pauses[-1])
     assert pauses == [0, 10, 20, 40, 80, 160, 300, 300, 300]
 
 
-def test_a_container_that_ran_for_more_than_ten_minutes_starts_afresh() -> None:
-    play = Play().end("c", 1).end("c", 1).wait(10).end("c", 1).wait(20)
+def test_a_container_that_ran_for_more_than_ten_minutes_resets_its_back_off() -> None:
+    play = PodPlayer().end("c", 1).end("c", 1).wait(10).end("c", 1).wait(20)
     play.wait(601).end("c", 1)
     assert play.run().running
-    assert play.end("c", 1).run().again_at == play.now + 10
+    assert play.end("c", 1).run().retry_at == play.now + 10
 
 
-def test_while_it_waits_a_container_says_how_long() -> None:
-    play = Play().end("c", 1).end("c", 2)
+def test_a_waiting_container_reports_its_back_off() -> None:
+    play = PodPlayer().end("c", 1).end("c", 2)
     entry = play.entry()
     assert entry["state"]["waiting"] == {
         "reason": "CrashLoopBackOff",
@@ -78,7 +78,7 @@ def test_while_it_waits_a_container_says_how_long() -> None:
 
 
 def test_after_several_restarts_the_last_state_is_that_of_the_start_before() -> None:
-    play = Play().end("c", 1).end("c", 2).wait(10)
+    play = PodPlayer().end("c", 1).end("c", 2).wait(10)
     entry = play.entry()
     assert "running" in entry["state"]
     assert entry["lastState"]["terminated"]["exitCode"] == 2
@@ -86,7 +86,7 @@ def test_after_several_restarts_the_last_state_is_that_of_the_start_before() -> 
 
 
 def test_init_containers_run_one_after_the_other_before_the_rest() -> None:
-    play = Play(initContainers=[container("a"), container("b")], restartPolicy="Never")
+    play = PodPlayer(initContainers=[container("a"), container("b")], restartPolicy="Never")
     assert play.starts == ["a#0"]
     assert play.phase == "Pending"
     assert play.entry("c")["state"] == {"waiting": {"reason": "PodInitializing"}}
@@ -101,7 +101,7 @@ def test_init_containers_run_one_after_the_other_before_the_rest() -> None:
 
 
 def test_a_failed_init_container_fails_a_pod_that_is_not_restarted() -> None:
-    play = Play(initContainers=[container("a")], restartPolicy="Never").end("a", 4)
+    play = PodPlayer(initContainers=[container("a")], restartPolicy="Never").end("a", 4)
     assert play.phase == "Failed"
     assert play.starts == ["a#0"]
     assert play.condition("Ready")["reason"] == "PodFailed"
@@ -109,7 +109,7 @@ def test_a_failed_init_container_fails_a_pod_that_is_not_restarted() -> None:
 
 @pytest.mark.parametrize("policy", ["Always", "OnFailure"])
 def test_a_failed_init_container_is_tried_again_elsewhere(policy: str) -> None:
-    play = Play(initContainers=[container("a")], restartPolicy=policy).end("a", 4)
+    play = PodPlayer(initContainers=[container("a")], restartPolicy=policy).end("a", 4)
     assert play.starts == ["a#0", "a#1"]
     assert play.phase == "Pending"
     play.end("a", 4)
@@ -121,7 +121,7 @@ STARTUP = {"exec": {"command": ["up"]}, "periodSeconds": 1, "failureThreshold": 
 
 
 def test_a_sidecar_must_be_up_before_the_next_container_starts() -> None:
-    play = Play(
+    play = PodPlayer(
         initContainers=[sidecar("s", startupProbe={**STARTUP, "initialDelaySeconds": 5}), container("a")]
     )
     assert play.starts == ["s#0"]
@@ -131,8 +131,8 @@ def test_a_sidecar_must_be_up_before_the_next_container_starts() -> None:
     assert play.end("a").starts == ["s#0", "a#0", "c#0"]
 
 
-def test_a_sidecar_is_restarted_whatever_the_policy_and_keeps_nobody_waiting() -> None:
-    play = Play(initContainers=[sidecar("s")], restartPolicy="Never")
+def test_a_sidecar_is_restarted_whatever_the_policy_and_blocks_no_container() -> None:
+    play = PodPlayer(initContainers=[sidecar("s")], restartPolicy="Never")
     play.end("s", 1).end("s", 0)
     assert play.starts == ["s#0", "c#0", "s#1"]
     assert play.phase == "Running"
@@ -140,71 +140,71 @@ def test_a_sidecar_is_restarted_whatever_the_policy_and_keeps_nobody_waiting() -
 
 
 def test_sidecars_end_after_the_rest_in_reverse_order() -> None:
-    play = Play(initContainers=[sidecar("first"), sidecar("second")], restartPolicy="Never")
+    play = PodPlayer(initContainers=[sidecar("first"), sidecar("second")], restartPolicy="Never")
     play.stubborn = {"second"}
     play.end("c", 0)
-    assert play.told[-1] == "term second"
-    assert "term first" not in play.told
+    assert play.performed[-1] == "term second"
+    assert "term first" not in play.performed
     assert play.phase == "Running"
     play.wait(5)
     play.end("second", 0)
-    assert play.told[-2:] == ["term first", "release"]
+    assert play.performed[-2:] == ["term first", "release"]
     assert play.phase == "Succeeded"
 
 
-def test_a_sidecar_that_will_not_end_costs_the_others_their_turn_but_not_their_end() -> None:
-    play = Play(initContainers=[sidecar("first"), sidecar("second")], restartPolicy="Never")
+def test_a_sidecar_that_ignores_term_delays_the_others_but_does_not_prevent_their_end() -> None:
+    play = PodPlayer(initContainers=[sidecar("first"), sidecar("second")], restartPolicy="Never")
     play.stubborn = {"first", "second"}
     play.end("c", 0).wait(30)
-    assert play.told[-2:] == ["term first", "kill second"]
-    assert play.wait(2).told[-2:] == ["kill first", "release"]
+    assert play.performed[-2:] == ["term first", "kill second"]
+    assert play.wait(2).performed[-2:] == ["kill first", "release"]
 
 
 def test_a_sidecars_exit_code_does_not_count() -> None:
-    play = Play(initContainers=[sidecar("s")], restartPolicy="Never").end("c", 0)
+    play = PodPlayer(initContainers=[sidecar("s")], restartPolicy="Never").end("c", 0)
     assert play.entry("s")["state"]["terminated"]["exitCode"] == 143
     assert play.phase == "Succeeded"
 
 
 def test_deletion_asks_waits_kills_and_then_removes() -> None:
-    play = Play(container("polite"), container("stubborn"))
+    play = PodPlayer(container("polite"), container("stubborn"))
     play.stubborn = {"stubborn"}
     play.delete(grace=8)
-    assert play.told[-2:] == ["term polite", "term stubborn"]
+    assert play.performed[-2:] == ["term polite", "term stubborn"]
     play.wait(7)
-    assert "kill stubborn" not in play.told
+    assert "kill stubborn" not in play.performed
     play.wait(1)
-    assert play.told[-2:] == ["kill stubborn", "release"]
+    assert play.performed[-2:] == ["kill stubborn", "release"]
     assert play.removed
     assert play.phase == "Failed"
 
 
 def test_a_shorter_grace_given_later_cuts_the_longer_one_short() -> None:
-    play = Play()
+    play = PodPlayer()
     play.stubborn = {"c"}
     play.delete(grace=100).wait(5)
     play.delete(grace=3).wait(4)
-    assert "kill c" in play.told
+    assert "kill c" in play.performed
 
 
 def test_even_without_grace_a_container_has_two_seconds() -> None:
-    play = Play()
+    play = PodPlayer()
     play.stubborn = {"c"}
     play.delete(grace=0)
-    assert "kill c" not in play.told
-    assert "kill c" in play.wait(2).told
+    assert "kill c" not in play.performed
+    assert "kill c" in play.wait(2).performed
 
 
 def test_a_pod_deleted_before_it_ran_is_removed_at_once() -> None:
-    play = Play()
-    play.record.runs.clear()
-    play.record.prepared = False
+    play = PodPlayer()
+    play.pod_state.runs.clear()
+    play.pod_state.prepared = False
     play.delete()
     assert play.removed
 
 
 def test_nothing_is_started_in_a_pod_that_is_deleted() -> None:
-    play = Play(initContainers=[container("a")])
+    play = PodPlayer(initContainers=[container("a")])
     play.stubborn = {"a"}
     play.delete().wait(60)
     assert play.starts == ["a#0"]
@@ -212,17 +212,17 @@ def test_nothing_is_started_in_a_pod_that_is_deleted() -> None:
 
 def test_the_pre_stop_hook_comes_out_of_the_grace() -> None:
     hook = {"preStop": {"exec": {"command": ["bye"]}}}
-    play = Play(container(lifecycle=hook))
+    play = PodPlayer(container(lifecycle=hook))
     play.hooks_hang, play.stubborn = True, {"c"}
     play.delete(grace=10).wait(9)
-    assert "term c" not in play.told
+    assert "term c" not in play.performed
     play.wait(1)
-    assert play.told[-1] == "term c"
-    assert play.wait(2).told[-2:] == ["kill c", "release"]
+    assert play.performed[-1] == "term c"
+    assert play.wait(2).performed[-2:] == ["kill c", "release"]
 
 
 def test_a_pod_over_its_deadline_is_killed_and_failed() -> None:
-    play = Play(activeDeadlineSeconds=60, terminationGracePeriodSeconds=5)
+    play = PodPlayer(activeDeadlineSeconds=60, terminationGracePeriodSeconds=5)
     play.stubborn = {"c"}
     play.wait(60)
     assert play.phase == "Running"
@@ -256,22 +256,22 @@ def test_what_cannot_be_created_waits_and_counts_as_no_restart() -> None:
     }
     assert play.entry()["restartCount"] == 0
     assert play.phase == "Pending"
-    play.refused.clear()
+    play.start_errors.clear()
     assert play.wait(10).phase == "Running"
 
 
-def _refusing(reason: str, **fields: Any) -> Play:
-    class Refusing(Play):
-        def settle(self) -> Play:
-            if not self.told:
-                self.refused = {"c": reason}
+def _refusing(reason: str, **fields: Any) -> PodPlayer:
+    class FailingStart(PodPlayer):
+        def settle(self) -> PodPlayer:
+            if not self.performed:
+                self.start_errors = {"c": reason}
             return super().settle()
 
-    return Refusing(**fields)
+    return FailingStart(**fields)
 
 
 def test_containers_start_one_after_the_other_but_do_not_wait_for_each_others_back_off() -> None:
-    play = Play(container("a"), container("b"))
+    play = PodPlayer(container("a"), container("b"))
     assert play.starts == ["a#0", "b#0"]
     play.end("a", 1).end("a", 1).end("b", 1)
     assert play.starts == ["a#0", "b#0", "a#1", "b#1"]
@@ -293,27 +293,27 @@ LIVENESS = {"exec": {"command": ["ok"]}, "periodSeconds": 5, "failureThreshold":
     ],
 )
 def test_a_container_that_fails_its_liveness_probe_is_killed(policy: str, message: str, phase: str) -> None:
-    play = Play(container(livenessProbe=LIVENESS), restartPolicy=policy)
+    play = PodPlayer(container(livenessProbe=LIVENESS), restartPolicy=policy)
     play.answers["c", ProbeKind.LIVENESS] = False
     play.wait(9)
     assert play.run().running
     play.wait(1)
-    assert f"stop c: {message}" in play.told
+    assert f"stop c: {message}" in play.performed
     assert play.phase == phase
 
 
 def test_a_probe_may_grant_less_grace_than_the_pod() -> None:
-    play = Play(container(livenessProbe={**LIVENESS, "terminationGracePeriodSeconds": 3}))
+    play = PodPlayer(container(livenessProbe={**LIVENESS, "terminationGracePeriodSeconds": 3}))
     play.stubborn = {"c"}
     play.answers["c", ProbeKind.LIVENESS] = False
-    assert "kill c" not in play.wait(12).told
-    assert "kill c" in play.wait(1).told
+    assert "kill c" not in play.wait(12).performed
+    assert "kill c" in play.wait(1).performed
     assert play.run().restarts == 1
 
 
 def test_a_container_is_ready_when_its_probe_says_so_and_only_then() -> None:
     probe = {"exec": {"command": ["ok"]}, "periodSeconds": 1, "successThreshold": 2, "initialDelaySeconds": 3}
-    play = Play(container(readinessProbe=probe))
+    play = PodPlayer(container(readinessProbe=probe))
     assert play.condition("Ready")["status"] == "False"
     play.wait(3)
     assert play.entry()["ready"] is False
@@ -327,33 +327,33 @@ def test_a_container_is_ready_when_its_probe_says_so_and_only_then() -> None:
 
 
 def test_other_probes_wait_for_the_startup_probe() -> None:
-    play = Play(container(startupProbe={**STARTUP, "initialDelaySeconds": 4}, livenessProbe=LIVENESS))
+    play = PodPlayer(container(startupProbe={**STARTUP, "initialDelaySeconds": 4}, livenessProbe=LIVENESS))
     assert play.entry()["started"] is False
     play.wait(3)
-    assert play.told == ["start c#0"]
+    assert play.performed == ["start c#0"]
     play.wait(1)
-    assert play.told[1:] == ["ask c startup"]
+    assert play.performed[1:] == ["ask c startup"]
     assert play.entry()["started"] is True
-    assert play.wait(11).told[2:] == ["ask c liveness"] * 3
+    assert play.wait(11).performed[2:] == ["ask c liveness"] * 3
 
 
 def test_a_container_that_never_comes_up_is_killed() -> None:
-    play = Play(container(startupProbe={**STARTUP, "initialDelaySeconds": 1}))
+    play = PodPlayer(container(startupProbe={**STARTUP, "initialDelaySeconds": 1}))
     play.answers["c", ProbeKind.STARTUP] = False
     play.wait(2)
     assert play.run().restarts == 0
     assert play.wait(1).run().restarts == 1
-    assert "stop c: Container c failed startup probe, will be restarted" in play.told
+    assert "stop c: Container c failed startup probe, will be restarted" in play.performed
 
 
-def test_a_probe_that_cannot_be_put_changes_nothing() -> None:
-    play = Play(container(livenessProbe=LIVENESS))
+def test_a_probe_that_cannot_be_run_changes_nothing() -> None:
+    play = PodPlayer(container(livenessProbe=LIVENESS))
     play.answers["c", ProbeKind.LIVENESS] = None
     assert play.wait(100).run().restarts == 0
 
 
 def test_readiness_gates_hold_a_pod_back() -> None:
-    play = Play(readinessGates=[{"conditionType": "example.com/gate"}])
+    play = PodPlayer(readinessGates=[{"conditionType": "example.com/gate"}])
     assert play.condition("ContainersReady")["status"] == "True"
     ready = play.condition("Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ReadinessGatesNotReady")
@@ -362,7 +362,7 @@ def test_readiness_gates_hold_a_pod_back() -> None:
 
 
 def test_an_ephemeral_container_runs_once_beside_the_others() -> None:
-    play = Play()
+    play = PodPlayer()
     play.pod["spec"]["ephemeralContainers"] = [container("debug")]
     play.containers = containers_of(play.pod)
     play.settle().end("debug", 1)
@@ -371,7 +371,7 @@ def test_an_ephemeral_container_runs_once_beside_the_others() -> None:
     assert play.status()["ephemeralContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
 
 
-# Whatever happens, in whatever order.
+# Random sequences of events.
 
 CODES = st.sampled_from([0, 1, 137])
 STEPS = st.lists(
@@ -386,7 +386,7 @@ STEPS = st.lists(
 
 
 @st.composite
-def plays(draw: st.DrawFn) -> Play:
+def plays(draw: st.DrawFn) -> PodPlayer:
     probed = {
         "livenessProbe": {"exec": {}, "periodSeconds": draw(st.integers(1, 20)), "failureThreshold": 2},
         "readinessProbe": {"exec": {}, "periodSeconds": draw(st.integers(1, 20))},
@@ -402,14 +402,14 @@ def plays(draw: st.DrawFn) -> Play:
     fields: dict[str, Any] = {"restartPolicy": draw(st.sampled_from(["Always", "OnFailure", "Never"]))}
     if draw(st.booleans()):
         fields["activeDeadlineSeconds"] = draw(st.integers(1, 900))
-    play = Play(*mains, initContainers=inits, **fields)
+    play = PodPlayer(*mains, initContainers=inits, **fields)
     play.stubborn = draw(st.sets(st.sampled_from([c["name"] for c in [*inits, *mains]])))
     return play
 
 
 @settings(max_examples=80, deadline=None)
 @given(play=plays(), steps=STEPS)
-def test_whatever_happens_the_rules_hold(play: Play, steps: list[tuple[str, int, int]]) -> None:
+def test_whatever_happens_the_rules_hold(play: PodPlayer, steps: list[tuple[str, int, int]]) -> None:
     restarts: dict[str, int] = {}
     phase = play.phase
     for what, number, code in steps:
@@ -426,11 +426,11 @@ def test_whatever_happens_the_rules_hold(play: Play, steps: list[tuple[str, int,
         _check(play)
     play.delete(grace=5).wait(60)
     assert play.removed, "a deleted pod never went"
-    assert not any(run.busy for run in play.record.runs.values())
+    assert not any(run.active for run in play.pod_state.runs.values())
 
 
-def _step(play: Play, what: str, number: int, code: int) -> None:
-    live = [name for name, run in play.record.runs.items() if run.running]
+def _step(play: PodPlayer, what: str, number: int, code: int) -> None:
+    live = [name for name, run in play.pod_state.runs.items() if run.running]
     if what == "end" and live:
         play.end(live[number % len(live)], code)
     elif what == "wait":
@@ -442,8 +442,8 @@ def _step(play: Play, what: str, number: int, code: int) -> None:
         play.answers[f"m{number % 2}", kind] = (True, False, None)[code]
 
 
-def _check(play: Play) -> None:
-    """What must be true of a pod at any moment."""
+def _check(play: PodPlayer) -> None:
+    """Invariants of a pod."""
     if play.pod["spec"]["restartPolicy"] == "Never":
         for name in play.containers:
             if not name.startswith("i"):
@@ -453,8 +453,8 @@ def _check(play: Play) -> None:
         begun = {line.partition("#")[0] for line in play.starts[:first_main]}
         assert {name for name in play.containers if name.startswith("i")} <= begun
     if play.phase in TERMINAL:
-        assert not any(run.busy for run in play.record.runs.values()), "over, and something still runs"
+        assert not any(run.active for run in play.pod_state.runs.values()), "over, and something still runs"
     ready = play.condition("Ready")["status"]
     mains = [play.run(name) for name in play.containers if name.startswith("m")]
     assert ready == "False" or all(run.running for run in mains)
-    assert play.again_at > play.now, "something was left undone"
+    assert play.sync_at > play.now, "something was left undone"

@@ -1,4 +1,4 @@
-"""From manifests to what a runtime and a node are told."""
+"""From manifests to container specs, sandbox specs and Node objects."""
 
 import os
 from dataclasses import replace
@@ -9,22 +9,22 @@ import pytest
 
 from tests.nodes.kubelet.pods.bench import MACHINE, bench, container, spec
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.devices import Devices
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
-from volcano.nodes.kubelet.machine import gpus_listed, measure, pressures
+from volcano.nodes.kubelet.devices import DeviceManager
+from volcano.nodes.kubelet.environment.downward import PodInfo
+from volcano.nodes.kubelet.machine import node_pressures, parse_gpu_list, read_machine_info
 from volcano.nodes.kubelet.node import local_nodes
-from volcano.nodes.kubelet.pods.checkpoint import Remembered, load, save
-from volcano.nodes.kubelet.pods.pod_resources import misfit, pod_limit, totals
-from volcano.nodes.kubelet.pods.sandboxes import HostNames, hosts_file, resolv_conf, sandbox_spec
+from volcano.nodes.kubelet.options import KubeletOptions
+from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, load, save
+from volcano.nodes.kubelet.pods.pod_resources import check_fit, pod_limit, totals
+from volcano.nodes.kubelet.pods.sandboxes import HostFiles, hosts_file, resolv_conf, sandbox_spec
 from volcano.nodes.kubelet.pods.security import identity_of, security_of
 from volcano.nodes.kubelet.pods.status import go_duration
-from volcano.nodes.kubelet.pods.termination_message import last_words
-from volcano.nodes.kubelet.settings import AgentSettings
+from volcano.nodes.kubelet.pods.termination_message import termination_message
 from volcano.nodes.shim.specs import Failure, Identity
 
-SETTINGS = AgentSettings(Path("/data"))
-FACTS = PodFacts("", (), "192.0.2.7", "local-0")
-HOST = HostNames(
+SETTINGS = KubeletOptions(Path("/data"))
+FACTS = PodInfo("", (), "192.0.2.7", "local-0")
+HOST = HostFiles(
     "127.0.0.1 localhost", "search corp.example\nnameserver 192.0.2.53\noptions timeout:2 ndots:1\n"
 )
 
@@ -111,17 +111,19 @@ def test_how_a_pod_resolves_names(fields: Manifest, text: str) -> None:
     assert resolv_conf(pod(**fields), SETTINGS, HOST) == text
 
 
-def asking(requests: Manifest | None = None, limits: Manifest | None = None, **fields: Any) -> Manifest:
+def probe_started(
+    requests: Manifest | None = None, limits: Manifest | None = None, **fields: Any
+) -> Manifest:
     return container(resources={"requests": requests or {}, "limits": limits or {}}, **fields)
 
 
 def test_a_pod_asks_for_what_runs_together_or_for_the_worst_moment_of_its_start() -> None:
     asks = spec(
-        asking({"cpu": "500m", "memory": "1Gi"}),
-        asking({"cpu": "1"}),
+        probe_started({"cpu": "500m", "memory": "1Gi"}),
+        probe_started({"cpu": "1"}),
         initContainers=[
-            asking({"cpu": "250m"}, restartPolicy="Always"),
-            asking({"cpu": "4", "memory": "512Mi"}),
+            probe_started({"cpu": "250m"}, restartPolicy="Always"),
+            probe_started({"cpu": "4", "memory": "512Mi"}),
         ],
         overhead={"memory": "1Ki"},
     )
@@ -129,10 +131,10 @@ def test_a_pod_asks_for_what_runs_together_or_for_the_worst_moment_of_its_start(
 
 
 def test_a_pod_is_limited_only_when_all_its_containers_are() -> None:
-    limited = asking(limits={"cpu": "1", "memory": "1Gi"})
+    limited = probe_started(limits={"cpu": "1", "memory": "1Gi"})
     assert pod_limit(spec(limited, limited), "cpu") == 2000.0
-    assert pod_limit(spec(limited, asking()), "cpu") == 0.0
-    assert pod_limit(spec(asking(), resources={"limits": {"cpu": "3"}}), "cpu") == 3000.0
+    assert pod_limit(spec(limited, probe_started()), "cpu") == 0.0
+    assert pod_limit(spec(probe_started(), resources={"limits": {"cpu": "3"}}), "cpu") == 3000.0
 
 
 @pytest.mark.parametrize(
@@ -146,19 +148,19 @@ def test_a_pod_is_limited_only_when_all_its_containers_are() -> None:
     ],
 )
 def test_whether_a_pod_fits(requests: Manifest, reason: str | None) -> None:
-    asks = {"spec": spec(asking(requests))}
+    asks = {"spec": spec(probe_started(requests))}
     free = {"cpu": "4", "memory": "4Gi", "pods": "3", "nvidia.com/gpu": "1"}
-    found = misfit(asks, [{"cpu": 1000.0}], free)
+    found = check_fit(asks, [{"cpu": 1000.0}], free)
     assert (found.reason if found else None) == reason
-    refused = misfit(asks, [{}, {}, {}], free)
-    assert refused is not None
-    assert refused.message == "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
+    failure = check_fit(asks, [{}, {}, {}], free)
+    assert failure is not None
+    assert failure.message == "Node didn't have enough resource: pods, requested: 1, used: 3, capacity: 3"
 
 
 @pytest.mark.parametrize(
     ("shared", "own", "identity"),
     [
-        pytest.param({}, {}, Identity(), id="whoever"),
+        pytest.param({}, {}, Identity(), id="no user"),
         pytest.param(
             {"runAsUser": 1, "runAsGroup": 2, "supplementalGroups": [3], "fsGroup": 4},
             {},
@@ -175,16 +177,16 @@ def test_whom_a_container_runs_as(shared: Manifest, own: Manifest, identity: Ide
 
 
 @pytest.mark.parametrize(
-    ("own", "default", "words"),
+    ("own", "default", "message"),
     [
         pytest.param({"runAsUser": 0}, 1000, "container's runAsUser breaks non-root policy", id="named"),
         pytest.param({}, 0, "container has runAsNonRoot and image will run as root", id="by default"),
     ],
 )
-def test_root_is_refused(own: Manifest, default: int, words: str) -> None:
-    with pytest.raises(Failure, match=words) as refused:
+def test_root_is_rejected(own: Manifest, default: int, message: str) -> None:
+    with pytest.raises(Failure, match=message) as error:
         identity_of(pod(), container(securityContext={**own, "runAsNonRoot": True}), default)
-    assert refused.value.reason == "CreateContainerConfigError"
+    assert error.value.reason == "CreateContainerConfigError"
 
 
 def test_what_a_container_may_do() -> None:
@@ -201,7 +203,7 @@ def test_what_a_container_may_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "log", "policy", "failed", "words"),
+    ("file", "log", "policy", "failed", "message"),
     [
         pytest.param("bye", "", "File", True, "bye", id="what it wrote"),
         pytest.param("x" * 5000, "", "File", False, "x" * 4096, id="cut"),
@@ -217,36 +219,38 @@ def test_what_a_container_may_do() -> None:
         pytest.param("", "t stdout F one\n", "FallbackToLogsOnError", False, "", id="it went well"),
     ],
 )
-def test_last_words(tmp_path: Path, file: str, log: str, policy: str, failed: bool, words: str) -> None:
+def test_termination_message(
+    tmp_path: Path, file: str, log: str, policy: str, failed: bool, message: str
+) -> None:
     (tmp_path / "0.termination").write_text(file)
     (tmp_path / "0.log").write_text(log)
     own = container(terminationMessagePolicy=policy)
-    assert last_words(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == words
+    assert termination_message(own, tmp_path / "0.termination", tmp_path / "0.log", failed=failed) == message
 
 
-def test_last_words_from_a_log_are_its_end(tmp_path: Path) -> None:
+def test_the_fallback_message_is_the_end_of_the_log(tmp_path: Path) -> None:
     own = container(terminationMessagePolicy="FallbackToLogsOnError")
     log = tmp_path / "0.log"
     log.write_text("".join(f"t stdout F line {number}\n" for number in range(9000)))
-    words = last_words(own, tmp_path / "none", log, failed=True)
-    assert words.splitlines() == [f"line {number}" for number in range(8920, 9000)]
+    message = termination_message(own, tmp_path / "none", log, failed=True)
+    assert message.splitlines() == [f"line {number}" for number in range(8920, 9000)]
 
 
-@pytest.mark.parametrize("trick", ["a pipe", "a link", "a directory", "nothing"])
-def test_what_is_no_file_any_more_says_nothing(tmp_path: Path, trick: str) -> None:
+@pytest.mark.parametrize("kind", ["a pipe", "a link", "a directory", "nothing"])
+def test_a_message_file_that_is_no_regular_file_is_ignored(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "0.termination"
-    if trick == "a pipe":
+    if kind == "a pipe":
         os.mkfifo(path)
-    elif trick == "a link":
+    elif kind == "a link":
         path.symlink_to("/etc/hostname")
-    elif trick == "a directory":
+    elif kind == "a directory":
         path.mkdir()
-    assert last_words(container(), path, path, failed=True) == ""
+    assert termination_message(container(), path, path, failed=True) == ""
 
 
 def test_a_machine_is_shared_out_among_its_nodes() -> None:
     machine = replace(MACHINE, gpus=("a", "b", "c"))
-    first, second = local_nodes(machine, AgentSettings(Path("/d"), nodes=2)).values()
+    first, second = local_nodes(machine, KubeletOptions(Path("/d"), nodes=2)).values()
     assert (first.name, second.name) == ("local-0", "local-1")
     assert first.capacity()["cpu"] == "2"
     assert first.capacity()["memory"] == "4Gi"
@@ -257,13 +261,13 @@ def test_a_machine_is_shared_out_among_its_nodes() -> None:
 
 
 def test_this_machine_has_something(tmp_path: Path) -> None:
-    machine = measure(tmp_path, fake_gpus=2)
+    machine = read_machine_info(tmp_path, fake_gpus=2)
     assert machine.millicores >= 100
     assert machine.memory > 64 << 20
     assert machine.storage > 0
     assert machine.gpus == ("0", "1")
     assert machine.kernel
-    assert pressures(tmp_path) <= {"MemoryPressure", "DiskPressure", "PIDPressure"}
+    assert node_pressures(tmp_path) <= {"MemoryPressure", "DiskPressure", "PIDPressure"}
 
 
 def test_gpus_are_read_from_a_listing() -> None:
@@ -272,27 +276,27 @@ def test_gpus_are_read_from_a_listing() -> None:
         "  MIG 1g.5gb Device 0: (UUID: MIG-cccc)\n"
         "GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-dddd)\n"
     )
-    assert gpus_listed(text) == ("GPU-aaaa-bbbb", "GPU-dddd")
+    assert parse_gpu_list(text) == ("GPU-aaaa-bbbb", "GPU-dddd")
 
 
-def test_gpus_stay_with_their_container_until_the_pod_is_gone() -> None:
-    devices = Devices({"n": ("0", "1")})
-    wants = asking(limits={"nvidia.com/gpu": "1"})
-    assert devices.take("n", "u", wants) == ("0",)
-    assert devices.take("n", "u", wants) == ("0",)
-    assert devices.take("n", "v", wants) == ("1",)
+def test_gpus_stay_with_their_container_until_the_pod_is_removed() -> None:
+    devices = DeviceManager({"n": ("0", "1")})
+    wants = probe_started(limits={"nvidia.com/gpu": "1"})
+    assert devices.allocate("n", "u", wants) == ("0",)
+    assert devices.allocate("n", "u", wants) == ("0",)
+    assert devices.allocate("n", "v", wants) == ("1",)
     with pytest.raises(Failure, match=r"asks for 1 nvidia.com/gpu, of which 0 are free on n"):
-        devices.take("n", "w", wants)
+        devices.allocate("n", "w", wants)
     devices.release("n", "u")
-    assert devices.take("n", "w", wants) == ("0",)
+    assert devices.allocate("n", "w", wants) == ("0",)
 
 
 def test_what_is_remembered_survives_and_rubbish_does_not(tmp_path: Path) -> None:
-    kept = Remembered({"c": (10.0, 20.0)}, {"c": ("0", "1")})
+    kept = PodCheckpoint({"c": (10.0, 20.0)}, {"c": ("0", "1")})
     save(tmp_path, kept)
     assert load(tmp_path) == kept
     (tmp_path / "agent.json").write_text('{"backOffs": 3}')
-    assert load(tmp_path) == Remembered()
+    assert load(tmp_path) == PodCheckpoint()
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(10, "10s"), (80, "1m20s"), (300, "5m0s")])
@@ -300,7 +304,7 @@ def test_durations_are_written_as_go_does(seconds: float, text: str) -> None:
     assert go_duration(seconds) == text
 
 
-async def test_a_runtime_is_told_everything_about_a_container() -> None:
+async def test_the_container_spec_is_complete() -> None:
     async with bench() as it:
         own = container(
             command=["run", "$(WORD)"],
@@ -315,18 +319,20 @@ async def test_a_runtime_is_told_everything_about_a_container() -> None:
         )
         made = await it.create(containers=[own], hostname="h", subdomain="s")
         uid = made["metadata"]["uid"]
-        told = it.runtime.starts[0]
-        assert told.command == ("run", "hi", "more")
-        assert told.environment["WORD"] == "hi"
-        assert told.environment["HOSTNAME"] == "h"
-        assert (told.working_directory, told.tty, told.stdin) == ("/w", True, True)
-        assert (told.cpu_request, told.cpu_limit, told.memory_limit) == (0.5, 1.0, 64 << 20)
-        assert told.identity.user == 7
-        assert told.security.drop_capabilities == ("ALL",)
-        assert told.log_path == str(it.settings.log_path(uid, "c", 0))
-        words = it.settings.termination_path(uid, "c", 0)
-        assert [(mount.source, mount.target) for mount in told.mounts] == [(str(words), "/tmp/last")]
-        assert words.stat().st_mode & 0o777 == 0o666
+        started = it.runtime.starts[0]
+        assert started.command == ("run", "hi", "more")
+        assert started.environment["WORD"] == "hi"
+        assert started.environment["HOSTNAME"] == "h"
+        assert (started.working_directory, started.tty, started.stdin) == ("/w", True, True)
+        assert (started.cpu_request, started.cpu_limit, started.memory_limit) == (0.5, 1.0, 64 << 20)
+        assert started.identity.user == 7
+        assert started.security.drop_capabilities == ("ALL",)
+        assert started.log_path == str(it.options.log_path(uid, "c", 0))
+        message_path = it.options.termination_path(uid, "c", 0)
+        assert [(mount.source, mount.target) for mount in started.mounts] == [
+            (str(message_path), "/tmp/last")
+        ]
+        assert message_path.stat().st_mode & 0o777 == 0o666
         box = it.runtime.sandboxes[uid]
         assert (box.cpu_limit, box.memory_limit) == (1.0, 64 << 20)
 
@@ -336,9 +342,9 @@ async def test_only_the_latest_two_logs_are_kept() -> None:
         made = await it.create()
         uid = made["metadata"]["uid"]
         for attempt in range(3):
-            it.settings.log_path(uid, "c", attempt).write_text("x")
-            Path(f"{it.settings.log_path(uid, 'c', attempt)}.1").write_text("older")
+            it.options.log_path(uid, "c", attempt).write_text("x")
+            Path(f"{it.options.log_path(uid, 'c', attempt)}.1").write_text("older")
             await it.end("c", 1)
             await it.pass_time(25, step=5)
-        kept = sorted(path.name for path in it.settings.log_path(uid, "c", 0).parent.iterdir())
+        kept = sorted(path.name for path in it.options.log_path(uid, "c", 0).parent.iterdir())
         assert kept == ["2.log", "2.log.1", "2.termination", "3.termination"]

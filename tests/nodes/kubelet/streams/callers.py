@@ -37,19 +37,19 @@ class Caller:
     def websocket(self) -> WebSocket:
         return WebSocket(self.pipe, client=True)
 
-    async def everything(self, *said: bytes) -> dict[int, bytes]:
-        """What comes on each channel until the server says good-bye, after having said some messages."""
+    async def everything(self, *sent: bytes) -> dict[int, bytes]:
+        """The data received on each channel until the server closes, after sending some messages."""
         socket = self.websocket()
-        for each in said:
+        for each in sent:
             await socket.send(each)
-        heard: dict[int, bytes] = {}
+        received: dict[int, bytes] = {}
         async with asyncio.timeout(20):
             async for message in socket:
                 channel = message.data[0]
-                heard[channel] = heard.get(channel, b"") + message.data[1:]
+                received[channel] = received.get(channel, b"") + message.data[1:]
             await socket.close()
             await self.running
-        return heard
+        return received
 
 
 async def _served(answer: Upgrade, near: Pipe) -> None:
@@ -60,7 +60,7 @@ async def _served(answer: Upgrade, near: Pipe) -> None:
 
 
 async def until(question: Callable[[], bool]) -> None:
-    """Waits for something that nobody tells of."""
+    """Polls a condition."""
     async with asyncio.timeout(20):
         while not question():
             await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Pods whose containers are real processes, kept by a plain keeper, and the statuses an agent would write for them."""
+"""Pods with real processes in a plain shim, and the statuses that a kubelet would write for them."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ from volcano.clock import SystemClock, timestamp
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
 from volcano.nodes.kubelet.logs.logs import PodLogs
 from volcano.nodes.kubelet.streams.streams import PodStreams
-from volcano.nodes.runtimes.process import KeeperRuntime
+from volcano.nodes.runtimes.process import ProcessRuntime
 from volcano.nodes.shim.specs import ContainerSpec, ContainerState, Mode, SandboxSpec
 
 NODE = "local-0"
@@ -21,14 +21,14 @@ Publish = Callable[[Manifest], Awaitable[None]]
 
 
 class Stage:
-    """A keeper and its pods. `publish` is told of every pod that has changed."""
+    """A shim and its pods. `publish` is called with every changed pod."""
 
     def __init__(self, directory: Path, *, log_size: int = 10 << 20) -> None:
         self.directory = directory
-        self.runtime = KeeperRuntime(directory, Mode.PLAIN, lifeline=True, log_size=log_size)
+        self.runtime = ProcessRuntime(directory, Mode.PLAIN, lifeline=True, log_size=log_size)
         self.publish: Publish | None = None
         self._pods: dict[Key, Manifest] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._publishing: set[asyncio.Task[None]] = set()
         self.logs = PodLogs(directory / "pods", self._pods.get, SystemClock())
         self.streams = PodStreams(self.runtime, SystemClock())
 
@@ -50,7 +50,7 @@ class Stage:
         statuses = [_status(container["name"]) for container in pod["spec"]["containers"]]
         pod["status"] = {"phase": "Running", "containerStatuses": statuses}
         self._pods[key] = pod
-        await self._tell(pod)
+        await self._report_limitations(pod)
         return pod
 
     async def start(self, pod: Manifest, *command: str, container: str = "main", **rest: Any) -> None:
@@ -65,7 +65,7 @@ class Stage:
             ContainerSpec(uid_of(pod), container, attempt, "image", command, log_path=str(path), **rest)
         )
         status["state"] = {"running": {"startedAt": timestamp(began.started)}}
-        await self._tell(pod)
+        await self._report_limitations(pod)
 
     async def run(self, name: str, *command: str, container: str = "main", **rest: Any) -> Manifest:
         """A pod of one container that runs `command`."""
@@ -79,7 +79,7 @@ class Stage:
                 await asyncio.sleep(0.01)
 
     def remove(self, pod: Manifest) -> None:
-        """The pod is gone, as far as anybody can see."""
+        """Removes the pod from the index."""
         del self._pods[key_of(pod)]
 
     def status(self, pod: Manifest, container: str = "main") -> dict[str, Any]:
@@ -95,11 +95,11 @@ class Stage:
         times = {"startedAt": timestamp(state.started), "finishedAt": timestamp(state.finished)}
         ended = {"exitCode": state.exit_code, "reason": state.reason, "containerID": "c", **times}
         self.status(pod, state.name)["state"] = {"terminated": ended}
-        task = asyncio.get_running_loop().create_task(self._tell(pod))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.get_running_loop().create_task(self._report_limitations(pod))
+        self._publishing.add(task)
+        task.add_done_callback(self._publishing.discard)
 
-    async def _tell(self, pod: Manifest) -> None:
+    async def _report_limitations(self, pod: Manifest) -> None:
         if self.publish is not None:
             await self.publish(pod)
 

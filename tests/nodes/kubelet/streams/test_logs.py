@@ -1,4 +1,4 @@
-"""Logs on disk: the lines that are asked for, whole, whatever was rotated or is still being written."""
+"""Logs on disk: complete lines, across rotations and while they are written."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,8 +13,8 @@ from volcano.apiserver.endpoints.logs import LogOptions
 from volcano.clock import SystemClock, micro_timestamp
 from volcano.kube.errors import BadRequest
 from volcano.kube.manifest import Key, Manifest
-from volcano.nodes.kubelet.logs.files import BLOCK, Wanted
-from volcano.nodes.kubelet.logs.logs import PodLogs, chosen_attempt, is_over
+from volcano.nodes.kubelet.logs.files import BLOCK, LogFilter
+from volcano.nodes.kubelet.logs.logs import PodLogs, is_over, select_attempt
 from volcano.nodes.shim.logfile import LogFile as Written
 
 START = 1_800_000_000.0
@@ -32,7 +32,7 @@ def pod(**state: object) -> Manifest:
 
 
 class Disk:
-    """One container's logs, written by hand."""
+    """The log files of one container."""
 
     def __init__(self, root: Path) -> None:
         self.folder = root / "u" / "containers" / "main"
@@ -123,7 +123,7 @@ async def test_half_a_line_is_not_shown_before_it_is_whole(disk: Disk) -> None:
 def test_the_short_way_shows_what_the_long_way_does(lines: list[bytes]) -> None:
     block = b"".join(lines)[:-1]
     if block:
-        assert Wanted().render(block) == Wanted(since=b"0").render(block)
+        assert LogFilter().render(block) == LogFilter(since=b"0").render(block)
 
 
 @given(
@@ -187,19 +187,19 @@ async def test_following_begins_before_the_first_word(disk: Disk) -> None:
     assert [chunk async for chunk in chunks] == []
 
 
-async def test_a_log_that_the_keeper_rotates_is_followed_without_loss(tmp_path: Path) -> None:
+async def test_a_log_that_the_shim_rotates_is_followed_without_loss(tmp_path: Path) -> None:
     stage = Stage(tmp_path, log_size=10_000)
     steps, lines_a_step = 12, 300  # a step fills a file; more steps than files are kept
     await stage.open()
     try:
         count = f"while [ $i -lt $((step * {lines_a_step})) ]; do echo line $i; i=$((i+1)); done"
-        hearing = f"while [ ! -e {tmp_path}/heard-$step ]; do sleep 0.01; done"
-        script = f"i=0; for step in $(seq {steps}); do {count}; {hearing}; done"
+        waiting = f"while [ ! -e {tmp_path}/received-$step ]; do sleep 0.01; done"
+        script = f"i=0; for step in $(seq {steps}); do {count}; {waiting}; done"
         pod = await stage.run("busy", "sh", "-c", script)
         text = ""
         async for chunk in await stage.logs.open_log(pod, LogOptions("main", follow=True)):
             text += chunk.decode()
-            (tmp_path / f"heard-{text.count('line') // lines_a_step}").touch()
+            (tmp_path / f"received-{text.count('line') // lines_a_step}").touch()
     finally:
         await stage.close()
     assert text.splitlines() == [f"line {number}" for number in range(steps * lines_a_step)]
@@ -217,21 +217,21 @@ async def test_a_log_that_outruns_its_follower_loses_the_oldest_lines_only(tmp_p
     finally:
         await stage.close()
     numbers = [int(line.split()[1]) for line in text.splitlines()]
-    # Nothing is told twice or out of order; what was rotated out of existence between two looks is gone.
+    # No line is repeated or out of order; lines rotated away between two polls are lost.
     assert numbers == sorted(set(numbers))
     assert numbers[-1] == 3999
 
 
 def test_which_start_is_meant() -> None:
     running = pod(running={})
-    assert chosen_attempt(running, "main", [0, 1, 2], previous=False) == 2
-    assert chosen_attempt(running, "main", [0, 1, 2], previous=True) == 1
-    assert chosen_attempt(pod(waiting={"reason": "CrashLoopBackOff"}), "main", [0, 1], previous=True) == 1
-    assert chosen_attempt(running, "main", [], previous=False) == 0
-    quiet = pod(running={})  # started again, and has said nothing yet
+    assert select_attempt(running, "main", [0, 1, 2], previous=False) == 2
+    assert select_attempt(running, "main", [0, 1, 2], previous=True) == 1
+    assert select_attempt(pod(waiting={"reason": "CrashLoopBackOff"}), "main", [0, 1], previous=True) == 1
+    assert select_attempt(running, "main", [], previous=False) == 0
+    quiet = pod(running={})  # restarted, without output yet
     quiet["status"]["containerStatuses"][0]["restartCount"] = 1
-    assert chosen_attempt(quiet, "main", [0], previous=False) == 1
-    assert chosen_attempt(quiet, "main", [0], previous=True) == 0
+    assert select_attempt(quiet, "main", [0], previous=False) == 1
+    assert select_attempt(quiet, "main", [0], previous=True) == 0
 
 
 @pytest.mark.parametrize(
@@ -248,17 +248,17 @@ def test_which_start_is_meant() -> None:
         ({"running": {}}, True, 'previous terminated container "main" in pod "p" not found'),
     ],
 )
-def test_a_start_without_a_log_is_refused_in_a_kubelets_words(
+def test_an_attempt_without_a_log_is_an_error_with_the_kubelets_message(
     state: dict[str, object], previous: bool, message: str
 ) -> None:
-    with pytest.raises(BadRequest) as refusal:
-        chosen_attempt(pod(**state), "main", [], previous=previous)
-    assert message in refusal.value.message
+    with pytest.raises(BadRequest) as error:
+        select_attempt(pod(**state), "main", [], previous=previous)
+    assert message in error.value.message
 
 
 def test_a_container_without_a_status_is_not_available() -> None:
     with pytest.raises(BadRequest, match='container "other" in pod "p" is not available'):
-        chosen_attempt(pod(), "other", [], previous=False)
+        select_attempt(pod(), "other", [], previous=False)
 
 
 def test_when_a_start_is_over() -> None:
@@ -278,12 +278,12 @@ def test_when_a_start_is_over() -> None:
     assert not is_over(restarted(0, waiting={"reason": "CrashLoopBackOff"}), "main", 1)
 
 
-async def test_what_the_keeper_writes_is_read_back_as_it_was(disk: Disk) -> None:
-    said = "".join(f"{number} {'long ' * number}\n" for number in range(0, 9000, 600)) + "no end"
+async def test_what_the_shim_writes_is_read_back_unchanged(disk: Disk) -> None:
+    sent = "".join(f"{number} {'long ' * number}\n" for number in range(0, 9000, 600)) + "no end"
     written = Written(str(disk.folder / "0.log"), lambda: int(START * 1e9), size=60_000, files=99)
-    for position in range(0, len(said), 5000):
-        written.write("stdout", said[position : position + 5000].encode())
+    for position in range(0, len(sent), 5000):
+        written.write("stdout", sent[position : position + 5000].encode())
     written.close()
     assert len(list(disk.folder.iterdir())) > 2
-    assert await disk.read() == said
-    assert await disk.read(tail_lines=3) == "\n".join(said.split("\n")[-3:])
+    assert await disk.read() == sent
+    assert await disk.read(tail_lines=3) == "\n".join(sent.split("\n")[-3:])

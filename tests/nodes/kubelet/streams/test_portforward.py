@@ -29,7 +29,7 @@ while True:
 """
 
 
-# One keeper for all of them: they share a loop.
+# One shim for all tests: they share an event loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
@@ -55,13 +55,13 @@ async def test_ports_are_forwarded_over_spdy(stage: Stage, echo: tuple[Manifest,
     peer = SpdyPeer(caller.pipe)
     for request in ("7", ""):  # older clients number nothing
         error, data = await pair(peer, port, request)
-        await peer.say(error, b"", fin=True)
+        await peer.send_data(error, b"", fin=True)
         bulk = os.urandom(300_000)
-        await peer.say(data, bulk[:150_000])
-        await peer.say(data, bulk[150_000:], fin=True)
+        await peer.send_data(data, bulk[:150_000])
+        await peer.send_data(data, bulk[150_000:], fin=True)
         await peer.until(partial(_both_finished, peer, error, data))
-        assert peer.heard[data] == bulk + b"bye"
-        assert peer.heard[error] == b""
+        assert peer.received[data] == bulk + b"bye"
+        assert peer.received[error] == b""
     bad = await peer.open(streamtype="data", port="99999")
     await peer.until(lambda: bad in peer.reset)
     await peer.close()
@@ -75,44 +75,44 @@ async def test_a_connection_that_the_client_resets_is_closed(
     caller = Caller(await stage.streams.connect("portforward", pod, by_spdy("portforward.k8s.io")))
     peer = SpdyPeer(caller.pipe)
     error, data = await pair(peer, port, "1")
-    await peer.say(data, b"hello")
-    await peer.until(lambda: peer.heard.get(data) == b"hello")
+    await peer.send_data(data, b"hello")
+    await peer.until(lambda: peer.received.get(data) == b"hello")
     await peer.send(Reset(data, 5))
     await peer.until(lambda: error in peer.finished)
     await peer.close()
     await asyncio.wait_for(caller.running, 10)
 
 
-async def test_a_port_where_nobody_listens(stage: Stage, shell: Manifest) -> None:
+async def test_a_port_that_is_closed_in_the_pod(stage: Stage, shell: Manifest) -> None:
     caller = Caller(await stage.streams.connect("portforward", shell, by_spdy("portforward.k8s.io")))
     peer = SpdyPeer(caller.pipe)
     error, data = await pair(peer, unused_port(), "1")
     await peer.until(lambda: {error, data} <= peer.finished)
     uid = shell["metadata"]["uid"]
-    assert peer.heard[error].startswith(b"error forwarding port ")
-    assert f"to pod shell_default, uid {uid}: ".encode() in peer.heard[error]
-    assert peer.heard[error].endswith(b"connection refused")
+    assert peer.received[error].startswith(b"error forwarding port ")
+    assert f"to pod shell_default, uid {uid}: ".encode() in peer.received[error]
+    assert peer.received[error].endswith(b"connection refused")
     await peer.close()
     await asyncio.wait_for(caller.running, 10)
 
 
 async def test_ports_are_forwarded_over_channels(stage: Stage, echo: tuple[Manifest, int]) -> None:
     pod, port = echo
-    nobody = unused_port()
-    request = asked(V4, ports=f"{port},{nobody}")
+    closed = unused_port()
+    request = asked(V4, ports=f"{port},{closed}")
     caller = Caller(await stage.streams.connect("portforward", pod, request))
     socket = caller.websocket()
-    heard: dict[int, bytes] = {}
+    received: dict[int, bytes] = {}
     await socket.send(b"\x00hello")
     async for message in socket:
         channel = message.data[0]
-        heard[channel] = heard.get(channel, b"") + message.data[1:]
-        if len(heard.get(0, b"")) == 7 and len(heard.get(3, b"")) > 2:
+        received[channel] = received.get(channel, b"") + message.data[1:]
+        if len(received.get(0, b"")) == 7 and len(received.get(3, b"")) > 2:
             break
-    assert heard[0] == port.to_bytes(2, "little") + b"hello"
-    assert heard[1] == port.to_bytes(2, "little")
-    assert heard[2] == nobody.to_bytes(2, "little")
-    assert heard[3].endswith(b"connection refused")
+    assert received[0] == port.to_bytes(2, "little") + b"hello"
+    assert received[1] == port.to_bytes(2, "little")
+    assert received[2] == closed.to_bytes(2, "little")
+    assert received[3].endswith(b"connection refused")
     await caller.pipe.close()
     await asyncio.wait_for(caller.running, 10)
 

@@ -15,32 +15,34 @@ from volcano.clock import SystemClock
 from volcano.kube.errors import BadRequest, Forbidden, InternalError
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Request, Response, Upgrade
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.streams import PodStreams
 
-# One keeper for all of them: they share a loop.
+# One shim for all tests: they share an event loop.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 # exec
 
 
-async def test_a_command_says_its_output_and_how_it_ended(stage: Stage, shell: Manifest) -> None:
+async def test_a_command_returns_its_output_and_exit_status(stage: Stage, shell: Manifest) -> None:
     request = asked(V5, "sh", "-c", "echo out; echo err >&2; exit 3", stdout="true", stderr="true")
     caller = Caller(await stage.streams.connect("exec", shell, request))
     assert caller.headers["Sec-WebSocket-Protocol"] == V5
-    heard = await caller.everything()
-    assert (heard[1], heard[2]) == (b"out\n", b"err\n")
-    status = json.loads(heard[3])
+    received = await caller.everything()
+    assert (received[1], received[2]) == (b"out\n", b"err\n")
+    status = json.loads(received[3])
     assert (status["status"], status["reason"]) == ("Failure", "NonZeroExitCode")
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
 async def test_input_ends_when_the_client_closes_the_channel(stage: Stage, shell: Manifest) -> None:
     caller = Caller(await stage.streams.connect("exec", shell, asked(V5, "cat", stdin="1", stdout="1")))
-    heard = await caller.everything(b"\x00hello ", b"\x00there", b"\xff\x00", b"\x00too late", b"", b"\x09?")
-    assert heard[1] == b"hello there"
-    assert json.loads(heard[3]) == {"metadata": {}, "status": "Success"}
+    received = await caller.everything(
+        b"\x00hello ", b"\x00there", b"\xff\x00", b"\x00too late", b"", b"\x09?"
+    )
+    assert received[1] == b"hello there"
+    assert json.loads(received[3]) == {"metadata": {}, "status": "Success"}
 
 
 async def test_channels_as_text(stage: Stage, shell: Manifest) -> None:
@@ -49,18 +51,18 @@ async def test_channels_as_text(stage: Stage, shell: Manifest) -> None:
     socket = caller.websocket()
     await socket.send("0" + base64.b64encode(b"12345").decode())
     await socket.send("0 no base64")
-    heard: dict[str, bytes] = {}
+    received: dict[str, bytes] = {}
     async for message in socket:
         channel, data = message.data[:1].decode(), base64.b64decode(message.data[1:])
         assert message.text
-        heard[channel] = heard.get(channel, b"") + data
-    assert heard["1"] == b"12345"
-    assert json.loads(heard["3"])["status"] == "Success"
+        received[channel] = received.get(channel, b"") + data
+    assert received["1"] == b"12345"
+    assert json.loads(received["3"])["status"] == "Success"
     await caller.pipe.close()
     await asyncio.wait_for(caller.running, 10)
 
 
-async def test_an_old_client_hears_only_of_failures(stage: Stage, shell: Manifest) -> None:
+async def test_an_old_client_is_sent_only_failures(stage: Stage, shell: Manifest) -> None:
     caller = Caller(await stage.streams.connect("exec", shell, asked("", "true", stdout="1")))
     assert await caller.everything() == {1: b""}
     caller = Caller(await stage.streams.connect("exec", shell, asked("channel.k8s.io", "false", stdout="1")))
@@ -74,7 +76,7 @@ async def test_a_program_that_is_not_there_is_an_internal_error(stage: Stage, sh
     assert "no-such-program" in status["message"]
 
 
-async def test_a_bug_does_not_look_like_success(stage: Stage, shell: Manifest) -> None:
+async def test_a_bug_is_not_reported_as_success(stage: Stage, shell: Manifest) -> None:
     streams = PodStreams(object(), SystemClock())  # type: ignore[arg-type]
     caller = Caller(await streams.connect("exec", shell, asked(V5, "true", stdout="1")))
     status = json.loads((await caller.everything())[3])
@@ -87,8 +89,8 @@ async def test_a_bug_does_not_look_like_success(stage: Stage, shell: Manifest) -
 async def test_a_child_left_behind_does_not_hold_the_client(stage: Stage, shell: Manifest) -> None:
     command = ("sh", "-c", "echo started; sleep 30 & exit 0")
     caller = Caller(await stage.streams.connect("exec", shell, asked(V5, *command, stdout="1")))
-    heard = await asyncio.wait_for(caller.everything(), 10)
-    assert heard[1] == b"started\n"
+    received = await asyncio.wait_for(caller.everything(), 10)
+    assert received[1] == b"started\n"
 
 
 async def test_a_terminal_is_one_stream_that_can_be_resized(stage: Stage, shell: Manifest) -> None:
@@ -96,19 +98,19 @@ async def test_a_terminal_is_one_stream_that_can_be_resized(stage: Stage, shell:
     caller = Caller(await stage.streams.connect("exec", shell, request))
     size = json.dumps({"Width": 111, "Height": 33}).encode()
     nonsense = b'\x04{"Width": -1, "Height": "tall"}'
-    heard = await caller.everything(
+    received = await caller.everything(
         nonsense, b"\x04" + size[:9], b"\x04" + size[9:], b"\x00stty size; exit 5\n"
     )
-    assert b"33 111" in heard[1]
-    assert 2 not in heard
-    assert json.loads(heard[3])["details"]["causes"][0]["message"] == "5"
+    assert b"33 111" in received[1]
+    assert 2 not in received
+    assert json.loads(received[3])["details"]["causes"][0]["message"] == "5"
 
 
 async def test_the_end_of_input_reaches_a_terminal_too(stage: Stage, shell: Manifest) -> None:
     request = asked(V5, "cat", stdin="1", stdout="1", tty="1")
     caller = Caller(await stage.streams.connect("exec", shell, request))
-    heard = await caller.everything(b"\x00line\n", b"\xff\x00")
-    assert heard[1].count(b"line") == 2  # the terminal's echo, and cat's
+    received = await caller.everything(b"\x00line\n", b"\xff\x00")
+    assert received[1].count(b"line") == 2  # the terminal's echo, and cat's
 
 
 @pytest.mark.parametrize("signal", ["", "trap '' HUP; "])
@@ -126,7 +128,7 @@ async def test_a_client_that_hangs_up_ends_the_process(stage: Stage, shell: Mani
     await until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-async def test_a_client_that_vanished_without_a_word_is_found_out(stage: Stage, shell: Manifest) -> None:
+async def test_a_client_that_disconnected_silently_is_detected(stage: Stage, shell: Manifest) -> None:
     class Vanished(Pipe):
         async def read(self) -> bytes:
             await asyncio.Event().wait()
@@ -134,7 +136,7 @@ async def test_a_client_that_vanished_without_a_word_is_found_out(stage: Stage, 
 
         async def write(self, data: bytes) -> None:
             if self.closed:
-                raise ConnectionResetError("nobody there")
+                raise ConnectionResetError("disconnected")
 
     class Hasty(SystemClock):
         async def sleep(self, seconds: float) -> None:
@@ -183,12 +185,12 @@ async def test_a_client_that_does_not_read_slows_the_process_down(stage: Stage, 
         (Request("GET", "/", {"command": ["ls"], "stdout": ["1"]}), "Upgrade request required"),
     ],
 )
-async def test_impossible_wishes_are_refused(
+async def test_invalid_stream_requests_are_rejected(
     stage: Stage, shell: Manifest, request_: Request, message: str
 ) -> None:
-    with pytest.raises(BadRequest) as refusal:
+    with pytest.raises(BadRequest) as error:
         await stage.streams.connect("exec", shell, request_)
-    assert refusal.value.message == message
+    assert error.value.message == message
 
 
 async def test_a_container_that_does_not_run_is_not_found(stage: Stage) -> None:
@@ -201,14 +203,14 @@ async def test_a_container_that_does_not_run_is_not_found(stage: Stage) -> None:
             await stage.streams.connect(subresource, pod, asked(V5, "ls", stdout="1"))
 
 
-async def test_somebody_may_know_better_than_the_status_what_runs(stage: Stage) -> None:
+async def test_running_containers_may_be_determined_by_a_function(stage: Stage) -> None:
     pod = await stage.run("ahead", "sleep", "600")
     streams = PodStreams(stage.runtime, SystemClock(), lambda pod: ["main"])
     answer = await streams.connect("exec", {**pod, "status": {}}, asked(V5, "echo", "hello", stdout="1"))
     assert (await Caller(answer).everything())[1] == b"hello\n"
 
 
-async def test_protocols_that_nobody_knows_are_refused(stage: Stage, shell: Manifest) -> None:
+async def test_unknown_protocols_are_rejected(stage: Stage, shell: Manifest) -> None:
     answer = await stage.streams.connect("exec", shell, asked("v9.channel.k8s.io", "ls", stdout="1"))
     assert isinstance(answer, Response)
     assert answer.status == 400
@@ -228,10 +230,10 @@ async def test_exec_over_spdy(stage: Stage, shell: Manifest) -> None:
         await peer.open(streamtype=kind) for kind in ("error", "stdin", "stdout", "stderr")
     ]
     unknown = await peer.open(streamtype="resize")
-    await peer.say(stdin, b"b\na\n", fin=True)
+    await peer.send_data(stdin, b"b\na\n", fin=True)
     await peer.until(lambda: {error, stdout, stderr} <= peer.finished)
-    assert peer.heard[stdout] == b"a\nb\n"
-    assert json.loads(peer.heard[error])["status"] == "Success"
+    assert peer.received[stdout] == b"a\nb\n"
+    assert json.loads(peer.received[error])["status"] == "Success"
     assert unknown in peer.reset
     await peer.close()
     await asyncio.wait_for(caller.running, 10)
@@ -265,30 +267,30 @@ async def test_attaching_and_letting_go_leaves_the_container_running(stage: Stag
     assert "running" in stage.status(pod)["state"]
 
 
-async def test_last_words_on_a_terminal_are_heard(stage: Stage) -> None:
+async def test_the_last_output_on_a_terminal_is_received(stage: Stage) -> None:
     pod = await stage.run("terminal", "sh", stdin=True, tty=True)
     request = asked(V5, stdin="1", stdout="1", tty="1")
     caller = Caller(await stage.streams.connect("attach", pod, request))
-    heard = await caller.everything(b"\x00stty rows 7; stty size; echo ok-$((1+1)); exit 5\n")
-    assert b"ok-2" in heard[1]
-    assert json.loads(heard[3])["status"] == "Success"
+    received = await caller.everything(b"\x00stty rows 7; stty size; echo ok-$((1+1)); exit 5\n")
+    assert b"ok-2" in received[1]
+    assert json.loads(received[3])["status"] == "Success"
     assert stage.status(pod)["state"]["terminated"]["exitCode"] == 5
 
 
-# Inboxes
+# Receive buffers
 
 
-async def test_an_inbox_stops_whoever_feeds_it_too_much() -> None:
-    inbox = Inbox(hold=10)
-    await inbox.feed(b"x" * 10)
-    feeding = asyncio.create_task(inbox.feed(b"y"))
+async def test_a_full_buffer_blocks_the_sender() -> None:
+    buffer = ReceiveBuffer(limit=10)
+    await buffer.feed(b"x" * 10)
+    feeding = asyncio.create_task(buffer.feed(b"y"))
     await asyncio.sleep(0)
     assert not feeding.done()
-    assert await inbox.read() == b"x" * 10
+    assert await buffer.read() == b"x" * 10
     await asyncio.wait_for(feeding, 1)
-    inbox.end()
-    await inbox.feed(b"dropped")
-    assert [await inbox.read(), await inbox.read()] == [b"y", b""]
+    buffer.end()
+    await buffer.feed(b"dropped")
+    assert [await buffer.read(), await buffer.read()] == [b"y", b""]
 
 
 def _runs(argument: str) -> bool:

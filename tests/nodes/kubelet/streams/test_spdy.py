@@ -1,4 +1,4 @@
-"""SPDY/3.1: frames, the streams a client opens, and what becomes of a peer that breaks the rules."""
+"""SPDY/3.1: frames, streams opened by a client, and peers that violate the protocol."""
 
 import asyncio
 import zlib
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.nodes.kubelet.streams.wire import SpdyPeer, pipes, websockets
-from volcano.nodes.kubelet.streams.spdy import Refused, SpdyConnection, SpdyStream, Tunnel
+from volcano.nodes.kubelet.streams.spdy import SpdyConnection, SpdyStream, StreamRejected, Tunnel
 from volcano.nodes.kubelet.streams.spdy_dictionary import DICTIONARY
 from volcano.nodes.kubelet.streams.spdy_frames import (
     INVALID_STREAM,
@@ -70,12 +70,12 @@ def test_bytes_that_are_no_spdy_do_no_harm(data: bytes) -> None:
         pytest.param("00000001 00ffffff", id="a frame too large"),
     ],
 )
-def test_broken_frames_are_refused(wire: str) -> None:
+def test_broken_frames_are_rejected(wire: str) -> None:
     with pytest.raises(SpdyError):
         list(Framer().feed(bytes.fromhex(wire.replace(" ", ""))))
 
 
-def test_headers_that_unpack_to_very_much_are_refused() -> None:
+def test_headers_that_decompress_to_very_much_are_rejected() -> None:
     framer = Framer()
     wire = framer.encode(SynStream(1, {"a": "x" * 1_000_000}))
     assert len(wire) < 10_000
@@ -90,7 +90,7 @@ def test_frames_that_nothing_depends_on_are_read_over() -> None:
 
 
 class Echo:
-    """A server that says back what it hears, and refuses streams that ask for it."""
+    """A server that echoes data and rejects streams on request."""
 
     def __init__(self) -> None:
         self.tasks: list[asyncio.Task[None]] = []
@@ -98,13 +98,13 @@ class Echo:
 
     def opened(self, stream: SpdyStream) -> None:
         if stream.headers.get("kind") == "bad":
-            raise Refused("bad")
+            raise StreamRejected("bad")
         self.streams.append(stream)
         if stream.headers.get("kind") != "deaf":
             self.tasks.append(asyncio.create_task(self._echo(stream)))
 
     async def _echo(self, stream: SpdyStream) -> None:
-        while data := await stream.inbox.read():
+        while data := await stream.buffer.read():
             await stream.write(data)
         await stream.close()
 
@@ -119,24 +119,24 @@ async def test_streams_are_opened_used_and_finished(tunnelled: bool) -> None:
     running = asyncio.create_task(SpdyConnection(near, echo.opened).run())
     peer = SpdyPeer(far)
     one, two, bad = await peer.open(kind="a"), await peer.open(kind="b"), await peer.open(kind="bad")
-    await peer.say(one, b"hello ")
-    await peer.say(two, b"other", fin=True)
-    await peer.say(one, b"world", fin=True)
+    await peer.send_data(one, b"hello ")
+    await peer.send_data(two, b"other", fin=True)
+    await peer.send_data(one, b"world", fin=True)
     await peer.send(Ping(1))
     await peer.until(lambda: peer.finished == {one, two} and peer.pongs)
-    assert peer.heard == {one: b"hello world", two: b"other"}
+    assert peer.received == {one: b"hello world", two: b"other"}
     assert (peer.replied, peer.reset, peer.pongs) == ({one, two}, {bad: REFUSED_STREAM}, [1])
     await peer.send(GoAway(0))
     await asyncio.wait_for(running, 10)
     await peer.close()
 
 
-async def test_a_peer_that_breaks_the_rules_is_told() -> None:
+async def test_a_peer_that_violates_the_protocol_gets_an_error() -> None:
     near, far = pipes()
     running = asyncio.create_task(SpdyConnection(near, Echo().opened).run())
     peer = SpdyPeer(far)
     await peer.send(SynStream(4, {}))
-    await peer.say(99, b"to nobody")
+    await peer.send_data(99, b"to no stream")
     await peer.until(lambda: len(peer.reset) == 2)
     assert peer.reset == {4: PROTOCOL_ERROR, 99: INVALID_STREAM}
     await far.write(b"\xff" * 64)
@@ -145,19 +145,19 @@ async def test_a_peer_that_breaks_the_rules_is_told() -> None:
     await peer.close()
 
 
-async def test_a_stream_that_nobody_reads_stops_the_sender_until_it_is_dropped() -> None:
+async def test_an_unread_stream_blocks_the_sender_until_it_is_dropped() -> None:
     near, far = pipes()
     echo = Echo()
     running = asyncio.create_task(SpdyConnection(near, echo.opened).run())
     peer = SpdyPeer(far)
-    deaf, other = await peer.open(kind="deaf"), await peer.open(kind="a")
+    undelivered_signals, other = await peer.open(kind="deaf"), await peer.open(kind="a")
     await peer.until(lambda: len(peer.replied) == 2)
     for _ in range(20):
-        await peer.say(deaf, bytes(100_000))
-    await peer.say(other, b"waits", fin=True)
+        await peer.send_data(undelivered_signals, bytes(100_000))
+    await peer.send_data(other, b"waits", fin=True)
     await asyncio.sleep(0.05)
-    assert other not in peer.heard
-    echo.streams[0].inbox.discard()
+    assert other not in peer.received
+    echo.streams[0].buffer.discard()
     await peer.until(lambda: other in peer.finished)
     await peer.close()
     await asyncio.wait_for(running, 10)

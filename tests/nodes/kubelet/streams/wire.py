@@ -50,13 +50,13 @@ def pipes() -> tuple[Pipe, Pipe]:
 
 
 class SpdyPeer:
-    """A client as moby's is: it opens streams and keeps what it hears on each."""
+    """A client like moby's: opens streams and records the data received on each."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
         self._framer = Framer()
         self._next = 1
-        self.heard: dict[int, bytes] = {}
+        self.received: dict[int, bytes] = {}
         self.finished: set[int] = set()
         self.reset: dict[int, int] = {}
         self.replied: set[int] = set()
@@ -73,7 +73,7 @@ class SpdyPeer:
     async def send(self, frame: Frame) -> None:
         await self._connection.write(self._framer.encode(frame))
 
-    async def say(self, stream: int, data: bytes, *, fin: bool = False) -> None:
+    async def send_data(self, stream: int, data: bytes, *, fin: bool = False) -> None:
         await self.send(Data(stream, data, fin))
 
     async def until(self, question: Callable[[], object]) -> None:
@@ -90,17 +90,17 @@ class SpdyPeer:
     async def _read(self) -> None:
         while data := await self._connection.read():
             for frame in self._framer.feed(data):
-                self._take(frame)
+                self._handle(frame)
             self._changed.set()
         self.gone = True
         self._changed.set()
 
-    def _take(self, frame: Frame) -> None:
+    def _handle(self, frame: Frame) -> None:
         match frame:
             case SynReply(number, _, _):
                 self.replied.add(number)
             case Data(number, data, fin):
-                self.heard[number] = self.heard.get(number, b"") + data
+                self.received[number] = self.received.get(number, b"") + data
                 if fin:
                     self.finished.add(number)
             case Reset(number, status):

@@ -1,4 +1,4 @@
-"""What the engines' command lines say, and whether the engines' own programs understand them."""
+"""Command lines of the engines, and whether the engines' own programs accept them."""
 
 import os
 import shutil
@@ -6,11 +6,17 @@ import subprocess
 
 import pytest
 
-from volcano.nodes.runtimes.engine import commands as commands
-from volcano.nodes.runtimes.engine.commands import DOCKER, PODMAN, Abilities, Belonging, Flavour
+from volcano.nodes.runtimes.engine import commands
+from volcano.nodes.runtimes.engine.commands import (
+    DOCKER,
+    PODMAN,
+    ClusterRef,
+    EngineCapabilities,
+    EngineProfile,
+)
 from volcano.nodes.shim.specs import ContainerSpec, Identity, Mount, SandboxSpec, Security
 
-OURS = Belonging("c0ffee", 0)
+OURS = ClusterRef("c0ffee", 0)
 SANDBOX = SandboxSpec("u1", "ns", "pod", "local-0", "/data/pods/u1", "pod-0")
 EVERYTHING = ContainerSpec(
     "u1",
@@ -33,15 +39,15 @@ EVERYTHING = ContainerSpec(
 
 
 def created(
-    flavour: Flavour, spec: ContainerSpec, sandbox: SandboxSpec = SANDBOX, **able: object
+    profile: EngineProfile, spec: ContainerSpec, sandbox: SandboxSpec = SANDBOX, **capabilities: object
 ) -> list[str]:
-    abilities = Abilities(**able)  # type: ignore[arg-type]
-    return commands.create_container(flavour, OURS, abilities, sandbox, spec, spec.mounts)
+    abilities = EngineCapabilities(**capabilities)  # type: ignore[arg-type]
+    return commands.create_container(profile, OURS, abilities, sandbox, spec, spec.mounts)
 
 
-@pytest.mark.parametrize("flavour", [PODMAN, DOCKER], ids=lambda each: each.name)
-def test_everything_a_container_asks_for_is_in_its_command_line(flavour: Flavour) -> None:
-    words = created(flavour, EVERYTHING)
+@pytest.mark.parametrize("profile", [PODMAN, DOCKER], ids=lambda each: each.name)
+def test_everything_a_container_asks_for_is_in_its_command_line(profile: EngineProfile) -> None:
+    words = created(profile, EVERYTHING)
     assert words[-4:] == ["--entrypoint=run", "image:1", "--fast", "two words"]
     assert {
         "--name=volcano-c0ffee-u1-main-2",
@@ -72,14 +78,14 @@ def test_secrets_are_in_no_command_line_but_what_the_engine_would_heed_itself_is
     words = created(PODMAN, EVERYTHING)
     assert not any("secret" in word for word in words)
     assert {"--env=TOKEN", "--env=LINES", "--env=PATH=/own"} <= set(words)
-    assert commands.handed_on(EVERYTHING) == {"TOKEN": "secret", "LINES": "a\nb"}
+    assert commands.inherited_environment(EVERYTHING) == {"TOKEN": "secret", "LINES": "a\nb"}
 
 
 @pytest.mark.parametrize(
     "name", ["PATH", "DOCKER_HOST", "LD_PRELOAD", "XDG_RUNTIME_DIR", "https_proxy", "HTTP_PROXY"]
 )
 def test_a_pods_variables_do_not_reach_the_engines_own_program(name: str) -> None:
-    assert commands.is_heeded(name)
+    assert commands.affects_engine(name)
 
 
 @pytest.mark.parametrize(
@@ -90,9 +96,7 @@ def test_a_pods_variables_do_not_reach_the_engines_own_program(name: str) -> Non
         (("a", "b"), True, ["--entrypoint=a", "image:1", "b"]),
     ],
 )
-def test_whose_entrypoint_it_is_decides_where_words_go(
-    command: tuple[str, ...], own: bool, tail: list[str]
-) -> None:
+def test_arguments_are_placed_by_the_entrypoint(command: tuple[str, ...], own: bool, tail: list[str]) -> None:
     spec = ContainerSpec("u1", "main", 0, "image:1", command, own_entrypoint=own)
     assert created(DOCKER, spec)[-len(tail) :] == tail
     assert any(word.startswith("--entrypoint") for word in created(DOCKER, spec)) == (bool(command) and own)
@@ -110,7 +114,7 @@ def test_a_pod_of_the_hosts_network_processes_and_memory_says_so() -> None:
     sandbox = SandboxSpec(
         "u1", "ns", "pod", "n", "/d", "node-1", host_network=True, host_pid=True, host_ipc=True
     )
-    holder = commands.create_sandbox(DOCKER, OURS, Abilities(), sandbox, "pause")
+    holder = commands.create_sandbox(DOCKER, OURS, EngineCapabilities(), sandbox, "pause")
     joined = created(DOCKER, EVERYTHING, sandbox)
     assert {"--network=host", "--pid=host", "--ipc=host"} <= set(holder)
     assert {"--network=host", "--pid=host", "--ipc=host", "--hostname=node-1"} <= set(joined)
@@ -123,18 +127,18 @@ def test_containers_that_share_processes_join_those_of_the_sandbox() -> None:
 
 
 def test_what_the_engine_cannot_do_here_is_not_asked_of_it() -> None:
-    words = created(PODMAN, EVERYTHING, limits=False, ulimits=("nofile=10:10",), unlabelled=True)
+    words = created(PODMAN, EVERYTHING, limits=False, ulimits=("nofile=10:10",), no_selinux_labels=True)
     assert not any(word.startswith(("--memory", "--cpus", "--cpu-shares")) for word in words)
     assert {"--ulimit=nofile=10:10", "--security-opt=label=disable"} <= set(words)
-    alone = commands.create_sandbox(PODMAN, OURS, Abilities(network=False), SANDBOX, "pause")
+    alone = commands.create_sandbox(PODMAN, OURS, EngineCapabilities(network=False), SANDBOX, "pause")
     assert "--network=none" in alone
 
 
-def understood(flavour: Flavour, words: list[str]) -> str:
-    """What the engine's own program says of a command line when it can reach no engine."""
-    program = shutil.which(flavour.name)
+def understood(profile: EngineProfile, words: list[str]) -> str:
+    """Error of the engine's own program for a command line when it can reach no engine."""
+    program = shutil.which(profile.name)
     if program is None:
-        pytest.skip(f"there is no program {flavour.name}")
+        pytest.skip(f"there is no program {profile.name}")
     environment = {**os.environ, "DOCKER_HOST": "unix:///nonexistent/socket", "TOKEN": "t", "LINES": "l"}
     ended = subprocess.run([program, *words], env=environment, capture_output=True, timeout=60, check=False)
     return ended.stderr.decode()
@@ -144,23 +148,23 @@ def understood(flavour: Flavour, words: list[str]) -> str:
     "words",
     [
         created(DOCKER, EVERYTHING),
-        commands.create_sandbox(DOCKER, OURS, Abilities(), SANDBOX, "pause"),
-        commands.create_trial(DOCKER, OURS, Abilities(ulimits=("nofile=10:10",)), "pause"),
+        commands.create_sandbox(DOCKER, OURS, EngineCapabilities(), SANDBOX, "pause"),
+        commands.create_probe(DOCKER, OURS, EngineCapabilities(ulimits=("nofile=10:10",)), "pause"),
         commands.execute("c", ["true"], "mark", stdin=True, tty=False, environment={"A": "b"}),
         commands.attach("c", stdin=False),
         ["ps", "-aq", "--no-trunc", *OURS.filters("a=b")],
-        ["rm", "--force", "--volumes", *DOCKER.removes, "c"],
-        ["network", "create", "--label=a=b", *DOCKER.networks, "n"],
+        ["rm", "--force", "--volumes", *DOCKER.remove_options, "c"],
+        ["network", "create", "--label=a=b", *DOCKER.network_options, "n"],
         ["network", "ls", "--quiet", *OURS.filters()],
         ["logs", "--timestamps", "--follow", "--since=2026-01-01T00:00:00.000000000Z", "c"],
-        ["info", f"--format={DOCKER.facts}"],
+        ["info", f"--format={DOCKER.info_format}"],
         ["kill", "--signal=15", "c"],
         ["pull", "--quiet", "image"],
         ["container", "inspect", "c"],
     ],
     ids=lambda words: words[0] if isinstance(words, list) else "",
 )
-def test_dockers_own_program_understands_our_words(words: list[str]) -> None:
+def test_dockers_own_program_accepts_the_command_lines(words: list[str]) -> None:
     said = understood(DOCKER, words)
     assert "unknown" not in said
     assert "invalid" not in said

@@ -1,4 +1,4 @@
-"""Sockets in somebody else's network: made by a thread, or by a helper that hands them over."""
+"""Sockets in another network namespace: opened by a thread, or by a helper that sends them back."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from volcano.nodes.runtimes.engine.network import opened, opened_by
+from volcano.nodes.runtimes.engine.network import open_in_thread, open_with_podman
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may enter a network")
 
@@ -21,14 +21,14 @@ exec "$@"
 
 
 def by_thread(directory: Path) -> Callable[[int, int], Awaitable[socket.socket]]:
-    return opened
+    return open_in_thread
 
 
 def by_helper(directory: Path) -> Callable[[int, int], Awaitable[socket.socket]]:
     program = directory / "podman"
     program.write_text(UNSHARE)
     program.chmod(0o755)
-    return lambda pid, family: opened_by(str(program), pid, family)
+    return lambda pid, family: open_with_podman(str(program), pid, family)
 
 
 @pytest.mark.parametrize("way", [by_thread, by_helper])
@@ -50,7 +50,7 @@ async def test_a_socket_made_there_connects_from_here(
 
 
 @pytest.mark.parametrize("way", [by_thread, by_helper])
-async def test_a_process_that_is_gone_has_no_network(
+async def test_a_process_that_exited_has_no_network(
     tmp_path: Path, way: Callable[[Path], Callable[[int, int], Awaitable[socket.socket]]]
 ) -> None:
     with pytest.raises(OSError, match=r"4194305|No such file"):
@@ -59,5 +59,5 @@ async def test_a_process_that_is_gone_has_no_network(
 
 async def test_this_process_stays_in_its_own_network() -> None:
     before = os.readlink("/proc/self/ns/net")
-    (await opened(os.getpid(), socket.AF_INET)).close()
+    (await open_in_thread(os.getpid(), socket.AF_INET)).close()
     assert os.readlink("/proc/self/ns/net") == before

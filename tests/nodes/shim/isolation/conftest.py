@@ -1,4 +1,4 @@
-"""Every scene is played as root in network namespaces, and by nobody in a user namespace, where this machine can."""
+"""Tests run as root in network namespaces and as user 65534 in a user namespace, where this machine allows it."""
 
 import functools
 import os
@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.nodes.shim.isolation.stage import NOBODY, Setting, become, in_child
-from volcano.nodes.shim.isolation.probe import possible
+from volcano.nodes.shim.isolation.probe import unavailable_reason
 from volcano.nodes.shim.specs import Mode
 
 AS_ROOT = Setting(Mode.NETNS)
@@ -17,11 +17,11 @@ ROOT_IN_USERNS = Setting(Mode.USERNS)
 @functools.cache
 def obstacle(setting: Setting) -> str:
     if os.geteuid() != 0:
-        return "only root can play root, and become nobody"
+        return "only root can change users"
 
     def tried() -> str:
         become(setting.user)
-        return possible(setting.mode)
+        return unavailable_reason(setting.mode)
 
     return in_child(tried)
 

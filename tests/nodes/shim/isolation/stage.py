@@ -1,4 +1,4 @@
-"""A stage for isolations: a forked child plays the keeper, so that pytest itself never leaves its namespaces."""
+"""Runs isolations in a forked child in place of the shim, so that pytest itself never leaves its namespaces."""
 
 import codecs
 import os
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from volcano.nodes.shim.isolation.base import Command, Stdio
-from volcano.nodes.shim.isolation.namespaces import Namespaces, Sandbox
+from volcano.nodes.shim.isolation.base import ExecCommand, Stdio
+from volcano.nodes.shim.isolation.namespaces import NamespacedSandbox, NamespaceIsolation
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Mode, SandboxSpec
 
 Result = TypeVar("Result")
@@ -24,7 +24,7 @@ HOSTS = "127.0.0.1 localhost\n{address} {name}\n"
 
 @dataclass(frozen=True)
 class Setting:
-    """Which isolation is tried, and as whom."""
+    """The isolation under test and its user."""
 
     mode: Mode
     user: int = 0
@@ -35,7 +35,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ended:
-    """A container that is over."""
+    """Result of an exited container."""
 
     code: int
     output: str
@@ -46,14 +46,14 @@ class Ended:
         return self.output.splitlines()
 
 
-class Keeper:
-    """What a test asks for, in the child that has entered the hub's namespaces."""
+class ForkedShim:
+    """Pods and containers of a test, in the child that has joined the shim's namespaces."""
 
-    def __init__(self, isolation: Namespaces, directory: Path) -> None:
+    def __init__(self, isolation: NamespaceIsolation, directory: Path) -> None:
         self.isolation = isolation
         self.directory = directory
 
-    def pod(self, name: str = "a", **wanted: Any) -> Sandbox:
+    def pod(self, name: str = "a", **wanted: Any) -> NamespacedSandbox:
         directory = self.directory / "pods" / name
         directory.mkdir(parents=True, exist_ok=True)
         spec = SandboxSpec(
@@ -62,26 +62,28 @@ class Keeper:
         )  # fmt: skip
         return self.isolation.create(replace(spec, **wanted))
 
-    def container(self, pod: Sandbox, script: str = "", **wanted: Any) -> ContainerSpec:
+    def container(self, pod: NamespacedSandbox, script: str = "", **wanted: Any) -> ContainerSpec:
         command = ("sh", "-c", script)
         return replace(ContainerSpec(pod.spec.uid, "main", 0, "none", command), **wanted)
 
-    def run(self, pod: Sandbox, script: str = "", **wanted: Any) -> Ended:
+    def run(self, pod: NamespacedSandbox, script: str = "", **wanted: Any) -> Ended:
         """Starts a container with a shell script (or `command`), and waits for its end."""
         running = self.start(pod, script, **wanted)
         return running.ended()
 
-    def start(self, pod: Sandbox, script: str = "", **wanted: Any) -> "Running":
+    def start(self, pod: NamespacedSandbox, script: str = "", **wanted: Any) -> "Running":
         spec = self.container(pod, script, **wanted)
         with _output() as (read, stdio):
             return Running(self, pod, spec, self.isolation.start(pod, spec, stdio), read)
 
 
 class Running:
-    """A container or a further process in one, with the reading end of its output."""
+    """A container or an executed process, with the read end of its output."""
 
-    def __init__(self, keeper: Keeper, pod: Sandbox, spec: ContainerSpec, pid: int, output: int) -> None:
-        self.keeper, self.pod, self.spec, self.pid, self.output = keeper, pod, spec, pid, output
+    def __init__(
+        self, shim: ForkedShim, pod: NamespacedSandbox, spec: ContainerSpec, pid: int, output: int
+    ) -> None:
+        self.shim, self.pod, self.spec, self.pid, self.output = shim, pod, spec, pid, output
 
     def line(self) -> str:
         """The next line that it writes."""
@@ -98,25 +100,25 @@ class Running:
     def started(
         self, command: Sequence[str], environment: Mapping[str, str] | None = None, **wanted: Any
     ) -> "Running":
-        further = Command(command, environment or {}, **wanted)
-        isolation = self.keeper.isolation
+        further = ExecCommand(command, environment or {}, **wanted)
+        isolation = self.shim.isolation
         with _output() as (read, stdio):
             pid = isolation.execute(self.pod, self.spec, self.pid, further, stdio)
-        return Running(self.keeper, self.pod, self.spec, pid, read)
+        return Running(self.shim, self.pod, self.spec, pid, read)
 
     def signal(self, number: int) -> None:
-        self.keeper.isolation.signal(self.pod, self.pid, number)
+        self.shim.isolation.signal(self.pod, self.pid, number)
 
     def ended(self) -> Ended:
         code = exit_code(os.waitpid(self.pid, 0)[1])
-        out_of_memory = self.keeper.isolation.finish(self.pod, self.spec, self.pid)
+        out_of_memory = self.shim.isolation.finish(self.pod, self.spec, self.pid)
         return Ended(code, _read(self.output), out_of_memory)
 
 
-def play(setting: Setting, scene: Callable[[Keeper], Result]) -> Result:
-    """What `scene` returns, played in a keeper that is closed afterwards; what it raises is raised here."""
+def in_shim(setting: Setting, body: Callable[[ForkedShim], Result]) -> Result:
+    """Runs `body` in a forked shim that is closed afterwards; returns its result or raises its exception."""
     with directory_for(setting.user) as directory:
-        return in_child(lambda: _play(setting, scene, directory))
+        return in_child(lambda: _run_in_shim(setting, body, directory))
 
 
 def in_child(work: Callable[[], Result]) -> Result:
@@ -151,17 +153,17 @@ def _outcome(work: Callable[[], object]) -> tuple[str, object]:
 
 def become(user: int) -> None:
     if user:
-        codecs.lookup("ascii")  # this Python's own files may be out of nobody's reach
+        codecs.lookup("ascii")  # this Python's own files may not be readable for the user
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        # What nobody may not look into must not be looked for.
+        # Directories that the user may not read must not be searched.
         os.environ.update(PATH="/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", HOME="/nonexistent")
 
 
 @contextmanager
 def directory_for(user: int) -> Iterator[Path]:
-    """A data directory that the user can reach, which tmp_path is not."""
+    """A data directory that the user can access, unlike tmp_path."""
     directory = Path(tempfile.mkdtemp(prefix="volcano,isolation:"))
     try:
         directory.chmod(0o755)
@@ -171,13 +173,13 @@ def directory_for(user: int) -> Iterator[Path]:
         shutil.rmtree(directory)
 
 
-def _play(setting: Setting, scene: Callable[[Keeper], Result], directory: Path) -> Result:
+def _run_in_shim(setting: Setting, body: Callable[[ForkedShim], Result], directory: Path) -> Result:
     become(setting.user)
     before = open_descriptors()
-    isolation = Namespaces(setting.mode, str(directory))
+    isolation = NamespaceIsolation(setting.mode, str(directory))
     isolation.open()
     try:
-        result = scene(Keeper(isolation, directory))
+        result = body(ForkedShim(isolation, directory))
     finally:
         isolation.close()
     assert not list(directory.glob("isolation")), "the isolation left its directory behind"

@@ -1,4 +1,4 @@
-"""What is decided without touching the system: capabilities, what is shown of the host, users, filters."""
+"""Decisions without system calls: capabilities, host mounts, users, seccomp filters."""
 
 import os
 import struct
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.shim.isolation.stage import NOBODY, become, in_child
-from volcano.nodes.shim.isolation import capabilities, etc, programs, seccomp, syscalls
-from volcano.nodes.shim.isolation.entering import Range, Users
-from volcano.nodes.shim.isolation.probe import possible
+from volcano.nodes.shim.isolation import capabilities, etc, host_programs, seccomp, syscalls
+from volcano.nodes.shim.isolation.probe import unavailable_reason
+from volcano.nodes.shim.isolation.unshare import IDMapping, IDMappings
 from volcano.nodes.shim.specs import Failure, Mode, Security
 
 
 def test_the_usual_capabilities_are_those_of_container_engines() -> None:
-    assert capabilities.mask(capabilities.USUAL) == 0xA80425FB
+    assert capabilities.mask(capabilities.DEFAULT) == 0xA80425FB
     assert capabilities.NAMES.index("SYS_ADMIN") == 21
     assert capabilities.NAMES.index("CHECKPOINT_RESTORE") == 40
 
@@ -40,12 +40,12 @@ def test_the_usual_capabilities_are_those_of_container_engines() -> None:
     ],
 )
 def test_added_counts_for_more_than_dropped(security: Security, expected: set[str]) -> None:
-    assert capabilities.wanted(security) == expected
+    assert capabilities.effective(security) == expected
 
 
-def test_a_capability_nobody_knows_is_refused() -> None:
+def test_an_unknown_capability_is_rejected() -> None:
     with pytest.raises(Failure, match="'TELEPORT'"):
-        capabilities.wanted(Security(drop_capabilities=("TELEPORT",)))
+        capabilities.effective(Security(drop_capabilities=("TELEPORT",)))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def home(tmp_path: Path) -> Path:
 
 def shown_below(home: Path, *path: str) -> set[str]:
     environment = {"HOME": str(home), "PATH": ":".join(str(home / entry) for entry in path)}
-    directories = programs.exposed(environment).directories
+    directories = host_programs.host_mounts(environment).directories
     return {os.path.relpath(each, home) for each in directories if each.startswith(f"{home}/")}
 
 
@@ -87,16 +87,16 @@ def test_of_what_path_names_only_programs_are_shown(home: Path, entry: str, expe
 
 
 def test_this_python_is_shown_and_relative_entries_of_path_are_not(home: Path) -> None:
-    shown = programs.exposed({"HOME": str(home), "PATH": "bin:.:"}).directories
+    shown = host_programs.host_mounts({"HOME": str(home), "PATH": "bin:.:"}).directories
     assert any(sys.base_prefix == each or sys.base_prefix.startswith(f"{each}/") for each in shown)
     assert all(os.path.isabs(each) for each in shown)
 
 
 def test_a_path_begins_with_the_standard_one_and_names_what_is_shown(home: Path) -> None:
-    path = programs.program_path(
+    path = host_programs.default_path(
         {"HOME": str(home), "PATH": f"/usr/bin:{home}/.cargo/bin:{home}/missing"}
     ).split(":")
-    assert ":".join(path[:6]) == programs.STANDARD_PATH
+    assert ":".join(path[:6]) == host_programs.STANDARD_PATH
     assert f"{home}/.cargo/bin" in path
     assert f"{home}/missing" not in path
     assert len(path) == len(set(path))
@@ -132,7 +132,7 @@ def test_groups_that_do_not_exist_are_not_named() -> None:
     assert etc.group_lines(host, only_root=False) == ["root:x:0:", "tty:x:5:", "nogroup:x:65534:"]
 
 
-def test_only_what_everybody_may_read_is_copied(tmp_path: Path) -> None:
+def test_only_world_readable_files_are_copied(tmp_path: Path) -> None:
     source = tmp_path / "etc"
     (source / "open").mkdir(parents=True)
     (source / "closed").mkdir()
@@ -149,9 +149,9 @@ def test_only_what_everybody_may_read_is_copied(tmp_path: Path) -> None:
     assert found == ["link", "open", "open/file"]
 
 
-@pytest.mark.parametrize("name", sorted(syscalls.MACHINES))
+@pytest.mark.parametrize("name", sorted(syscalls.SYSCALL_NUMBERS))
 def test_the_filter_is_for_one_call_of_one_architecture(name: str) -> None:
-    machine = syscalls.MACHINES[name]
+    machine = syscalls.SYSCALL_NUMBERS[name]
     written = seccomp.program(machine.audit_arch, machine.setgroups)
     assert judged(written, machine.audit_arch, machine.setgroups) == "errno 0"
     assert judged(written, machine.audit_arch, machine.setgroups + 1) == "allowed"
@@ -159,7 +159,7 @@ def test_the_filter_is_for_one_call_of_one_architecture(name: str) -> None:
 
 
 def judged(program: bytes, arch: int, number: int) -> str:
-    """What the filter says, by an interpreter of the three instructions that it is made of."""
+    """Result of the filter, by an interpreter of its three instructions."""
     instructions = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
     place, loaded = 0, 0
     while True:
@@ -175,43 +175,45 @@ def judged(program: bytes, arch: int, number: int) -> str:
 
 
 def test_users_of_a_namespace_are_those_of_its_ranges() -> None:
-    alone = Users(user_namespace=True, uids=(Range(0, 1000, 1),), gids=(Range(0, 1000, 1),))
-    many = Users(
-        user_namespace=True, uids=(Range(0, 1000, 1), Range(1, 100000, 65536)), gids=(Range(0, 1000, 1),)
+    alone = IDMappings(user_namespace=True, uids=(IDMapping(0, 1000, 1),), gids=(IDMapping(0, 1000, 1),))
+    many = IDMappings(
+        user_namespace=True,
+        uids=(IDMapping(0, 1000, 1), IDMapping(1, 100000, 65536)),
+        gids=(IDMapping(0, 1000, 1),),
     )
     assert alone.only_root
     assert not many.only_root
-    assert [Users().has_user(5), alone.has_user(5), many.has_user(5), many.has_user(70000)] == [
+    assert [IDMappings().has_user(5), alone.has_user(5), many.has_user(5), many.has_user(70000)] == [
         True,
         False,
         True,
         False,
     ]
-    assert [Users().has_group(5), many.has_group(5), many.has_group(0)] == [True, False, True]
+    assert [IDMappings().has_group(5), many.has_group(5), many.has_group(0)] == [True, False, True]
 
 
-def test_plain_processes_are_always_possible() -> None:
-    assert possible(Mode.PLAIN) == ""
+def test_plain_processes_are_always_available() -> None:
+    assert unavailable_reason(Mode.PLAIN) == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can let go of root's powers")
-def test_what_is_not_possible_is_said_with_its_reason() -> None:
+def test_an_unavailable_mode_has_a_reason() -> None:
     def as_nobody() -> str:
         become(NOBODY)
-        return possible(Mode.NETNS)
+        return unavailable_reason(Mode.NETNS)
 
     def without_capabilities() -> str:
         syscalls.set_capabilities(0)
-        return possible(Mode.NETNS)
+        return unavailable_reason(Mode.NETNS)
 
     assert in_child(as_nobody) == "it needs root"
     assert in_child(without_capabilities) == "namespaces for users and mounts: Operation not permitted"
 
 
-def test_the_trial_leaves_this_process_where_it_was() -> None:
+def test_the_probe_leaves_this_process_in_its_namespaces() -> None:
     before = {name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")}
     mounts = Path("/proc/self/mounts").read_text()
-    possible(Mode.NETNS)
-    possible(Mode.USERNS)
+    unavailable_reason(Mode.NETNS)
+    unavailable_reason(Mode.USERNS)
     assert {name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")} == before
     assert Path("/proc/self/mounts").read_text() == mounts

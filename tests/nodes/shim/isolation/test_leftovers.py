@@ -1,4 +1,4 @@
-"""Nothing is left behind: by pods that come and go, and by a keeper that is killed."""
+"""Nothing is left behind by removed pods and by a shim that is killed."""
 
 import os
 import signal
@@ -8,39 +8,39 @@ from pathlib import Path
 import pytest
 
 from tests.nodes.shim.isolation.stage import (
-    Keeper,
+    ForkedShim,
     Setting,
     become,
     directory_for,
     in_child,
+    in_shim,
     open_descriptors,
-    play,
 )
 from volcano.nodes.shim.isolation import cgroups
-from volcano.nodes.shim.isolation.namespaces import Namespaces
+from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
 from volcano.nodes.shim.specs import Failure
 
 PODS = 10
 
 
 def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
-    def scene(keeper: Keeper) -> dict[str, object]:
+    def body(shim: ForkedShim) -> dict[str, object]:
         before = len(open_descriptors()), Path("/proc/self/mounts").read_text()
         for number in range(PODS):
-            pod = keeper.pod(f"pod-{number}", share_pid=number % 4 == 0)
-            keeper.run(pod, "echo x >/tmp/x")
-            keeper.isolation.remove(pod)
+            pod = shim.pod(f"pod-{number}", share_pid=number % 4 == 0)
+            shim.run(pod, "echo x >/tmp/x")
+            shim.isolation.remove(pod)
         after = len(open_descriptors()), Path("/proc/self/mounts").read_text()
         return {
             "descriptors": after[0] - before[0],
             "mounts": after[1] == before[1],
-            "interfaces": soon_none(keeper),
-            "directories": [str(path) for path in keeper.directory.glob("pods/*/*")],
-            "groups": groups_of(keeper.directory),
+            "interfaces": soon_none(shim),
+            "directories": [str(path) for path in shim.directory.glob("pods/*/*")],
+            "groups": groups_of(shim.directory),
             "children": children(),
         }
 
-    left = play(setting, scene)
+    left = in_shim(setting, body)
     outposts = 1 if setting.user else 0
     assert left == {
         "descriptors": 0,
@@ -53,59 +53,59 @@ def test_pods_that_come_and_go_leave_nothing(setting: Setting) -> None:
 
 
 def test_a_failed_start_leaves_nothing(setting: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[int, int, list[str]]:
-        pod = keeper.pod()
+    def body(shim: ForkedShim) -> tuple[int, int, list[str]]:
+        pod = shim.pod()
         before = len(open_descriptors())
         for attempt in range(3):
             with pytest.raises(Failure, match="nonesuch"):
-                keeper.run(pod, command=("nonesuch",), attempt=attempt)
+                shim.run(pod, command=("nonesuch",), attempt=attempt)
         return len(open_descriptors()) - before, children(), sorted(os.listdir(pod.directory))
 
-    descriptors, running, files = play(setting, scene)
+    descriptors, running, files = in_shim(setting, body)
     assert (descriptors, files) == (0, [".shm"])
     assert running == (1 if setting.user else 0)
 
 
 def test_a_large_root_is_deleted_in_the_background(as_root: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[bool, bool]:
-        pod = keeper.pod()
-        keeper.run(pod, "mkdir /many; cd /many; seq 1 3000 | xargs touch")
+    def body(shim: ForkedShim) -> tuple[bool, bool]:
+        pod = shim.pod()
+        shim.run(pod, "mkdir /many; cd /many; seq 1 3000 | xargs touch")
         at_once = os.path.exists(os.path.join(pod.directory, "main"))
-        trash = keeper.directory / "isolation" / "trash"
+        trash = shim.directory / "isolation" / "trash"
         for _ in range(500):
             if not os.listdir(trash):
                 break
             time.sleep(0.01)
         return at_once, os.listdir(trash) == []
 
-    assert play(as_root, scene) == (False, True)
+    assert in_shim(as_root, body) == (False, True)
 
 
-def test_everything_dies_with_a_keeper_that_is_killed(setting: Setting) -> None:
+def test_everything_ends_with_a_shim_that_is_killed(setting: Setting) -> None:
     with directory_for(setting.user) as directory:
         left = in_child(lambda: killed(setting, directory))
-        assert left == [], "containers, executions, and whoever held their namespaces"
+        assert left == [], "containers, executed processes, and the holders of their namespaces"
         assert str(directory) not in Path("/proc/self/mounts").read_text()
-        swept = play_again(setting, directory)
-        assert swept == ["isolation", "pods"]
+        removed = reopened(setting, directory)
+        assert removed == ["isolation", "pods"]
         assert groups_of(directory) == []
 
 
 def killed(setting: Setting, directory: Path) -> list[int]:
-    """The processes that are still there some time after the end of a keeper of three containers."""
+    """Processes that remain after a shim with three containers was killed."""
     read, write = os.pipe()
-    keeper = os.fork()
-    if keeper == 0:
+    shim = os.fork()
+    if shim == 0:
         try:
             become(setting.user)
-            isolation = Namespaces(setting.mode, str(directory))
+            isolation = NamespaceIsolation(setting.mode, str(directory))
             isolation.open()
-            player = Keeper(isolation, directory)
-            own = player.start(player.pod("a"), "setsid -f sleep 1000; echo up; exec sleep 1000")
+            forked = ForkedShim(isolation, directory)
+            own = forked.start(forked.pod("a"), "setsid -f sleep 1000; echo up; exec sleep 1000")
             own.line()
-            shared = player.start(player.pod("b", share_pid=True), "echo up; exec sleep 1000")
+            shared = forked.start(forked.pod("b", share_pid=True), "echo up; exec sleep 1000")
             shared.line()
-            outside = player.start(player.pod("c", host_network=True), "echo up; exec sleep 1000")
+            outside = forked.start(forked.pod("c", host_network=True), "echo up; exec sleep 1000")
             outside.line()
             further = own.started(("sleep", "1000"))
             os.write(write, " ".join(map(str, [own.pid, shared.pid, outside.pid, further.pid])).encode())
@@ -115,10 +115,10 @@ def killed(setting: Setting, directory: Path) -> list[int]:
     os.close(write)
     told = os.read(read, 256)
     os.close(read)
-    assert told, "the keeper got that far"
-    pids = [*map(int, told.split()), *children_of(keeper)]
-    os.kill(keeper, signal.SIGKILL)
-    os.waitpid(keeper, 0)
+    assert told, "the shim got that far"
+    pids = [*map(int, told.split()), *children_of(shim)]
+    os.kill(shim, signal.SIGKILL)
+    os.waitpid(shim, 0)
     for _ in range(500):
         if not any(map(alive, pids)):
             break
@@ -126,12 +126,12 @@ def killed(setting: Setting, directory: Path) -> list[int]:
     return [pid for pid in pids if alive(pid)]
 
 
-def play_again(setting: Setting, directory: Path) -> list[str]:
-    """A new keeper in the same directory; what is in it while it is open, without what an earlier one left."""
+def reopened(setting: Setting, directory: Path) -> list[str]:
+    """Opens a shim in the same directory; returns what is in it meanwhile."""
 
     def again() -> list[str]:
         become(setting.user)
-        isolation = Namespaces(setting.mode, str(directory))
+        isolation = NamespaceIsolation(setting.mode, str(directory))
         isolation.open()
         found = sorted(os.listdir(directory))
         assert list(directory.glob("pods/*/*")) == []
@@ -157,19 +157,19 @@ def children_of(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def soon_none(keeper: Keeper) -> list[str]:
-    """The pods' interfaces in the hub, after the moment that the kernel takes to end a namespace."""
+def soon_none(shim: ForkedShim) -> list[str]:
+    """The pods' interfaces on the bridge, once the kernel has removed the namespaces."""
     for _ in range(500):
-        if not keeper.isolation._hub.interfaces():
+        if not shim.isolation._pod_network.interfaces():
             break
         time.sleep(0.01)
-    return keeper.isolation._hub.interfaces()
+    return shim.isolation._pod_network.interfaces()
 
 
 def groups_of(directory: Path) -> list[str]:
-    name = cgroups.identity(str(directory))
+    name = cgroups.cluster_id(str(directory))
     return [
         str(group)
-        for hierarchy in cgroups.found()
-        for group in Path(hierarchy.base, cgroups.TOP, name).glob("*/")
+        for hierarchy in cgroups.discover()
+        for group in Path(hierarchy.base, cgroups.TOP_DIRECTORY, name).glob("*/")
     ]

@@ -1,4 +1,4 @@
-"""Limits hold, what is used is known, and the groups of a keeper that was killed are found and removed."""
+"""Limits are enforced, usage is reported, and the cgroups of a killed shim are found and removed."""
 
 import os
 import signal
@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import Keeper, Setting, directory_for, in_child, play
-from volcano.nodes.shim.isolation import cgroups
-from volcano.nodes.shim.isolation.cgroups import Groups, Hierarchy, Limits
-from volcano.nodes.shim.isolation.namespaces import Namespaces, sweep
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, in_child, in_shim
+from volcano.nodes.shim.isolation import cgroups, removal
+from volcano.nodes.shim.isolation.cgroups import CgroupLimits, Cgroups, Hierarchy
+from volcano.nodes.shim.isolation.namespaces import NamespaceIsolation
 
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
 def with_groups(as_root: Setting) -> Setting:
-    controllers = {name for each in cgroups.found() for name in each.controllers}
+    controllers = {name for each in cgroups.discover() for name in each.controllers}
     if not {"cpu", "memory", "pids"} <= controllers:
         pytest.skip(f"the control groups that can be written here have only {sorted(controllers)}")
     return as_root
@@ -28,55 +28,53 @@ def python(code: str) -> tuple[str, ...]:
 
 
 def test_a_container_beyond_its_memory_is_killed_and_that_is_known(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[int, bool, int, bool]:
-        pod = keeper.pod()
-        greedy = keeper.run(pod, command=python("x = b'x' * (200 << 20)"), memory_limit=50 * MEBIBYTE)
-        modest = keeper.run(pod, "exit 0", memory_limit=50 * MEBIBYTE, attempt=1)
+    def body(shim: ForkedShim) -> tuple[int, bool, int, bool]:
+        pod = shim.pod()
+        greedy = shim.run(pod, command=python("x = b'x' * (200 << 20)"), memory_limit=50 * MEBIBYTE)
+        modest = shim.run(pod, "exit 0", memory_limit=50 * MEBIBYTE, attempt=1)
         return greedy.code, greedy.out_of_memory, modest.code, modest.out_of_memory
 
-    assert play(with_groups, scene) == (137, True, 0, False)
+    assert in_shim(with_groups, body) == (137, True, 0, False)
 
 
 def test_a_container_finds_its_own_limits_where_programs_look_for_them(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> list[str]:
+    def body(shim: ForkedShim) -> list[str]:
         look = (
             "cd /sys/fs/cgroup; cat memory/memory.limit_in_bytes memory.max 2>/dev/null; exec 2>&1; touch x"
         )
-        return keeper.run(keeper.pod(), look, memory_limit=50 * MEBIBYTE).lines
+        return shim.run(shim.pod(), look, memory_limit=50 * MEBIBYTE).lines
 
-    limit, refused = play(with_groups, scene)
+    limit, refused = in_shim(with_groups, body)
     assert limit == str(50 * MEBIBYTE)
     assert "Read-only file system" in refused
 
 
 def test_a_pod_s_limit_holds_for_its_containers_together(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> bool:
-        pod = keeper.pod(memory_limit=50 * MEBIBYTE)
-        return keeper.run(pod, command=python("x = b'x' * (200 << 20)")).code == 137
+    def body(shim: ForkedShim) -> bool:
+        pod = shim.pod(memory_limit=50 * MEBIBYTE)
+        return shim.run(pod, command=python("x = b'x' * (200 << 20)")).code == 137
 
-    assert play(with_groups, scene)
+    assert in_shim(with_groups, body)
 
 
 def test_a_fork_bomb_stays_in_its_pod(with_groups: Setting) -> None:
     code = "import os, signal\nfor _ in range(100):\n if os.fork() == 0: signal.pause()"
 
-    def scene(keeper: Keeper) -> str:
-        return keeper.run(keeper.pod(pids_limit=20), command=python(code)).output
+    def body(shim: ForkedShim) -> str:
+        return shim.run(shim.pod(pids_limit=20), command=python(code)).output
 
-    assert "BlockingIOError" in play(with_groups, scene)
+    assert "BlockingIOError" in in_shim(with_groups, body)
 
 
-def test_cpu_limits_are_enforced_and_usage_is_told(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[float, float, int]:
-        pod = keeper.pod()
-        running = keeper.start(
-            pod, command=python("print('up', flush=True)\nwhile True: pass"), cpu_limit=0.2
-        )
+def test_cpu_limits_are_enforced_and_usage_is_reported(with_groups: Setting) -> None:
+    def body(shim: ForkedShim) -> tuple[float, float, int]:
+        pod = shim.pod()
+        running = shim.start(pod, command=python("print('up', flush=True)\nwhile True: pass"), cpu_limit=0.2)
         running.line()
         began = time.monotonic()
-        before = keeper.isolation.usage(pod, running.spec, running.pid)
+        before = shim.isolation.usage(pod, running.spec, running.pid)
         time.sleep(0.5)
-        after = keeper.isolation.usage(pod, running.spec, running.pid)
+        after = shim.isolation.usage(pod, running.spec, running.pid)
         elapsed = time.monotonic() - began
         running.signal(signal.SIGKILL)
         running.ended()
@@ -84,57 +82,63 @@ def test_cpu_limits_are_enforced_and_usage_is_told(with_groups: Setting) -> None
         assert after is not None
         return after.cpu_seconds - before.cpu_seconds, elapsed, after.memory_bytes
 
-    seconds, elapsed, memory = play(with_groups, scene)
+    seconds, elapsed, memory = in_shim(with_groups, body)
     assert 0 < seconds < 0.2 * elapsed + 0.15  # and a period or two of grace
     assert MEBIBYTE < memory < 100 * MEBIBYTE
 
 
 def test_without_groups_usage_is_that_of_the_processes(as_nobody: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[float, int]:
-        pod = keeper.pod()
+    def body(shim: ForkedShim) -> tuple[float, int]:
+        pod = shim.pod()
         code = "for _ in range(10**6): pass\nprint('up', flush=True)\nimport time; time.sleep(100)"
-        running = keeper.start(pod, command=python(code))
+        running = shim.start(pod, command=python(code))
         running.line()
-        used = keeper.isolation.usage(pod, running.spec, running.pid)
+        used = shim.isolation.usage(pod, running.spec, running.pid)
         running.signal(signal.SIGKILL)
         running.ended()
         assert used is not None
         return used.cpu_seconds, used.memory_bytes
 
-    seconds, memory = play(as_nobody, scene)
+    seconds, memory = in_shim(as_nobody, body)
     assert seconds > 0.01
     assert memory > MEBIBYTE
 
 
-def test_a_keeper_that_was_killed_leaves_nothing_after_the_next_sweep(with_groups: Setting) -> None:
-    """Any keeper that starts sweeps, so that one of another test may do it before us."""
+def test_a_shim_that_was_killed_leaves_nothing_after_the_next_cleanup(with_groups: Setting) -> None:
+    """Any shim that starts removes leftovers, so that one of another test may do it first."""
     with directory_for(0) as directory:
-        survivor = in_child(lambda: killed_keeper(directory))
-        name = cgroups.identity(str(directory))
-        swept = in_child(lambda: sweep(str(directory)))
-        assert str(directory / "pods" / "a" / "sandbox") in swept
-        assert not any(Path(each.base, cgroups.TOP, name).exists() for each in cgroups.found())
+        survivor = in_child(lambda: killed_shim(directory))
+        name = cgroups.cluster_id(str(directory))
+        removed = in_child(lambda: remove_leftovers(str(directory)))
+        assert str(directory / "pods" / "a" / "sandbox") in removed
+        assert not any(Path(each.base, cgroups.TOP_DIRECTORY, name).exists() for each in cgroups.discover())
         assert not (directory / "pods" / "a" / "sandbox").exists()
-        assert not Path(f"/proc/{survivor}").exists(), "the container had died with its keeper"
+        assert not Path(f"/proc/{survivor}").exists(), "the container had died with its shim"
         assert str(directory) not in Path("/proc/self/mounts").read_text()
 
 
-def killed_keeper(directory: Path) -> int:
-    """A keeper with a running container is killed; the container's pid, which we wait for to be gone."""
+def remove_leftovers(directory: str) -> list[str]:
+    """What a shim does when it opens its isolation; returns what was removed."""
+    removed = cgroups.remove_orphaned(cgroups.discover(), cgroups.cluster_id(directory))
+    return [*removed, *removal.remove_leftovers(directory, f"{directory}/isolation")]
+
+
+def killed_shim(directory: Path) -> int:
+    """Kills a shim with a running container; returns the container's pid after its exit."""
     read, write = os.pipe()
-    keeper = os.fork()
-    if keeper == 0:
-        isolation = Namespaces("netns", str(directory))  # type: ignore[arg-type]
+    shim = os.fork()
+    if shim == 0:
+        isolation = NamespaceIsolation("netns", str(directory))  # type: ignore[arg-type]
         isolation.open()
-        player = Keeper(isolation, directory)
-        running = player.start(player.pod(), "echo up; exec sleep 1000")
+        forked = ForkedShim(isolation, directory)
+        running = forked.start(forked.pod(), "echo up; exec sleep 1000")
         running.line()
         os.write(write, str(running.pid).encode())
         signal.pause()
     os.close(write)
     pid = int(os.read(read, 32))
-    os.kill(keeper, signal.SIGKILL)
-    os.waitpid(keeper, 0)
+    os.kill(shim, signal.SIGKILL)
+    os.waitpid(shim, 0)
     for _ in range(500):
         if not Path(f"/proc/{pid}").exists():
             break
@@ -142,10 +146,10 @@ def killed_keeper(directory: Path) -> int:
     return pid
 
 
-def test_a_sweep_ends_what_still_runs_in_groups_without_a_keeper(with_groups: Setting) -> None:
-    groups = Groups("0000000000000000", cgroups.found())
+def test_cleanup_kills_processes_in_cgroups_without_a_shim(with_groups: Setting) -> None:
+    groups = Cgroups("0000000000000000", cgroups.discover())
     groups.open()
-    joined = groups.create("pod/main", Limits(pids_limit=5), leaf=True)
+    joined = groups.create("pod/main", CgroupLimits(pids_limit=5), leaf=True)
     ready_read, ready_write = os.pipe()
     survivor = os.fork()
     if survivor == 0:
@@ -158,34 +162,40 @@ def test_a_sweep_ends_what_still_runs_in_groups_without_a_keeper(with_groups: Se
         finally:
             os._exit(0)
     os.read(ready_read, 1)
-    kept = cgroups.sweep(cgroups.found(), "0000000000000000")
+    kept = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
     for descriptor in (*groups._locks, ready_read, ready_write):
         os.close(descriptor)
-    swept = cgroups.sweep(cgroups.found(), "0000000000000000")
-    assert not any("0000000000000000" in path for path in kept), "somebody held the lock"
-    ours = {os.path.join(each.base, cgroups.TOP, groups.name) for each in groups.hierarchies}
-    assert {path for path in swept if groups.name in path} <= ours, (
-        "some may be swept by a keeper that starts now"
+    removed = cgroups.remove_orphaned(cgroups.discover(), "0000000000000000")
+    assert not any("0000000000000000" in path for path in kept), (
+        "cgroups that another shim has locked are kept"
+    )
+    ours = {os.path.join(each.base, cgroups.TOP_DIRECTORY, groups.name) for each in groups.hierarchies}
+    assert {path for path in removed if groups.name in path} <= ours, (
+        "some may be removed by a shim that starts now"
     )
     assert os.waitpid(survivor, 0)[1] == signal.SIGKILL
     assert not any(os.path.exists(directory) for directory in joined)
 
 
-def test_a_sweep_leaves_the_groups_of_a_living_keeper(with_groups: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[list[str], bool]:
-        running = keeper.start(keeper.pod(), "echo up; exec sleep 1000")
+def test_cleanup_keeps_the_cgroups_of_a_running_shim(with_groups: Setting) -> None:
+    def body(shim: ForkedShim) -> tuple[list[str], bool]:
+        running = shim.start(shim.pod(), "echo up; exec sleep 1000")
         running.line()
-        swept = [path for path in sweep("/nonexistent") if cgroups.identity(str(keeper.directory)) in path]
+        removed = [
+            path
+            for path in remove_leftovers("/nonexistent")
+            if cgroups.cluster_id(str(shim.directory)) in path
+        ]
         alive = Path(f"/proc/{running.pid}/stat").exists()
         running.signal(signal.SIGKILL)
         running.ended()
-        return swept, alive
+        return removed, alive
 
-    assert play(with_groups, scene) == ([], True)
+    assert in_shim(with_groups, body) == ([], True)
 
 
-def test_limits_in_the_words_of_version_1() -> None:
-    assert cgroups.version_1(Limits(0.5, 1.5, 1024, 10)) == {
+def test_limits_as_settings_of_version_1() -> None:
+    assert cgroups.version_1(CgroupLimits(0.5, 1.5, 1024, 10)) == {
         "cpu.shares": "512",
         "cpu.cfs_period_us": "100000",
         "cpu.cfs_quota_us": "150000",
@@ -193,11 +203,11 @@ def test_limits_in_the_words_of_version_1() -> None:
         "memory.memsw.limit_in_bytes": "1024",
         "pids.max": "10",
     }
-    assert cgroups.version_1(Limits()) == {}
+    assert cgroups.version_1(CgroupLimits()) == {}
 
 
-def test_limits_in_the_words_of_version_2() -> None:
-    assert cgroups.version_2(Limits(1.0, 0.001, 1024, 10)) == {
+def test_limits_as_settings_of_version_2() -> None:
+    assert cgroups.version_2(CgroupLimits(1.0, 0.001, 1024, 10)) == {
         "cpu.weight": "39",
         "cpu.max": "1000 100000",
         "memory.max": "1024",
@@ -205,7 +215,7 @@ def test_limits_in_the_words_of_version_2() -> None:
         "memory.oom.group": "1",
         "pids.max": "10",
     }
-    assert cgroups.version_2(Limits()) == {}
+    assert cgroups.version_2(CgroupLimits()) == {}
 
 
 @pytest.fixture
@@ -226,7 +236,7 @@ def version_2(tmp_path: Path) -> Path:
 
 
 def test_root_uses_the_root_of_version_2(version_2: Path) -> None:
-    found = cgroups.found(str(version_2 / "mounts"), str(version_2 / "own"))
+    found = cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own"))
     assert found == (Hierarchy(str(version_2), frozenset({"cpu", "memory", "pids"}), 2),)
 
 
@@ -234,7 +244,7 @@ def test_a_user_uses_the_highest_group_that_is_delegated_and_empty(version_2: Pa
     (version_2 / "cgroup.type").write_text("domain\n")
     (version_2 / "cgroup.procs").write_text("1\n")
     (version_2 / "user.slice/cgroup.procs").write_text("2\n")
-    (found,) = cgroups.found(str(version_2 / "mounts"), str(version_2 / "own"))
+    (found,) = cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own"))
     assert found.base == str(version_2 / "user.slice/user@1000.service")
 
 
@@ -242,15 +252,15 @@ def test_without_a_group_of_our_own_there_are_no_limits(version_2: Path) -> None
     for procs in version_2.rglob("cgroup.procs"):
         procs.write_text("1\n")
     (version_2 / "cgroup.type").write_text("domain\n")
-    assert cgroups.found(str(version_2 / "mounts"), str(version_2 / "own")) == ()
+    assert cgroups.discover(str(version_2 / "mounts"), str(version_2 / "own")) == ()
 
 
 def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_2: Path) -> None:
     hierarchy = Hierarchy(str(version_2), frozenset({"cpu", "memory"}), 2)
-    groups = Groups("cluster", (hierarchy,))
+    groups = Cgroups("cluster", (hierarchy,))
     groups.open()
-    groups.create("pod", Limits(), leaf=False)
-    (directory,) = groups.create("pod/main", Limits(cpu_limit=2.0, memory_limit=4096), leaf=True)
+    groups.create("pod", CgroupLimits(), leaf=False)
+    (directory,) = groups.create("pod/main", CgroupLimits(cpu_limit=2.0, memory_limit=4096), leaf=True)
     assert directory == str(version_2 / "volcano/cluster/pod/main")
     assert Path(directory, "cpu.max").read_text() == "200000 100000"
     assert Path(directory, "memory.max").read_text() == "4096"
@@ -262,31 +272,31 @@ def test_groups_of_version_2_pass_their_controllers_down_to_a_container(version_
     (Path(directory) / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
     (Path(directory) / "memory.current").write_text("1000\n")
     (Path(directory) / "memory.stat").write_text("anon 600\ninactive_file 300\n")
-    assert groups.killed_for_memory("pod/main")
+    assert groups.oom_killed("pod/main")
     assert groups.usage("pod/main") == (2.5, 700)
 
 
 def test_groups_of_version_2_on_a_real_kernel(as_root: Setting) -> None:
-    """Whatever controllers it has here: groups are made, joined, locked and swept."""
+    """Cgroups are created, joined, locked and removed with any set of controllers."""
     mounts = (line.split(" ") for line in Path("/proc/self/mounts").read_text().splitlines())
     base = next(
         (point for _, point, kind, *_ in mounts if kind == "cgroup2" and os.access(point, os.W_OK)), None
     )
     if base is None:
         pytest.skip("no cgroup2 is mounted, or none that can be written")
-    groups = Groups("1111111111111111", (Hierarchy(base, frozenset(), 2),))
+    groups = Cgroups("1111111111111111", (Hierarchy(base, frozenset(), 2),))
     groups.open()
     assert len(groups.hierarchies) == 1
-    groups.create("pod", Limits(), leaf=False)
-    joined = groups.create("pod/main", Limits(), leaf=True)
+    groups.create("pod", CgroupLimits(), leaf=False)
+    joined = groups.create("pod/main", CgroupLimits(), leaf=True)
 
     def own_group() -> str:
         cgroups.join(joined)
         return Path("/proc/self/cgroup").read_text()
 
     assert "0::/volcano/1111111111111111/pod/main\n" in in_child(own_group)
-    assert cgroups.sweep(groups.hierarchies, groups.name) == []
+    assert cgroups.remove_orphaned(groups.hierarchies, groups.name) == []
     groups.remove("pod")
     assert not os.path.exists(os.path.dirname(joined[0]))
     groups.close()
-    assert not os.path.exists(os.path.join(base, cgroups.TOP, groups.name))
+    assert not os.path.exists(os.path.join(base, cgroups.TOP_DIRECTORY, groups.name))

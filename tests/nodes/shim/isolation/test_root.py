@@ -4,19 +4,19 @@ import os
 import signal
 from pathlib import Path
 
-from tests.nodes.shim.isolation.stage import Keeper, Setting, directory_for, host, in_child, play
-from volcano.nodes.kubelet.pods.disk_usage import measured
-from volcano.nodes.shim.isolation import capabilities, entering, syscalls, template
-from volcano.nodes.shim.isolation.programs import Exposed
-from volcano.nodes.shim.isolation.root import Layer
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, directory_for, host, in_child, in_shim
+from volcano.nodes.kubelet.pods.disk_usage import measure_usage
+from volcano.nodes.shim.isolation import capabilities, rootfs_template, syscalls, unshare
+from volcano.nodes.shim.isolation.host_programs import HostMounts
+from volcano.nodes.shim.isolation.rootfs import RootfsLayer
 from volcano.nodes.shim.specs import Identity, Mode, Mount, Security
 
 
 def output(setting: Setting, script: str, **wanted: object) -> list[str]:
-    def scene(keeper: Keeper) -> list[str]:
-        return keeper.run(keeper.pod(), f"exec 2>&1; {script}", **wanted).lines
+    def body(shim: ForkedShim) -> list[str]:
+        return shim.run(shim.pod(), f"exec 2>&1; {script}", **wanted).lines
 
-    return play(setting, scene)
+    return in_shim(setting, body)
 
 
 def test_a_container_is_root_on_a_machine_of_its_own(any_setting: Setting) -> None:
@@ -34,14 +34,14 @@ def test_the_programs_of_the_host_are_there_and_cannot_be_changed(any_setting: S
 
 
 def test_what_a_container_writes_stays_in_it(setting: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[str, str]:
-        pod = keeper.pod()
-        wrote = keeper.run(
+    def body(shim: ForkedShim) -> tuple[str, str]:
+        pod = shim.pod()
+        wrote = shim.run(
             pod, "for d in / /tmp /root /etc /var/lib /run /home; do echo x >$d/volcano-test; done; ls /etc"
         )
-        return wrote.output, keeper.run(pod, "ls / /tmp /root /etc", attempt=1).output
+        return wrote.output, shim.run(pod, "ls / /tmp /root /etc", attempt=1).output
 
-    first, second = play(setting, scene)
+    first, second = in_shim(setting, body)
     assert "volcano-test" in first
     assert "volcano-test" not in second, "a restarted container has a fresh root"
     places = ("/", "/tmp", "/root", "/etc", "/var/lib", "/run", "/home")
@@ -49,12 +49,12 @@ def test_what_a_container_writes_stays_in_it(setting: Setting) -> None:
 
 
 def test_the_host_s_secrets_are_not_there(as_root: Setting) -> None:
-    def scene(keeper: Keeper) -> list[str]:
-        pod = keeper.pod()
-        look = f"ls {keeper.directory} {keeper.directory}/pods 2>&1; cat /etc/shadow; ls -A /home; ls -A /etc/ssh"
-        return keeper.run(pod, look).lines
+    def body(shim: ForkedShim) -> list[str]:
+        pod = shim.pod()
+        look = f"ls {shim.directory} {shim.directory}/pods 2>&1; cat /etc/shadow; ls -A /home; ls -A /etc/ssh"
+        return shim.run(pod, look).lines
 
-    lines = play(as_root, scene)
+    lines = in_shim(as_root, body)
     assert sum("No such file or directory" in line for line in lines) == 2
     hashes = [line.split(":")[1] for line in host("cat /etc/shadow").splitlines()]
     shadow = [line for line in lines if line.count(":") == 8]
@@ -63,22 +63,24 @@ def test_the_host_s_secrets_are_not_there(as_root: Setting) -> None:
 
 
 def test_a_data_directory_among_the_programs_is_hidden(as_root: Setting) -> None:
-    """What is shown of the host may hold the cluster's own files."""
+    """A directory with host programs may contain the cluster's data directory."""
     with directory_for(0) as directory:
         (directory / "shown" / "data").mkdir(parents=True)
         (directory / "shown" / "data" / "token").write_text("secret")
         (directory / "shown" / "program").write_text("fine")
-        shown = Exposed((str(directory / "shown"),), ())
+        shown = HostMounts((str(directory / "shown"),), ())
 
-        def scene() -> tuple[list[str], list[str]]:
-            users = entering.enter(Mode.NETNS)
-            made = template.build(str(directory / "t"), shown, users, str(directory / "shown" / "data"))
-            view = made.programs[0][0]
+        def body() -> tuple[list[str], list[str]]:
+            users = unshare.unshare_host_namespaces(Mode.NETNS)
+            made = rootfs_template.build(
+                str(directory / "t"), shown, users, str(directory / "shown" / "data")
+            )
+            view = made.program_mounts[0][0]
             seen = sorted(os.listdir(view)), os.listdir(f"{view}/data")
             syscalls.unmount(str(directory / "t"))
             return seen
 
-        assert in_child(scene) == (["data", "program"], [])
+        assert in_child(body) == (["data", "program"], [])
 
 
 def test_names_and_addresses_are_the_pod_s(setting: Setting) -> None:
@@ -123,36 +125,36 @@ def test_a_read_only_root_can_be_read_only(setting: Setting) -> None:
 
 
 CAPABILITIES = {  # security context: what it comes to
-    Security(): capabilities.USUAL,
+    Security(): capabilities.DEFAULT,
     Security(drop_capabilities=("ALL",)): frozenset[str](),
     Security(drop_capabilities=("ALL",), add_capabilities=("NET_BIND_SERVICE",)): {"NET_BIND_SERVICE"},
     Security(add_capabilities=("CAP_SYS_PTRACE",), drop_capabilities=("MKNOD",)): (
-        capabilities.USUAL | {"SYS_PTRACE"}
+        capabilities.DEFAULT | {"SYS_PTRACE"}
     )
     - {"MKNOD"},
 }
 
 
 def test_capabilities_are_what_the_security_context_says(setting: Setting) -> None:
-    def scene(keeper: Keeper) -> list[set[int]]:
-        pod = keeper.pod()
+    def body(shim: ForkedShim) -> list[set[int]]:
+        pod = shim.pod()
         look = "grep -E 'Cap(Prm|Eff|Bnd)' /proc/self/status"
-        ran = [keeper.run(pod, look, security=each, attempt=n) for n, each in enumerate(CAPABILITIES)]
+        ran = [shim.run(pod, look, security=each, attempt=n) for n, each in enumerate(CAPABILITIES)]
         return [{int(line.split()[1], 16) for line in each.lines} for each in ran]
 
-    assert play(setting, scene) == [{capabilities.mask(names)} for names in CAPABILITIES.values()]
+    assert in_shim(setting, body) == [{capabilities.mask(names)} for names in CAPABILITIES.values()]
 
 
 def test_a_device_file_that_a_container_makes_is_of_no_use_to_it(as_root: Setting) -> None:
-    def scene(keeper: Keeper) -> list[str]:
-        volume = keeper.directory / "v"
+    def body(shim: ForkedShim) -> list[str]:
+        volume = shim.directory / "v"
         volume.mkdir()
         script = (
             "exec 2>&1; for d in / /tmp /v /dev /dev/shm; do mknod $d/made c 1 5 && head -c 1 $d/made; done"
         )
-        return keeper.run(keeper.pod(), script, mounts=(Mount(str(volume), "/v"),)).lines
+        return shim.run(shim.pod(), script, mounts=(Mount(str(volume), "/v"),)).lines
 
-    refused = play(as_root, scene)
+    refused = in_shim(as_root, body)
     assert len(refused) == 5
     assert all("Permission denied" in line for line in refused)
 
@@ -172,14 +174,14 @@ def test_a_container_runs_as_the_user_it_names(as_root: Setting) -> None:
     assert lines == ["1234", "2345", "2345 3456 4567", "CapEff:\t0000000000000000", "x"]
 
 
-def test_where_there_is_one_user_a_container_runs_as_it_and_the_limitation_is_told(
+def test_where_there_is_one_user_a_container_runs_as_it_and_the_limitation_is_reported(
     as_nobody: Setting,
 ) -> None:
-    def scene(keeper: Keeper) -> tuple[str, str]:
-        ran = keeper.run(keeper.pod(), "id -u", identity=Identity(user=1234, groups=(5,)))
-        return ran.output, " ".join(keeper.isolation.limitations)
+    def body(shim: ForkedShim) -> tuple[str, str]:
+        ran = shim.run(shim.pod(), "id -u", identity=Identity(user=1234, groups=(5,)))
+        return ran.output, " ".join(shim.isolation.limitations)
 
-    user, limitations = play(as_nobody, scene)
+    user, limitations = in_shim(as_nobody, body)
     assert user == "0\n"
     assert "runAsUser" in limitations
 
@@ -190,27 +192,27 @@ def test_no_new_privileges_holds(setting: Setting) -> None:
     assert output(setting, script) == ["NoNewPrivs:\t0"]
 
 
-def test_no_descriptor_of_the_keeper_reaches_a_container(setting: Setting) -> None:
+def test_no_descriptor_of_the_shim_reaches_a_container(setting: Setting) -> None:
     assert output(setting, "ls /proc/$$/fd") == ["0", "1", "2"]
 
 
 def test_without_overlays_a_root_is_a_copy(setting: Setting) -> None:
-    def scene(keeper: Keeper) -> list[str]:
-        keeper.isolation._layer = Layer(None)
-        return keeper.run(keeper.pod(), "cat /etc/hostname; touch /etc/x && env true && echo works").lines
+    def body(shim: ForkedShim) -> list[str]:
+        shim.isolation._layer = RootfsLayer(None)
+        return shim.run(shim.pod(), "cat /etc/hostname; touch /etc/x && env true && echo works").lines
 
-    assert play(setting, scene) == ["a", "works"]
+    assert in_shim(setting, body) == ["a", "works"]
 
 
 def test_what_a_container_writes_beside_its_volumes_is_found_on_the_disk(setting: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[int, int]:
-        pod = keeper.pod()
-        running = keeper.start(pod, "echo up; exec sleep 1000")
+    def body(shim: ForkedShim) -> tuple[int, int]:
+        pod = shim.pod()
+        running = shim.start(pod, "echo up; exec sleep 1000")
         running.line()
 
         def written() -> int:
             containers = {"containers": [{"name": "main"}]}
-            return measured(containers, Path(pod.spec.directory), {}).containers["main"]
+            return measure_usage(containers, Path(pod.spec.directory), {}).containers["main"]
 
         before = written()
         running.execute("head -c 3145728 /dev/urandom >/root/x; sync /root/x")
@@ -219,6 +221,6 @@ def test_what_a_container_writes_beside_its_volumes_is_found_on_the_disk(setting
         running.ended()
         return before, after
 
-    before, after = play(setting, scene)
+    before, after = in_shim(setting, body)
     assert before < 1 << 20
     assert 3 << 20 <= after - before < 4 << 20

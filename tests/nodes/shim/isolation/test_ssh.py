@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.nodes.shim.isolation.stage import Keeper, Setting, installed, play
+from tests.nodes.shim.isolation.stage import ForkedShim, Setting, in_shim, installed
 from volcano.nodes.shim.specs import Mount
 
 pytestmark = pytest.mark.skipif(
@@ -31,18 +31,18 @@ def keys(directory: Path) -> Path:
 
 
 def test_a_pod_logs_in_to_another_over_ssh(any_setting: Setting) -> None:
-    def scene(keeper: Keeper) -> tuple[str, str, str]:
-        volume = (Mount(str(keys(keeper.directory)), "/root/.ssh", read_only=True),)
-        server, client = keeper.pod("server"), keeper.pod("client")
-        sshd = keeper.start(
+    def body(shim: ForkedShim) -> tuple[str, str, str]:
+        volume = (Mount(str(keys(shim.directory)), "/root/.ssh", read_only=True),)
+        server, client = shim.pod("server"), shim.pod("client")
+        sshd = shim.start(
             server, "mkdir -p /var/run/sshd; /usr/sbin/sshd; echo up; exec sleep 100", mounts=volume
         )
         sshd.line()
-        plain = keeper.run(
+        plain = shim.run(
             client, f"ssh {QUIET} {server.address} 'hostname; id -u; echo $HOME' 2>&1", mounts=volume
         )
-        terminal = keeper.run(client, f"ssh -tt {QUIET} {server.address} tty 2>&1", mounts=volume, attempt=1)
-        copied = keeper.run(
+        terminal = shim.run(client, f"ssh -tt {QUIET} {server.address} tty 2>&1", mounts=volume, attempt=1)
+        copied = shim.run(
             client,
             f"echo x >/tmp/x; scp {QUIET} /tmp/x {server.address}:/tmp/y 2>&1",
             mounts=volume,
@@ -53,7 +53,7 @@ def test_a_pod_logs_in_to_another_over_ssh(any_setting: Setting) -> None:
         sshd.ended()
         return plain.output, terminal.output, copied.output + there
 
-    plain, terminal, copied = play(any_setting, scene)
+    plain, terminal, copied = in_shim(any_setting, body)
     assert plain == "server\n0\n/root\n"
     assert "/dev/pts/" in terminal
     assert copied == "x\n"

@@ -37,8 +37,8 @@ def runs(
 
 
 def wants(name: str, queue_name: str, cpu: Any = None, memory: Any = None, **more: Any) -> JobManifests:
-    asked = {A100 if key == "a100" else key: value for key, value in more.items()}
-    return job(name, 1, queue=queue_name, cpu=cpu, memory=memory, **asked)
+    requests = {A100 if key == "a100" else key: value for key, value in more.items()}
+    return job(name, 1, queue=queue_name, cpu=cpu, memory=memory, **requests)
 
 
 def cycle(nodes: list[Manifest], queues: list[Manifest], jobs: list[JobManifests], **more: Any) -> Result:
@@ -129,7 +129,7 @@ def test_g9_a_share_is_what_is_held_of_what_is_deserved(
 ) -> None:
     queues = [queue("q", deserved=amount(*deserved) if deserved else None)]
     jobs = [runs("r", "q", "n1", *held), job("asks", 5, min_available=0, queue="q", cpu=1)]
-    assert plugin_of(queues, jobs).share("q") == pytest.approx(share)
+    assert plugin_of(queues, jobs)._share("q") == pytest.approx(share)
 
 
 def test_g10_at_equal_shares_who_deserves_something_goes_first() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import job, node, queue, resources
 from tests.scenario import schedule, session
-from volcano.scheduler.engine.plugin import ABSTAIN, Hunt, Purpose
+from volcano.scheduler.engine.plugin import ABSTAIN, EvictionContext, Purpose
 from volcano.scheduler.engine.session import Session
 from volcano.scheduler.plugins.drf import Drf
 
@@ -59,9 +59,13 @@ def victims(running: int, held: int = 0) -> int:
         ],
         plugins=["drf"],
     )
-    taker, victim = made.snapshot.jobs["default/taker"], made.snapshot.jobs["default/victim"]
-    task = next(task for task in taker.tasks.values() if not task.node)
-    return len(drf_of(made).preemptable(Hunt(Purpose.PREEMPT, taker, task), list(victim.tasks.values())))
+    preemptor, victim = made.snapshot.jobs["default/taker"], made.snapshot.jobs["default/victim"]
+    task = next(task for task in preemptor.tasks.values() if not task.node)
+    return len(
+        drf_of(made).preemptable(
+            EvictionContext(Purpose.PREEMPT, preemptor, task), list(victim.tasks.values())
+        )
+    )
 
 
 def test_victims_keep_at_least_as_much_as_the_taker_gets() -> None:
@@ -107,10 +111,10 @@ def test_reclaiming_in_a_tree_takes_from_who_comes_after() -> None:
         plugins=[HIERARCHY],
     )
     new, runs = made.snapshot.jobs["default/new"], made.snapshot.jobs["default/runs"]
-    hunt = Hunt(Purpose.RECLAIM, new, next(iter(new.tasks.values())))
+    context = EvictionContext(Purpose.RECLAIM, new, next(iter(new.tasks.values())))
     plugin = drf_of(made)
     before = plugin.hierarchy.key("a")
-    assert len(plugin.reclaimable(hunt, list(runs.tasks.values()))) == 6  # type: ignore[arg-type]
+    assert len(plugin.reclaimable(context, list(runs.tasks.values()))) == 6  # type: ignore[arg-type]
     assert plugin.hierarchy.key("a") == before, "asking changes nothing"
 
 
@@ -136,13 +140,13 @@ def test_without_the_switch_drf_has_no_opinion_on_queues() -> None:
         nodes=[node("n1")], queues=J13_QUEUES, jobs=[job("sci", 1, queue="root-sci")], plugins=["drf"]
     )
     sci = made.snapshot.jobs["default/sci"]
-    hunt = Hunt(Purpose.RECLAIM, sci, next(iter(sci.tasks.values())))
-    assert drf_of(made).reclaimable(hunt, []) is ABSTAIN
+    context = EvictionContext(Purpose.RECLAIM, sci, next(iter(sci.tasks.values())))
+    assert drf_of(made).reclaimable(context, []) is ABSTAIN
     assert len({drf_of(made).queue_order(each) for each in made.snapshot.queues.values()}) == 1
 
 
 def test_resources_the_cluster_lacks_count_nothing() -> None:
     made = session(nodes=[node("n1", cpu=10)], jobs=[job("g", 1, cpu=1, gpu=1)], plugins=["drf"])
     asked = made.resources.vector({"cpu": 1000.0, "nvidia.com/gpu": 1000.0})
-    assert drf_of(made).share(asked) == pytest.approx(0.1)
+    assert drf_of(made)._dominant_share(asked) == pytest.approx(0.1)
     assert resources(gpu=1) == {"nvidia.com/gpu": "1"}

@@ -17,7 +17,7 @@ def fill_by_fairness(
     for queue, (path, weights) in paths.items():
         tree.add_queue(queue, *parse_path(queue, 1, path, weights))
         tree.add_job(queue, queue, 10 * np.array(pods[queue]), np.zeros(2))
-    tree.settle()
+    tree.recompute()
     free, placed, waiting = total.copy(), dict.fromkeys(pods, 0), set(pods)
     while waiting:
         first = min(sorted(waiting), key=tree.key)
@@ -76,14 +76,14 @@ def test_updating_one_job_agrees_with_recomputing_everything(steps: list[tuple[i
         for queue, path in (("a", "root/x/a"), ("b", "root/x/b"), ("c", "root/c"), ("d", "root/x/y/d")):
             made.add_queue(queue, *parse_path(queue, 1, path, "1/2/1/1"))
             made.add_job(queue, queue, np.array([6.0, 6.0]), np.zeros(2))
-        made.settle()
+        made.recompute()
         return made
 
     updated, recomputed = tree(), tree()
     for job, cpu, memory in steps:
         updated.update("abcd"[job], np.array([cpu, memory], dtype=float))
         recomputed.update("abcd"[job], np.array([cpu, memory], dtype=float))
-        recomputed.settle()
+        recomputed.recompute()
     assert [updated.share(queue) for queue in "abcd"] == pytest.approx(
         [recomputed.share(queue) for queue in "abcd"]
     )

@@ -82,9 +82,9 @@ def test_it_says_which_node_is_best() -> None:
 
 def test_its_refusal_is_a_reason_like_any_other() -> None:
     result = cycle(Outside(fits={"status": "licence missing", "code": 3}), "predicate")
-    verdict = result.verdict("j")
-    assert verdict is not None
-    assert "2 licence missing" in verdict.message
+    diagnosis = result.diagnosis("j")
+    assert diagnosis is not None
+    assert "2 licence missing" in diagnosis.message
 
 
 @pytest.mark.parametrize(("status", "phase"), [(1, "Running"), (0, "Running"), (-1, "Pending")])
@@ -164,18 +164,18 @@ def test_recorded_failures_fail_again() -> None:
     recorder = Recorder(Outside())
     assert cycle(recorder, "predicate").bound() == {}
     result = cycle(Replay(recorder.answers, recorder.failures), "predicate")
-    verdict = result.verdict("j")
-    assert verdict is not None
-    assert "nobody is there" in verdict.message
+    diagnosis = result.diagnosis("j")
+    assert diagnosis is not None
+    assert "nobody is there" in diagnosis.message
 
 
 def test_a_scheduler_without_a_port_says_so() -> None:
     given = {"extender.urlPrefix": URL, "extender.predicateVerb": "fits"}
     settings = config(["gang", {"name": "extender", "arguments": given}])
     snapshot = cluster_of(nodes=[node("a")], jobs=[job("j")]).snapshot(START, 1, None)
-    verdict = Result(schedule(snapshot, settings), snapshot).verdict("j")
-    assert verdict is not None
-    assert "no way to reach" in verdict.message
+    diagnosis = Result(schedule(snapshot, settings), snapshot).diagnosis("j")
+    assert diagnosis is not None
+    assert "no way to reach" in diagnosis.message
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -233,8 +233,7 @@ def test_the_program_hands_its_port_to_whatever_configuration_is_in_force() -> N
             ],
         }
     )
-    source = ConfigSource(text)
-    source.ports = {"extender": outside}
+    source = ConfigSource(text, ports={"extender": outside})
     assert source.current is not None
     snapshot = cluster_of(nodes=[node("a")], jobs=[job("j")]).snapshot(START, 1, None)
     schedule(snapshot, source.current)

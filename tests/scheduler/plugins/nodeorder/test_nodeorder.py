@@ -5,8 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.builders import node, pod, podgroup
@@ -58,7 +57,7 @@ def test_least_allocated_prefers_the_emptier_node() -> None:
 
 
 def test_containers_that_ask_for_nothing_count_a_little() -> None:
-    """100m of 4 cpus and 200 MB of 8Gi: floor(97.5) and floor(97.6)."""
+    """100m of 4 cpus and 200Mi of 8Gi: floor(97.5) and floor(97.6)."""
     assert scores(TWO[:1], [mine("new", None)], only(leastrequested=1)) == [97]
 
 
@@ -80,29 +79,34 @@ def test_balanced_allocation_leaves_pods_without_requests_alone() -> None:
 
 
 FRACTIONS = st.tuples(st.integers(0, 12), st.integers(0, 12))
+UNITS = (1000, 2**30)  # of cpu and memory in `FRACTIONS`
+DEFAULT_REQUESTS = (100, 200 * MIB)  # of a container without requests, as in kube-scheduler
 
 
 @settings(deadline=None)
+@example(request=(0, 0), nodes=[((0, 1), (0, 0))])
 @given(request=FRACTIONS, nodes=st.lists(st.tuples(FRACTIONS, FRACTIONS), min_size=1, max_size=4))
 def test_scoring_all_nodes_agrees_with_scoring_each(
     request: tuple[int, int], nodes: list[tuple[tuple[int, int], tuple[int, int]]]
 ) -> None:
-    def plain(room: tuple[int, int], used: tuple[int, int]) -> tuple[float, float, float]:
-        """The scalar twin: least, most and balanced allocation of one node."""
+    def scalar(allocatable: tuple[int, int], used: tuple[int, int]) -> tuple[int, int, int]:
+        """The scalar twin, in whole milli-cpus and bytes: least, most and balanced allocation of one node."""
         least, most, fractions = [], [], []
-        for i, (capacity, taken, asked) in enumerate(zip(room, used, request, strict=True)):
+        for unit, default, capacity, taken, asked in zip(
+            UNITS, DEFAULT_REQUESTS, allocatable, used, request, strict=True
+        ):
             if not capacity:
                 continue
-            small = (0.1, 200e6 / 2**30)[i]  # what a container without a request counts as
-            counted = (taken or small) + (asked or small)
-            fits = counted <= capacity
-            least.append(math.floor(100 * (capacity - counted) / capacity) if fits else 0)
-            most.append(math.floor(100 * counted / capacity) if fits else 0)
+            whole = capacity * unit
+            counted = (taken * unit or default) + (asked * unit or default)
+            fits = counted <= whole
+            least.append(100 * (whole - counted) // whole if fits else 0)
+            most.append(100 * counted // whole if fits else 0)
             fractions.append(min((taken + asked) / capacity, 1.0))
         if not least:
-            return 0.0, 0.0, 100.0 if any(request) else 0.0
+            return 0, 0, 100 if any(request) else 0
         even = math.floor(100 * (1 - float(np.std(fractions))) + 1e-9) if any(request) else 0
-        return math.floor(sum(least) / len(least)), math.floor(sum(most) / len(most)), even
+        return sum(least) // len(least), sum(most) // len(most), even
 
     manifests = [node(f"n{i}", cpu=room[0], memory=f"{room[1]}Gi") for i, (room, _) in enumerate(nodes)]
     pods = [
@@ -112,10 +116,10 @@ def test_scoring_all_nodes_agrees_with_scoring_each(
             for i, (_, used) in enumerate(nodes)
         ),
     ]
-    expected = [plain(room, used) for room, used in nodes]
+    expected = [scalar(allocatable, used) for allocatable, used in nodes]
     for name, column in (("leastrequested", 0), ("mostrequested", 1), ("balancedresource", 2)):
         found = scores(manifests, pods, only(**{name: 1}))
-        assert found == pytest.approx([each[column] for each in expected], abs=1), name
+        assert found == [each[column] for each in expected], name
 
 
 def test_image_locality_prefers_nodes_that_have_the_image() -> None:

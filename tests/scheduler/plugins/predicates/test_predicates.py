@@ -128,15 +128,15 @@ def test_reasons_are_in_kubernetes_words() -> None:
         jobs=[job("train", 1, cpu=2, spec=requires([expression("disk", "NotIn", "hdd")]))],
         plugins=["gang", "predicates"],
     )
-    verdict = result.verdict("train")
-    assert verdict is not None
+    diagnosis = result.diagnosis("train")
+    assert diagnosis is not None
     for part in (
         "2 Insufficient cpu",
         "1 node(s) had untolerated taint(s)",
         "1 node(s) were unschedulable",
         "1 node(s) didn't match Pod's node affinity/selector",
     ):
-        assert part in verdict.message, verdict.message
+        assert part in diagnosis.message, diagnosis.message
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,8 @@ from tests.builders import START, metadata, node, pod, podgroup
 from tests.scenario import Result, schedule
 from volcano.clock import Instant
 from volcano.kube.manifest import Manifest
-from volcano.kube.recorder import Recorder
 from volcano.model.decisions import Bind, ClaimVolume
-from volcano.scheduler.writeback.operations import Lowering, settlement
+from volcano.scheduler.writeback.operations import OperationBuilder, claim_patch
 
 GROUP = podgroup("g", min_member=0)
 ZONE = "topology.kubernetes.io/zone"
@@ -115,9 +114,9 @@ def cycle(pods: list[Manifest], *others: Manifest, **more: Any) -> Result:
 
 
 def reason(result: Result) -> str:
-    verdict = result.verdict("g")
-    assert verdict is not None
-    return verdict.message
+    diagnosis = result.diagnosis("g")
+    assert diagnosis is not None
+    return diagnosis.message
 
 
 def test_a_bound_volume_ties_the_pod_to_its_node() -> None:
@@ -270,13 +269,13 @@ def test_a_volume_that_several_pods_share_is_attached_once() -> None:
 
 
 def test_binding_settles_the_claims_first() -> None:
-    writes = Lowering(Recorder("volcano"), "volcano").operations(
+    writes = OperationBuilder("volcano").operations(
         Bind("u", "default", "p", "default/g", "a", {}, (ClaimVolume("default", "c", "v"),)),
         Instant(START, 0.0),
     )
     first, second = list(writes)
-    assert first == settlement("a", ClaimVolume("default", "c", "v"))
+    assert first == claim_patch("a", ClaimVolume("default", "c", "v"))
     assert getattr(second, "subresource", "") == "binding"
-    assert settlement("a", ClaimVolume("default", "c")).patch == {
+    assert claim_patch("a", ClaimVolume("default", "c")).patch == {
         "metadata": {"annotations": {"volume.kubernetes.io/selected-node": "a"}}
     }

@@ -5,13 +5,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from volcano.scheduler.plugins.proportion.division import Claim, divide, gather, pour
+from volcano.scheduler.plugins.proportion.division import (
+    QueueDemand,
+    divide_by_weight,
+    subtree_demands,
+    weighted_shares,
+)
 
 
 def poured(total: float, rows: list[tuple[float, float, float]]) -> list[float]:
     """Shares of one resource for rows of (weight, floor, ceiling)."""
     weights, floors, ceilings = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    shares: list[float] = pour(np.array([total]), weights, floors[:, None], ceilings[:, None])[:, 0].tolist()
+    shares: list[float] = weighted_shares(np.array([total]), weights, floors[:, None], ceilings[:, None])[
+        :, 0
+    ].tolist()
     return shares
 
 
@@ -81,14 +88,14 @@ DEPARTMENTS = {"root": ["dept-a", "dept-b"], "dept-a": ["team-a1", "team-a2"], "
 WEIGHTS = {"dept-a": 3, "dept-b": 2, "team-a1": 2, "team-a2": 1, "team-b1": 1}
 
 
-def departments(**asked: float) -> dict[str, float]:
+def departments(**requests: float) -> dict[str, float]:
     """Shares of 90 cpus in the seeds' tree when the teams ask for so much."""
     own = {
-        name: Claim(weight, np.zeros(1), np.array([asked.get(name.replace("-", "_"), 90.0)]))
+        name: QueueDemand(weight, np.zeros(1), np.array([requests.get(name.replace("-", "_"), 90.0)]))
         for name, weight in WEIGHTS.items()
     }
-    claims = gather(own, DEPARTMENTS, "root")
-    shares = divide(np.array([90.0]), claims, DEPARTMENTS, "root")
+    claims = subtree_demands(own, DEPARTMENTS, "root")
+    shares = divide_by_weight(np.array([90.0]), claims, DEPARTMENTS, "root")
     return {name: float(share[0]) for name, share in shares.items()}
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from volcano.model.queue import Queue
 from volcano.model.resources import ResourceIndex
-from volcano.scheduler.plugins.proportion.shares import how_many, over_share
-from volcano.scheduler.plugins.proportion.tree import capability, guarantees, plant, real_capabilities
+from volcano.scheduler.plugins.proportion.queue_usage import count_within, over_share
+from volcano.scheduler.plugins.proportion.tree import build_tree, capability, guarantees, real_capabilities
 
 INDEX = ResourceIndex()
 TOTAL = INDEX.vector({"cpu": 10_000.0, "memory": 100.0, "pods": 50.0})
@@ -21,11 +21,11 @@ def queues(**given: Any) -> dict[str, Queue]:
 
 
 def test_paths_lead_from_a_queue_up() -> None:
-    tree = plant(queues(root={}, a={"parent": "root"}, b={"parent": "a"}, c={}))
+    tree = build_tree(queues(root={}, a={"parent": "root"}, b={"parent": "a"}, c={}))
     assert tree.path("b") == ("b", "a")
     assert tree.path("c") == ("c",)
     assert tree.path("root") == ()
-    assert [tree.leaf(name) for name in ("a", "b", "c")] == [False, True, True]
+    assert [tree.is_leaf(name) for name in ("a", "b", "c")] == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -41,18 +41,18 @@ def test_paths_lead_from_a_queue_up() -> None:
     ],
 )
 def test_broken_parents_are_told_and_hang_under_the_root(given: dict[str, Any], problem: str) -> None:
-    tree = plant(queues(**given))
+    tree = build_tree(queues(**given))
     assert problem in tree.problems
     assert tree.path("a")[-1] == "a"
 
 
 def test_a_flat_tree_knows_no_parents() -> None:
-    tree = plant(queues(a={}, b={"parent": "a"}), flat=True)
+    tree = build_tree(queues(a={}, b={"parent": "a"}), flat=True)
     assert tree.path("b") == ("b",)
 
 
 def test_a_parent_is_promised_at_least_what_its_children_are() -> None:
-    tree = plant(
+    tree = build_tree(
         queues(
             p={"guarantee": {"cpu": 3000.0}},
             a={"parent": "p", "guarantee": {"cpu": 2000.0}},
@@ -63,7 +63,7 @@ def test_a_parent_is_promised_at_least_what_its_children_are() -> None:
 
 
 def test_what_a_queue_may_have_is_its_parents_less_its_siblings_promises() -> None:
-    tree = plant(
+    tree = build_tree(
         queues(
             p={"capability": {"cpu": 6000.0}},
             a={"parent": "p"},
@@ -100,7 +100,7 @@ def test_how_many_fit_agrees_with_adding_one_by_one(
     amounts: list[tuple[int, int]], held: list[int], limit: list[int]
 ) -> None:
     parts = tuple((column, float(amount)) for column, amount in amounts)
-    found = how_many(parts, np.array(held, dtype=float), np.array(limit, dtype=float))
+    found = count_within(parts, np.array(held, dtype=float), np.array(limit, dtype=float))
     assert found == counted_one_by_one(parts, [float(x) for x in held], [float(x) for x in limit])
 
 

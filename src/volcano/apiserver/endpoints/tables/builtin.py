@@ -1,9 +1,9 @@
-"""Which printer serves which kind."""
+"""Printers of the built-in kinds."""
 
 from volcano.apiserver.endpoints.tables import cluster, core, workloads
+from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.endpoints.tables.custom import custom_printer
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER
-from volcano.apiserver.endpoints.tables.reading import Printer
 from volcano.apiserver.interfaces import Served
 from volcano.kube import kinds
 from volcano.kube.kinds import Kind
@@ -53,7 +53,7 @@ PRINTERS: dict[Kind, Printer] = {
 
 
 def printer_of(served: Served, subresource: str = "") -> Printer:
-    """How this server prints a kind: as a CRD says, as built in, or by name and age."""
+    """Printer of a kind: from the columns of its CRD, built in, or name and age."""
     if subresource == "scale":
         return cluster.SCALE_PRINTER
     if served.crd:

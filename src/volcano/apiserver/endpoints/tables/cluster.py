@@ -1,8 +1,8 @@
-"""Rows for storage, RBAC, priority classes, webhook configurations and the other cluster-wide kinds."""
+"""Print handlers for storage, RBAC, priority classes, webhook configurations and other cluster-scoped kinds."""
 
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import (
+from volcano.apiserver.endpoints.tables.cells import (
     AGE,
     NAME,
     NONE,
@@ -40,7 +40,7 @@ def _phase(manifest: Manifest) -> str:
     return str(at(manifest, "status", "phase", default=""))
 
 
-def volume_cells(volume: Manifest, now: float) -> list[Any]:
+def print_volume(volume: Manifest, now: float) -> list[Any]:
     claim = at(volume, "spec", "claimRef")
     return [
         name_of(volume),
@@ -57,7 +57,7 @@ def volume_cells(volume: Manifest, now: float) -> list[Any]:
     ]
 
 
-def claim_cells(claim: Manifest, now: float) -> list[Any]:
+def print_claim(claim: Manifest, now: float) -> list[Any]:
     bound = at(claim, "spec", "volumeName", default="")
     return [
         name_of(claim),
@@ -72,7 +72,7 @@ def claim_cells(claim: Manifest, now: float) -> list[Any]:
     ]
 
 
-def storage_class_cells(storage_class: Manifest, now: float) -> list[Any]:
+def print_storage_class(storage_class: Manifest, now: float) -> list[Any]:
     is_default = at(storage_class, "metadata", "annotations", DEFAULT_CLASS) == "true"
     return [
         f"{name_of(storage_class)} (default)" if is_default else name_of(storage_class),
@@ -84,11 +84,11 @@ def storage_class_cells(storage_class: Manifest, now: float) -> list[Any]:
     ]
 
 
-def csi_node_cells(node: Manifest, now: float) -> list[Any]:
+def print_csi_node(node: Manifest, now: float) -> list[Any]:
     return [name_of(node), count(node, "spec", "drivers"), age(node, now)]
 
 
-def csi_driver_cells(driver: Manifest, now: float) -> list[Any]:
+def print_csi_driver(driver: Manifest, now: float) -> list[Any]:
     audiences = at(driver, "spec", "tokenRequests")
     return [
         name_of(driver),
@@ -102,7 +102,7 @@ def csi_driver_cells(driver: Manifest, now: float) -> list[Any]:
     ]
 
 
-def volume_attachment_cells(attachment: Manifest, now: float) -> list[Any]:
+def print_volume_attachment(attachment: Manifest, now: float) -> list[Any]:
     return [
         name_of(attachment),
         at(attachment, "spec", "attacher", default=""),
@@ -113,7 +113,7 @@ def volume_attachment_cells(attachment: Manifest, now: float) -> list[Any]:
     ]
 
 
-def binding_cells(binding: Manifest, now: float) -> list[Any]:
+def print_binding(binding: Manifest, now: float) -> list[Any]:
     subjects = items(binding, "subjects")
     accounts = [
         f"{subject.get('namespace', '')}/{subject.get('name', '')}"
@@ -134,7 +134,7 @@ def binding_cells(binding: Manifest, now: float) -> list[Any]:
     ]
 
 
-def priority_class_cells(priority_class: Manifest, now: float) -> list[Any]:
+def print_priority_class(priority_class: Manifest, now: float) -> list[Any]:
     return [
         name_of(priority_class),
         number(priority_class, "value"),
@@ -144,20 +144,20 @@ def priority_class_cells(priority_class: Manifest, now: float) -> list[Any]:
     ]
 
 
-def webhook_cells(configuration: Manifest, now: float) -> list[Any]:
+def print_webhook(configuration: Manifest, now: float) -> list[Any]:
     return [name_of(configuration), count(configuration, "webhooks"), age(configuration, now)]
 
 
-def created_at_cells(manifest: Manifest, now: float) -> list[Any]:
-    """What the real server shows for kinds that nobody wrote columns for."""
+def print_created_at(manifest: Manifest, now: float) -> list[Any]:
+    """Default print handler of kube-apiserver, for kinds without printer columns."""
     return [name_of(manifest), at(manifest, "metadata", "creationTimestamp", default="")]
 
 
-def name_and_age_cells(manifest: Manifest, now: float) -> list[Any]:
+def print_name_and_age(manifest: Manifest, now: float) -> list[Any]:
     return [name_of(manifest), age(manifest, now)]
 
 
-def scale_cells(scale: Manifest, now: float) -> list[Any]:
+def print_scale(scale: Manifest, now: float) -> list[Any]:
     return [
         name_of(scale),
         number(scale, "spec", "replicas"),
@@ -174,7 +174,7 @@ VOLUME_PRINTER = Printer(
         AGE,
         *wide("VolumeMode"),
     ),
-    volume_cells,
+    print_volume,
 )
 CLAIM_PRINTER = Printer(
     (
@@ -183,13 +183,13 @@ CLAIM_PRINTER = Printer(
         AGE,
         *wide("VolumeMode"),
     ),
-    claim_cells,
+    print_claim,
 )
 STORAGE_CLASS_PRINTER = Printer(
     (NAME, *text("Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion"), AGE),
-    storage_class_cells,
+    print_storage_class,
 )
-CSI_NODE_PRINTER = Printer((NAME, *integers("Drivers"), AGE), csi_node_cells)
+CSI_NODE_PRINTER = Printer((NAME, *integers("Drivers"), AGE), print_csi_node)
 CSI_DRIVER_PRINTER = Printer(
     (
         NAME,
@@ -199,14 +199,14 @@ CSI_DRIVER_PRINTER = Printer(
         *text("Modes"),
         AGE,
     ),
-    csi_driver_cells,
+    print_csi_driver,
 )
 VOLUME_ATTACHMENT_PRINTER = Printer(
     (NAME, Column("Attacher", format="name"), *text("PV", "Node"), Column("Attached", type="boolean"), AGE),
-    volume_attachment_cells,
+    print_volume_attachment,
 )
 BINDING_PRINTER = Printer(
-    (NAME, *text("Role"), AGE, *wide("Users", "Groups", "ServiceAccounts")), binding_cells
+    (NAME, *text("Role"), AGE, *wide("Users", "Groups", "ServiceAccounts")), print_binding
 )
 PRIORITY_CLASS_PRINTER = Printer(
     (
@@ -216,9 +216,9 @@ PRIORITY_CLASS_PRINTER = Printer(
         AGE,
         *text("PreemptionPolicy"),
     ),
-    priority_class_cells,
+    print_priority_class,
 )
-WEBHOOK_PRINTER = Printer((NAME, *integers("Webhooks"), AGE), webhook_cells)
-CREATED_AT_PRINTER = Printer((NAME, Column("Created At", type="date")), created_at_cells)
-NAME_AND_AGE_PRINTER = Printer((NAME, AGE), name_and_age_cells)
-SCALE_PRINTER = Printer((NAME, *integers("Desired", "Available"), AGE), scale_cells)
+WEBHOOK_PRINTER = Printer((NAME, *integers("Webhooks"), AGE), print_webhook)
+CREATED_AT_PRINTER = Printer((NAME, Column("Created At", type="date")), print_created_at)
+NAME_AND_AGE_PRINTER = Printer((NAME, AGE), print_name_and_age)
+SCALE_PRINTER = Printer((NAME, *integers("Desired", "Available"), AGE), print_scale)

@@ -1,8 +1,8 @@
-"""Rows for nodes, namespaces, events, services and the other small core kinds."""
+"""Print handlers for nodes, namespaces, events, services and other core kinds."""
 
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import (
+from volcano.apiserver.endpoints.tables.cells import (
     AGE,
     NAME,
     NONE,
@@ -28,7 +28,7 @@ from volcano.kube.manifest import Manifest
 ROLE_PREFIX, ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
-def node_cells(node: Manifest, now: float) -> list[Any]:
+def print_node(node: Manifest, now: float) -> list[Any]:
     info = at(node, "status", "nodeInfo", default={})
     kernel = info.get("kernelVersion") or UNKNOWN
     architecture = info.get("architecture")
@@ -48,10 +48,10 @@ def node_cells(node: Manifest, now: float) -> list[Any]:
 
 def _node_status(node: Manifest) -> str:
     ready = [entry for entry in items(node, "status", "conditions") if entry.get("type") == "Ready"]
-    words = [("Ready" if ready[-1].get("status") == "True" else "NotReady") if ready else "Unknown"]
+    states = [("Ready" if ready[-1].get("status") == "True" else "NotReady") if ready else "Unknown"]
     if at(node, "spec", "unschedulable"):
-        words.append("SchedulingDisabled")
-    return ",".join(words)
+        states.append("SchedulingDisabled")
+    return ",".join(states)
 
 
 def _roles(node: Manifest) -> str:
@@ -68,12 +68,12 @@ def _address(node: Manifest, kind: str) -> str:
     return str(next(found, NONE))
 
 
-def namespace_cells(namespace: Manifest, now: float) -> list[Any]:
+def print_namespace(namespace: Manifest, now: float) -> list[Any]:
     return [name_of(namespace), at(namespace, "status", "phase", default=""), age(namespace, now)]
 
 
-def event_cells(event: Manifest, now: float) -> list[Any]:
-    """An event of either API: events.k8s.io calls the same facts by other names."""
+def print_event(event: Manifest, now: float) -> list[Any]:
+    """Prints an event of either API; events.k8s.io has other names for the same fields."""
     subject = at(event, "involvedObject") or at(event, "regarding", default={})
     first = at(event, "firstTimestamp") or at(event, "deprecatedFirstTimestamp") or at(event, "eventTime")
     last = at(event, "lastTimestamp") or at(event, "deprecatedLastTimestamp") or first
@@ -102,7 +102,7 @@ def _event_source(event: Manifest) -> str:
     return ", ".join(str(part) for part in (component, instance) if part)
 
 
-def service_cells(service: Manifest, now: float) -> list[Any]:
+def print_service(service: Manifest, now: float) -> list[Any]:
     addresses = at(service, "spec", "clusterIPs", default=())
     return [
         name_of(service),
@@ -135,7 +135,7 @@ def _port(port: Any) -> str:
     return f"{port.get('port')}{node_port}/{port.get('protocol', 'TCP')}"
 
 
-def endpoints_cells(endpoints: Manifest, now: float) -> list[Any]:
+def print_endpoints(endpoints: Manifest, now: float) -> list[Any]:
     entries = [
         f"{host}:{port.get('port')}" if port else host
         for subset in items(endpoints, "subsets")
@@ -146,28 +146,32 @@ def endpoints_cells(endpoints: Manifest, now: float) -> list[Any]:
     return [name_of(endpoints), shown, age(endpoints, now)]
 
 
-def endpoint_slice_cells(piece: Manifest, now: float) -> list[Any]:
-    ports = (str(port.get("port") or port.get("name") or "*") for port in items(piece, "ports"))
-    hosts = (str(host) for entry in items(piece, "endpoints") for host in at(entry, "addresses", default=()))
+def print_endpoint_slice(endpoint_slice: Manifest, now: float) -> list[Any]:
+    ports = (str(port.get("port") or port.get("name") or "*") for port in items(endpoint_slice, "ports"))
+    hosts = (
+        str(host)
+        for entry in items(endpoint_slice, "endpoints")
+        for host in at(entry, "addresses", default=())
+    )
     return [
-        name_of(piece),
-        at(piece, "addressType", default=""),
+        name_of(endpoint_slice),
+        at(endpoint_slice, "addressType", default=""),
         first_few(ports, UNSET),
         first_few(hosts, UNSET),
-        age(piece, now),
+        age(endpoint_slice, now),
     ]
 
 
-def config_map_cells(config_map: Manifest, now: float) -> list[Any]:
+def print_config_map(config_map: Manifest, now: float) -> list[Any]:
     entries = count(config_map, "data") + count(config_map, "binaryData")
     return [name_of(config_map), entries, age(config_map, now)]
 
 
-def secret_cells(secret: Manifest, now: float) -> list[Any]:
+def print_secret(secret: Manifest, now: float) -> list[Any]:
     return [name_of(secret), at(secret, "type", default=""), count(secret, "data"), age(secret, now)]
 
 
-def quota_cells(quota: Manifest, now: float) -> list[Any]:
+def print_quota(quota: Manifest, now: float) -> list[Any]:
     requests: list[str] = []
     limits: list[str] = []
     for resource, hard in sorted(at(quota, "status", "hard", default={}).items()):
@@ -176,11 +180,11 @@ def quota_cells(quota: Manifest, now: float) -> list[Any]:
     return [name_of(quota), ", ".join(requests), ", ".join(limits), age(quota, now)]
 
 
-def lease_cells(lease: Manifest, now: float) -> list[Any]:
+def print_lease(lease: Manifest, now: float) -> list[Any]:
     return [name_of(lease), at(lease, "spec", "holderIdentity", default=""), age(lease, now)]
 
 
-def network_policy_cells(policy: Manifest, now: float) -> list[Any]:
+def print_network_policy(policy: Manifest, now: float) -> list[Any]:
     return [name_of(policy), selector_text(at(policy, "spec", "podSelector")), age(policy, now)]
 
 
@@ -192,9 +196,9 @@ NODE_PRINTER = Printer(
         *text("Version"),
         *wide("Internal-IP", "External-IP", "OS-Image", "Kernel-Version", "Container-Runtime"),
     ),
-    node_cells,
+    print_node,
 )
-NAMESPACE_PRINTER = Printer((NAME, *text("Status"), AGE), namespace_cells)
+NAMESPACE_PRINTER = Printer((NAME, *text("Status"), AGE), print_namespace)
 EVENT_PRINTER = Printer(
     (
         *text("Last Seen", "Type", "Reason", "Object"),
@@ -203,17 +207,17 @@ EVENT_PRINTER = Printer(
         *wide("First Seen", "Count"),
         Column("Name", format="name", priority=1),
     ),
-    event_cells,
+    print_event,
 )
 SERVICE_PRINTER = Printer(
-    (NAME, *text("Type", "Cluster-IP", "External-IP", "Port(s)"), AGE, *wide("Selector")), service_cells
+    (NAME, *text("Type", "Cluster-IP", "External-IP", "Port(s)"), AGE, *wide("Selector")), print_service
 )
-ENDPOINTS_PRINTER = Printer((NAME, *text("Endpoints"), AGE), endpoints_cells)
+ENDPOINTS_PRINTER = Printer((NAME, *text("Endpoints"), AGE), print_endpoints)
 ENDPOINT_SLICE_PRINTER = Printer(
-    (NAME, *text("AddressType", "Ports", "Endpoints"), AGE), endpoint_slice_cells
+    (NAME, *text("AddressType", "Ports", "Endpoints"), AGE), print_endpoint_slice
 )
-CONFIG_MAP_PRINTER = Printer((NAME, *text("Data"), AGE), config_map_cells)
-SECRET_PRINTER = Printer((NAME, *text("Type", "Data"), AGE), secret_cells)
-QUOTA_PRINTER = Printer((NAME, *text("Request", "Limit"), AGE), quota_cells)
-LEASE_PRINTER = Printer((NAME, *text("Holder"), AGE), lease_cells)
-NETWORK_POLICY_PRINTER = Printer((NAME, *text("Pod-Selector"), AGE), network_policy_cells)
+CONFIG_MAP_PRINTER = Printer((NAME, *text("Data"), AGE), print_config_map)
+SECRET_PRINTER = Printer((NAME, *text("Type", "Data"), AGE), print_secret)
+QUOTA_PRINTER = Printer((NAME, *text("Request", "Limit"), AGE), print_quota)
+LEASE_PRINTER = Printer((NAME, *text("Holder"), AGE), print_lease)
+NETWORK_POLICY_PRINTER = Printer((NAME, *text("Pod-Selector"), AGE), print_network_policy)

@@ -1,4 +1,4 @@
-"""Rows for custom resources, as the columns of their CRD describe them."""
+"""Printers of custom resources, from the additionalPrinterColumns of their CRD."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.endpoints.tables.reading import AGE, NAME, Printer, age, name_of, since, wall_time
+from volcano.apiserver.endpoints.tables.cells import AGE, NAME, Printer, age, name_of, since, wall_time
 from volcano.apiserver.interfaces import Column
 from volcano.kube.jsonpath import JsonPath, compile_path
 from volcano.kube.manifest import Manifest
@@ -14,13 +14,13 @@ from volcano.kube.manifest import Manifest
 
 @lru_cache(maxsize=1024)
 def custom_printer(columns: tuple[Column, ...]) -> Printer:
-    """NAME, then the CRD's columns; without any, AGE."""
+    """Printer with NAME and the columns of the CRD, or AGE if it has none."""
     if not columns:
         return Printer((NAME, AGE), lambda manifest, now: [name_of(manifest), age(manifest, now)])
-    readers = [(compile_path(column.json_path), column.type) for column in columns]
+    sources = [(compile_path(column.json_path), column.type) for column in columns]
 
     def cells(manifest: Manifest, now: float) -> list[Any]:
-        return [name_of(manifest), *(_cell(path, kind, manifest, now) for path, kind in readers)]
+        return [name_of(manifest), *(_cell(path, kind, manifest, now) for path, kind in sources)]
 
     return Printer((NAME, *columns), cells)
 
@@ -61,7 +61,7 @@ def _boolean(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-# What a value of any JSON type becomes in a column of the declared type; None leaves the cell empty.
+# Conversion of a value of any JSON type to the declared type of a column; None leaves the cell empty.
 CONVERSIONS: dict[str, Callable[[Any], Any]] = {
     "string": _text,
     "integer": _integer,

@@ -1,9 +1,9 @@
-"""A pod in one line: how many containers are ready, the one word for what it is doing, and how often it restarted."""
+"""Print handler for pods: READY, STATUS, RESTARTS."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import (
+from volcano.apiserver.endpoints.tables.cells import (
     AGE,
     NAME,
     NONE,
@@ -24,14 +24,14 @@ from volcano.kube.manifest import Manifest
 Status = Mapping[str, Any]
 
 
-def pod_cells(pod: Manifest, now: float) -> list[Any]:
-    """READY, STATUS, RESTARTS and what `-o wide` adds."""
+def print_pod(pod: Manifest, now: float) -> list[Any]:
+    """Prints a pod, with the columns of `-o wide`."""
     started = _initialized(pod)
     statuses = items(pod, "status", "containerStatuses")
     total = len(items(pod, "spec", "containers")) + len(_sidecars(pod))
     ready = sum(_is_ready_sidecar(status, pod) for status in _init_statuses(pod))
     if started:
-        ready += sum(_is_up(status) for status in statuses)
+        ready += sum(_is_running_ready(status) for status in statuses)
     return [
         name_of(pod),
         f"{ready}/{total}",
@@ -46,16 +46,16 @@ def pod_cells(pod: Manifest, now: float) -> list[Any]:
 
 
 def pod_status(pod: Manifest) -> str:
-    """The word in the STATUS column: the phase, or the most telling reason that overrides it."""
+    """Value of the STATUS column: the phase, or the reason that overrides it."""
     if at(pod, "metadata", "deletionTimestamp"):
         if at(pod, "status", "reason") == "NodeLost":
             return "Unknown"
         if at(pod, "status", "phase") not in ("Succeeded", "Failed"):
             return "Terminating"
-    trouble = _initializing(pod)
-    if trouble and not is_true(pod, "Initialized"):
-        return trouble
-    return _container_status(pod, trouble or _phase_or_reason(pod))
+    initializing = _initializing(pod)
+    if initializing and not is_true(pod, "Initialized"):
+        return initializing
+    return _container_status(pod, initializing or _phase_or_reason(pod))
 
 
 def _phase_or_reason(pod: Manifest) -> str:
@@ -65,25 +65,25 @@ def _phase_or_reason(pod: Manifest) -> str:
     return str(at(pod, "status", "reason") or at(pod, "status", "phase", default=""))
 
 
-def _container_status(pod: Manifest, otherwise: str) -> str:
-    word, failure = otherwise, ""
+def _container_status(pod: Manifest, default: str) -> str:
+    status_text, failure = default, ""
     statuses = items(pod, "status", "containerStatuses")
     for status in reversed(statuses):
         terminated = at(status, "state", "terminated")
         if reason := at(status, "state", "waiting", "reason"):
-            word = str(reason)
+            status_text = str(reason)
         elif terminated is not None:
-            word = _ending(terminated)
-            failure = word if number(terminated, "exitCode") else failure
-    if word != "Completed":
-        return word
-    running = any(_is_up(status) for status in statuses)
+            status_text = _termination_reason(terminated)
+            failure = status_text if number(terminated, "exitCode") else failure
+    if status_text != "Completed":
+        return status_text
+    running = any(_is_running_ready(status) for status in statuses)
     if running and is_true(pod, "Ready"):
         return "Running"
-    return failure or ("NotReady" if running else word)
+    return failure or ("NotReady" if running else status_text)
 
 
-def _ending(terminated: Status) -> str:
+def _termination_reason(terminated: Status) -> str:
     if reason := terminated.get("reason"):
         return str(reason)
     if signal := number(terminated, "signal"):
@@ -91,8 +91,8 @@ def _ending(terminated: Status) -> str:
     return f"ExitCode:{number(terminated, 'exitCode')}"
 
 
-def _is_up(status: Status) -> bool:
-    """Ready and running; one that waits for a reason or has ended is not up."""
+def _is_running_ready(status: Status) -> bool:
+    """Whether a container is ready and running, and neither waiting for a reason nor terminated."""
     state = at(status, "state", default={})
     return (
         bool(status.get("ready"))
@@ -107,7 +107,7 @@ def _init_statuses(pod: Manifest) -> list[Status]:
 
 
 def _sidecars(pod: Manifest) -> set[str]:
-    """Init containers that keep running beside the others."""
+    """Names of the sidecars: init containers with restartPolicy Always."""
     return {
         str(container.get("name"))
         for container in items(pod, "spec", "initContainers")
@@ -120,7 +120,7 @@ def _is_ready_sidecar(status: Status, pod: Manifest) -> bool:
 
 
 def _initializing(pod: Manifest) -> str:
-    """What the first unfinished init container holds the pod up with; empty when none does."""
+    """STATUS of a pod whose first unfinished init container is not done; empty if all are."""
     for position, status in enumerate(_init_statuses(pod)):
         terminated = at(status, "state", "terminated")
         if terminated is not None and not number(terminated, "exitCode"):
@@ -128,7 +128,7 @@ def _initializing(pod: Manifest) -> str:
         if status.get("name") in _sidecars(pod) and status.get("started"):
             continue
         if terminated is not None:
-            return f"Init:{_ending(terminated)}"
+            return f"Init:{_termination_reason(terminated)}"
         waiting = at(status, "state", "waiting", "reason")
         if waiting and waiting != "PodInitializing":
             return f"Init:{waiting}"
@@ -149,7 +149,7 @@ def _restarts(pod: Manifest, now: float) -> str:
 
 
 def _counted(pod: Manifest) -> Iterator[Status]:
-    """While initializing the init containers' restarts are shown, afterwards those of all that keep running."""
+    """Containers whose restarts count: the init containers while initializing, then sidecars and containers."""
     if not _initialized(pod):
         yield from _init_statuses(pod)
         return
@@ -166,7 +166,7 @@ def _readiness_gates(pod: Manifest) -> str:
 
 
 def pod_conditions(pod: Manifest) -> list[Manifest]:
-    """Row conditions: kubectl can hide pods that have ended."""
+    """Row conditions, by which kubectl can hide completed pods."""
     match at(pod, "status", "phase"):
         case "Succeeded":
             message = "The pod has completed successfully."
@@ -184,5 +184,5 @@ POD_PRINTER = Printer(
         AGE,
         *wide("IP", "Node", "Nominated Node", "Readiness Gates"),
     ),
-    pod_cells,
+    print_pod,
 )

@@ -1,10 +1,10 @@
-"""Objects as a Table or as metadata alone: the two shapes a client may ask for instead of whole objects."""
+"""Conversion of objects to meta.k8s.io Table and PartialObjectMetadata."""
 
 from collections.abc import Iterable
 from typing import Any
 
+from volcano.apiserver.endpoints.tables.cells import Printer
 from volcano.apiserver.endpoints.tables.pods import POD_PRINTER, pod_conditions
-from volcano.apiserver.endpoints.tables.reading import Printer
 from volcano.kube.manifest import Manifest
 
 META_GROUP = "meta.k8s.io"
@@ -18,14 +18,13 @@ def table(
     version: str = "v1",
     include: str = "Metadata",
     metadata: Manifest | None = None,
-    headers: bool = True,
 ) -> Manifest:
-    """A `meta.k8s.io` Table with one row an object. `include` is None, Metadata or Object."""
+    """Builds a `meta.k8s.io` Table with one row per object. `include` is None, Metadata or Object."""
     return {
         "kind": "Table",
         "apiVersion": f"{META_GROUP}/{version}",
         "metadata": metadata or {},
-        "columnDefinitions": column_definitions(printer) if headers else [],
+        "columnDefinitions": column_definitions(printer),
         "rows": [_row(printer, manifest, now, version, include) for manifest in manifests],
     }
 
@@ -44,7 +43,7 @@ def column_definitions(printer: Printer) -> list[Manifest]:
 
 
 def _row(printer: Printer, manifest: Manifest, now: float, version: str, include: str) -> Manifest:
-    row: dict[str, Any] = {"cells": printer.cells(manifest, now)}
+    row: dict[str, Any] = {"cells": printer.handler(manifest, now)}
     if printer is POD_PRINTER and (conditions := pod_conditions(manifest)):
         row["conditions"] = conditions
     match include:
@@ -58,7 +57,7 @@ def _row(printer: Printer, manifest: Manifest, now: float, version: str, include
 
 
 def partial(manifest: Manifest, version: str = "v1") -> Manifest:
-    """The metadata of an object and nothing else."""
+    """Returns the PartialObjectMetadata of an object."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"{META_GROUP}/{version}",

@@ -1,8 +1,8 @@
-"""Rows for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and their relatives."""
+"""Print handlers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs, CronJobs and related kinds."""
 
 from typing import Any
 
-from volcano.apiserver.endpoints.tables.reading import (
+from volcano.apiserver.endpoints.tables.cells import (
     AGE,
     NAME,
     NONE,
@@ -37,14 +37,14 @@ def _images_and_selector(manifest: Manifest) -> list[Any]:
     return [*containers_text(_template(manifest)), selector_text(at(manifest, "spec", "selector"))]
 
 
-def _ready_of_wanted(manifest: Manifest) -> str:
+def _ready_replicas(manifest: Manifest) -> str:
     return f"{number(manifest, 'status', 'readyReplicas')}/{number(manifest, 'spec', 'replicas')}"
 
 
-def deployment_cells(deployment: Manifest, now: float) -> list[Any]:
+def print_deployment(deployment: Manifest, now: float) -> list[Any]:
     return [
         name_of(deployment),
-        _ready_of_wanted(deployment),
+        _ready_replicas(deployment),
         number(deployment, "status", "updatedReplicas"),
         number(deployment, "status", "availableReplicas"),
         age(deployment, now),
@@ -52,11 +52,11 @@ def deployment_cells(deployment: Manifest, now: float) -> list[Any]:
     ]
 
 
-def replica_set_cells(replica_set: Manifest, now: float) -> list[Any]:
+def print_replica_set(replica_set: Manifest, now: float) -> list[Any]:
     return [*_replica_counts(replica_set, now), *_images_and_selector(replica_set)]
 
 
-def replication_controller_cells(controller: Manifest, now: float) -> list[Any]:
+def print_replication_controller(controller: Manifest, now: float) -> list[Any]:
     images = containers_text(_template(controller))
     return [*_replica_counts(controller, now), *images, labels_text(at(controller, "spec", "selector"))]
 
@@ -71,9 +71,9 @@ def _replica_counts(manifest: Manifest, now: float) -> list[Any]:
     ]
 
 
-def stateful_set_cells(stateful_set: Manifest, now: float) -> list[Any]:
+def print_stateful_set(stateful_set: Manifest, now: float) -> list[Any]:
     images = containers_text(_template(stateful_set))
-    return [name_of(stateful_set), _ready_of_wanted(stateful_set), age(stateful_set, now), *images]
+    return [name_of(stateful_set), _ready_replicas(stateful_set), age(stateful_set, now), *images]
 
 
 DAEMON_COUNTS = (
@@ -85,7 +85,7 @@ DAEMON_COUNTS = (
 )
 
 
-def daemon_set_cells(daemon_set: Manifest, now: float) -> list[Any]:
+def print_daemon_set(daemon_set: Manifest, now: float) -> list[Any]:
     return [
         name_of(daemon_set),
         *(number(daemon_set, "status", field) for field in DAEMON_COUNTS),
@@ -95,7 +95,7 @@ def daemon_set_cells(daemon_set: Manifest, now: float) -> list[Any]:
     ]
 
 
-def job_cells(job: Manifest, now: float) -> list[Any]:
+def print_job(job: Manifest, now: float) -> list[Any]:
     return [
         name_of(job),
         _job_status(job),
@@ -134,7 +134,7 @@ def _job_duration(job: Manifest, now: float) -> str:
     return human_duration((now if ended is None else ended) - started)
 
 
-def cron_job_cells(cron_job: Manifest, now: float) -> list[Any]:
+def print_cron_job(cron_job: Manifest, now: float) -> list[Any]:
     suspend = at(cron_job, "spec", "suspend")
     last = at(cron_job, "status", "lastScheduleTime")
     job_spec = at(cron_job, "spec", "jobTemplate", "spec", default={})
@@ -151,7 +151,7 @@ def cron_job_cells(cron_job: Manifest, now: float) -> list[Any]:
     ]
 
 
-def controller_revision_cells(revision: Manifest, now: float) -> list[Any]:
+def print_controller_revision(revision: Manifest, now: float) -> list[Any]:
     owners = [owner for owner in items(revision, "metadata", "ownerReferences") if owner.get("controller")]
     return [
         name_of(revision),
@@ -167,12 +167,12 @@ def _owner(owner: Any) -> str:
     return f"{kind}.{group}/{owner.get('name')}" if group else f"{kind}/{owner.get('name')}"
 
 
-def pod_template_cells(template: Manifest, now: float) -> list[Any]:
+def print_pod_template(template: Manifest, now: float) -> list[Any]:
     labels = at(template, "template", "metadata", "labels")
     return [name_of(template), *containers_text(at(template, "template", "spec")), labels_text(labels)]
 
 
-def disruption_budget_cells(budget: Manifest, now: float) -> list[Any]:
+def print_disruption_budget(budget: Manifest, now: float) -> list[Any]:
     return [
         name_of(budget),
         str(at(budget, "spec", "minAvailable", default="N/A")),
@@ -187,11 +187,11 @@ IMAGES_AND_SELECTOR = wide("Containers", "Images", "Selector")
 REPLICAS = (NAME, *integers("Desired", "Current", "Ready"), AGE, *IMAGES_AND_SELECTOR)
 
 DEPLOYMENT_PRINTER = Printer(
-    (NAME, *text("Ready", "Up-to-date", "Available"), AGE, *IMAGES_AND_SELECTOR), deployment_cells
+    (NAME, *text("Ready", "Up-to-date", "Available"), AGE, *IMAGES_AND_SELECTOR), print_deployment
 )
-REPLICA_SET_PRINTER = Printer(REPLICAS, replica_set_cells)
-REPLICATION_CONTROLLER_PRINTER = Printer(REPLICAS, replication_controller_cells)
-STATEFUL_SET_PRINTER = Printer((NAME, *text("Ready"), AGE, *IMAGES), stateful_set_cells)
+REPLICA_SET_PRINTER = Printer(REPLICAS, print_replica_set)
+REPLICATION_CONTROLLER_PRINTER = Printer(REPLICAS, print_replication_controller)
+STATEFUL_SET_PRINTER = Printer((NAME, *text("Ready"), AGE, *IMAGES), print_stateful_set)
 DAEMON_SET_PRINTER = Printer(
     (
         NAME,
@@ -200,10 +200,10 @@ DAEMON_SET_PRINTER = Printer(
         AGE,
         *IMAGES_AND_SELECTOR,
     ),
-    daemon_set_cells,
+    print_daemon_set,
 )
 JOB_PRINTER = Printer(
-    (NAME, *text("Status", "Completions", "Duration"), AGE, *IMAGES_AND_SELECTOR), job_cells
+    (NAME, *text("Status", "Completions", "Duration"), AGE, *IMAGES_AND_SELECTOR), print_job
 )
 CRON_JOB_PRINTER = Printer(
     (
@@ -215,11 +215,11 @@ CRON_JOB_PRINTER = Printer(
         AGE,
         *IMAGES_AND_SELECTOR,
     ),
-    cron_job_cells,
+    print_cron_job,
 )
-CONTROLLER_REVISION_PRINTER = Printer((NAME, *text("Controller", "Revision"), AGE), controller_revision_cells)
-POD_TEMPLATE_PRINTER = Printer((NAME, *text("Containers", "Images", "Pod Labels")), pod_template_cells)
+CONTROLLER_REVISION_PRINTER = Printer((NAME, *text("Controller", "Revision"), AGE), print_controller_revision)
+POD_TEMPLATE_PRINTER = Printer((NAME, *text("Containers", "Images", "Pod Labels")), print_pod_template)
 DISRUPTION_BUDGET_PRINTER = Printer(
     (NAME, *text("Min Available", "Max Unavailable"), *integers("Allowed Disruptions"), AGE),
-    disruption_budget_cells,
+    print_disruption_budget,
 )

@@ -1,1 +1,1 @@
-"""What is wrong with a manifest, kind by kind, in the words and with the field paths of a real API server."""
+"""Validation of built-in kinds, with the error messages and field paths of kube-apiserver."""

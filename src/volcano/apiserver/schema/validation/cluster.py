@@ -1,4 +1,4 @@
-"""What nodes, namespaces and events must look like."""
+"""Validation of nodes, namespaces and events."""
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
@@ -8,24 +8,24 @@ from volcano.kube.manifest import Manifest
 
 
 def node(manifest: Manifest) -> Causes:
-    """Complaints about a node."""
+    """Validates a node."""
     spec = manifest.get("spec") or {}
     if spec.get("taints"):
-        yield from taints(spec["taints"], "metadata.taints")  # parity: the path is the real server's
+        yield from taints(spec["taints"], "metadata.taints")  # parity: the path is that of kube-apiserver
     for index, value in enumerate(spec.get("podCIDRs") or ()):
         yield from field.each(f"spec.podCIDRs[{index}]", value, cidr(value))
 
 
 def event(manifest: Manifest) -> Causes:
-    """Complaints about a core event: it lives where the object it is about does."""
-    about = (manifest.get("involvedObject") or {}).get("namespace") or ""
+    """Validates a core/v1 event: its namespace is that of the involved object."""
+    involved = (manifest.get("involvedObject") or {}).get("namespace") or ""
     namespace = manifest["metadata"].get("namespace") or ""
-    if about != namespace and not (not about and namespace in ("default", "kube-system")):
-        yield field.invalid("involvedObject.namespace", about, "does not match event.namespace")
+    if involved != namespace and not (not involved and namespace in ("default", "kube-system")):
+        yield field.invalid("involvedObject.namespace", involved, "does not match event.namespace")
 
 
 def new_event(manifest: Manifest) -> Causes:
-    """Complaints about an event of events.k8s.io."""
+    """Validates an event of events.k8s.io."""
     if manifest.get("type") not in ("Normal", "Warning"):
         yield field.invalid("type", "", f"has invalid value: {manifest.get('type') or ''}")
     if not manifest.get("eventTime"):
@@ -41,7 +41,7 @@ def new_event(manifest: Manifest) -> Causes:
 
 
 def namespace(manifest: Manifest) -> Causes:
-    """Complaints about a namespace's finalizers."""
+    """Validates the finalizers of a namespace."""
     for index, name in enumerate((manifest.get("spec") or {}).get("finalizers") or ()):
         yield from field.each(f"spec.finalizers[{index}]", name, qualified_name(name))
         if "/" not in name and name != "kubernetes":

@@ -1,4 +1,4 @@
-"""What ConfigMaps and Secrets must look like."""
+"""Validation of ConfigMaps and Secrets."""
 
 import base64
 import binascii
@@ -10,19 +10,19 @@ from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.names import config_key
 from volcano.kube.manifest import Manifest
 
-_LARGEST = 1024 * 1024
-# What a secret of a well-known type must hold.
+_MAX_SIZE = 1024 * 1024
+# Keys that a Secret of a well-known type must have.
 _SECRET_KEYS: Mapping[str, tuple[str, ...]] = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
 }
-_TOKEN_OWNER = "kubernetes.io/service-account.name"
+_SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
 
 
 def config_map(manifest: Manifest) -> Causes:
-    """Complaints about a ConfigMap."""
+    """Validates a ConfigMap."""
     data, binary = manifest.get("data") or {}, manifest.get("binaryData") or {}
     size = 0
     for key, value in data.items():
@@ -33,16 +33,16 @@ def config_map(manifest: Manifest) -> Causes:
     for key, value in binary.items():
         yield from field.each(f"binaryData[{key}]", key, config_key(key))
         size += len(value) * 3 // 4
-    if size > _LARGEST:
-        yield field.too_long("", _LARGEST)
+    if size > _MAX_SIZE:
+        yield field.too_long("", _MAX_SIZE)
 
 
 def config_map_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    yield from _frozen(new, old, ("data", "binaryData"))
+    yield from _immutable_data(new, old, ("data", "binaryData"))
 
 
-def _frozen(new: Manifest, old: Manifest, names: tuple[str, ...]) -> Causes:
-    """An object that was declared immutable stays as it is."""
+def _immutable_data(new: Manifest, old: Manifest, names: tuple[str, ...]) -> Causes:
+    """Validates that an object with `immutable: true` does not change."""
     if not old.get("immutable"):
         return
     if not new.get("immutable"):
@@ -53,17 +53,17 @@ def _frozen(new: Manifest, old: Manifest, names: tuple[str, ...]) -> Causes:
 
 
 def secret(manifest: Manifest) -> Causes:
-    """Complaints about a Secret."""
+    """Validates a Secret."""
     data, kind = manifest.get("data") or {}, manifest.get("type") or ""
     size = 0
     for key, value in data.items():
         yield from field.each(f"data[{key}]", key, config_key(key))
         size += len(value) * 3 // 4
-    if size > _LARGEST:
-        yield field.too_long("data", _LARGEST)
-    owner = (manifest["metadata"].get("annotations") or {}).get(_TOKEN_OWNER)
+    if size > _MAX_SIZE:
+        yield field.too_long("data", _MAX_SIZE)
+    owner = (manifest["metadata"].get("annotations") or {}).get(_SERVICE_ACCOUNT_NAME)
     if kind == "kubernetes.io/service-account-token" and not owner:
-        yield field.required(f"metadata.annotations[{_TOKEN_OWNER}]")
+        yield field.required(f"metadata.annotations[{_SERVICE_ACCOUNT_NAME}]")
     if kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
         yield field.required("data[username]")
         yield field.required("data[password]")
@@ -84,4 +84,4 @@ def _is_json(encoded: str) -> bool:
 
 def secret_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
     yield from field.immutable("type", new.get("type"), old.get("type"))
-    yield from _frozen(new, old, ("data",))
+    yield from _immutable_data(new, old, ("data",))

@@ -1,4 +1,4 @@
-"""What containers must look like: names, images, ports, environment, resources, mounts, probes and hooks."""
+"""Validation of containers: names, images, ports, environment, resources, mounts, probes and hooks."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -11,13 +11,12 @@ from volcano.apiserver.schema.validation.names import (
     dns_subdomain,
     env_name,
     http_header_name,
-    in_range,
     port_name,
     port_number,
     qualified_name,
 )
-from volcano.apiserver.schema.validation.podsettings import container_confinement, pauses
-from volcano.apiserver.schema.validation.resources import requirements
+from volcano.apiserver.schema.validation.resource_quantities import requirements
+from volcano.apiserver.schema.validation.security_context import container_security_context
 from volcano.kube.manifest import Manifest
 
 PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -42,11 +41,10 @@ RESOURCE_FIELDS = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage",
     "requests.memory",
 )  # fmt: skip
-_MAX_ID = 2**31 - 1
 
 
 def containers(spec: Mapping[str, Any], path: str, volumes: Mapping[str, Manifest]) -> Causes:
-    """Complaints about the containers and init containers of a pod spec."""
+    """Validates the containers and init containers of a pod spec."""
     main = spec.get("containers") or []
     if not main:
         yield field.required(f"{path}.containers")
@@ -59,7 +57,7 @@ def containers(spec: Mapping[str, Any], path: str, volumes: Mapping[str, Manifes
             yield from _host_ports(container, f"{path}.containers[{index}]", host_ports)
         if container.get("lifecycle"):
             grace = spec.get("terminationGracePeriodSeconds")
-            yield from pauses(container, f"{path}.containers[{index}]", grace)
+            yield from _sleep_actions(container, f"{path}.containers[{index}]", grace)
     for index, container in enumerate(spec.get("initContainers") or ()):
         where = f"{path}.initContainers[{index}]"
         yield from _container(container, where, volumes, names, host=host)
@@ -104,8 +102,7 @@ def _container(
             if hooks.get(name) is not None:
                 yield from _handler(hooks[name], f"{path}.lifecycle.{name}")
     if context := container.get("securityContext"):
-        yield from user_ids(context, f"{path}.securityContext")
-        yield from container_confinement(context, f"{path}.securityContext")
+        yield from container_security_context(context, f"{path}.securityContext")
 
 
 def _init_only(container: Manifest, path: str) -> Causes:
@@ -118,14 +115,6 @@ def _init_only(container: Manifest, path: str) -> Causes:
             yield field.forbidden(
                 f"{path}.{name}", "may not be set for init containers without restartPolicy=Always"
             )
-
-
-def user_ids(context: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about the user and group ids of a security context."""
-    for name in ("runAsUser", "runAsGroup", "fsGroup"):
-        value = context.get(name)
-        if value is not None and not 0 <= value <= _MAX_ID:
-            yield field.invalid(f"{path}.{name}", value, in_range(0, _MAX_ID))
 
 
 def _ports(ports: list[Manifest], path: str, *, host: bool) -> Causes:
@@ -142,11 +131,11 @@ def _ports(ports: list[Manifest], path: str, *, host: bool) -> Causes:
             yield field.required(f"{where}.containerPort")
         else:
             yield from field.each(f"{where}.containerPort", number, port_number(number))
-        if taken := port.get("hostPort"):
-            yield from field.each(f"{where}.hostPort", taken, port_number(taken))
-            if host and taken != number:
+        if host_port := port.get("hostPort"):
+            yield from field.each(f"{where}.hostPort", host_port, port_number(host_port))
+            if host and host_port != number:
                 yield field.invalid(
-                    f"{where}.hostPort", taken, "must match `containerPort` when `hostNetwork` is true"
+                    f"{where}.hostPort", host_port, "must match `containerPort` when `hostNetwork` is true"
                 )
         yield from field.one_of(f"{where}.protocol", port.get("protocol"), PROTOCOLS, needed=True)
 
@@ -165,8 +154,8 @@ def _environment(container: Manifest, path: str) -> Causes:
         name, source = variable.get("name"), variable.get("valueFrom")
         if not name:
             yield field.required(f"{path}.env[{index}].name")
-        elif complaints := env_name(name):
-            yield from field.each(f"{path}.env[{index}].name", name, complaints)
+        elif errors := env_name(name):
+            yield from field.each(f"{path}.env[{index}].name", name, errors)
         if source is not None:
             yield from _value_source(source, variable, f"{path}.env[{index}].valueFrom")
 
@@ -196,7 +185,7 @@ def _value_source(source: Manifest, variable: Manifest, path: str) -> Causes:
 
 
 def field_reference(reference: Manifest, path: str, allowed: Collection[str]) -> Causes:
-    """Complaints about a reference to one of the pod's own fields."""
+    """Validates a fieldRef."""
     target = reference.get("fieldPath") or ""
     if not target:
         yield field.required(f"{path}.fieldPath")
@@ -213,7 +202,7 @@ def field_reference(reference: Manifest, path: str, allowed: Collection[str]) ->
 
 
 def resource_reference(reference: Manifest, path: str) -> Causes:
-    """Complaints about a reference to a container's requests or limits."""
+    """Validates a resourceFieldRef."""
     target = reference.get("resource") or ""
     if not target:
         yield field.required(f"{path}.resource")
@@ -241,20 +230,20 @@ def _environment_sources(container: Manifest, path: str) -> Causes:
 
 
 def _mounts(container: Manifest, path: str, volumes: Mapping[str, Manifest]) -> Causes:
-    places: set[str] = set()
+    mount_paths: set[str] = set()
     for index, mount in enumerate(container.get("volumeMounts") or ()):
         where = f"{path}.volumeMounts[{index}]"
-        name, place = mount.get("name") or "", mount.get("mountPath")
+        name, mount_path = mount.get("name") or "", mount.get("mountPath")
         if not name:
             yield field.required(f"{where}.name")
         if name not in volumes:
             yield field.not_found(f"{where}.name", name)
-        if not place:
+        if not mount_path:
             yield field.required(f"{where}.mountPath")
-        elif place in places:
-            yield field.invalid(f"{where}.mountPath", place, "must be unique")
+        elif mount_path in mount_paths:
+            yield field.invalid(f"{where}.mountPath", mount_path, "must be unique")
         else:
-            places.add(place)
+            mount_paths.add(mount_path)
         for part in ("subPath", "subPathExpr"):
             if value := mount.get(part):
                 yield from descending_path(value, f"{path}.volumeMounts.{part}")
@@ -282,14 +271,14 @@ def _device(device: Manifest, path: str, volumes: Mapping[str, Manifest]) -> Cau
 
 
 def descending_path(value: str, path: str) -> Causes:
-    """Complaints about a path that must stay below where it starts."""
+    """Validates a relative path without `..`."""
     if value.startswith("/"):
         yield field.invalid(path, value, "must be a relative path")
-    yield from no_backsteps(value, path)
+    yield from no_parent_references(value, path)
 
 
-def no_backsteps(value: str, path: str) -> Causes:
-    """Complaints about a path with `..` in it."""
+def no_parent_references(value: str, path: str) -> Causes:
+    """Rejects a path that contains `..`."""
     if ".." in value.split("/"):
         yield field.invalid(path, value, "must not contain '..'")
 
@@ -318,7 +307,7 @@ def _probe(probe: Manifest, path: str, name: str) -> Causes:
 
 
 def _handler(handler: Manifest, path: str) -> Causes:
-    """Complaints about what a probe or hook does: exactly one thing."""
+    """Validates the handler of a probe or hook: exactly one type."""
     given = [name for name in _HANDLERS if handler.get(name) is not None]
     for name in given[1:]:
         yield field.forbidden(f"{path}.{name}", "may not specify more than 1 handler type")
@@ -341,8 +330,20 @@ def _handler(handler: Manifest, path: str) -> Causes:
 
 
 def port_or_name(port: Any, path: str) -> Causes:
-    """Complaints about a port given by number or by name."""
+    """Validates a port given by number or by name."""
     if isinstance(port, str):
         yield from field.each(path, port, port_name(port))
     else:
         yield from field.each(path, port or 0, port_number(port or 0))
+
+
+def _sleep_actions(container: Mapping[str, Any], path: str, grace: int | None) -> Causes:
+    """Validates the sleep actions of hooks: within the termination grace period."""
+    for name in ("postStart", "preStop"):
+        action = ((container.get("lifecycle") or {}).get(name) or {}).get("sleep")
+        if action is None or grace is None:
+            continue
+        seconds = action.get("seconds") or 0
+        if not 0 <= seconds <= grace:
+            detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            yield field.invalid(f"{path}.lifecycle.{name}.sleep", seconds, detail)

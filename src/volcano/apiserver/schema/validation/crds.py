@@ -1,10 +1,10 @@
-"""What a CustomResourceDefinition must look like: names, versions, structural schemas and rules."""
+"""Validation of CustomResourceDefinitions: names, versions, structural schemas and CEL validation rules."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from volcano.apiserver.schema.cel import BadRule, compile_rule, reasons
+from volcano.apiserver.schema.cel import REASONS, RuleCompilationError, compile_rule
 from volcano.apiserver.schema.structural import compile_schema, re2_pattern
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
@@ -14,7 +14,7 @@ from volcano.kube.manifest import Manifest
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _SCOPES = ("Cluster", "Namespaced")
-# Inside anyOf, allOf, oneOf and not, a schema may restrict values but not shape them.
+# Not allowed inside anyOf, allOf, oneOf and not: value validations only.
 _NOT_NESTED = (
     "description", "type", "default", "additionalProperties", "nullable", "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-embedded-resource", "x-kubernetes-int-or-string",
@@ -25,7 +25,7 @@ _FORBIDDEN = (
 
 
 def crd(manifest: Manifest) -> Causes:
-    """Complaints about a CRD."""
+    """Validates a CRD."""
     spec = manifest.get("spec") or {}
     names, group = spec.get("names") or {}, spec.get("group") or ""
     name = manifest["metadata"].get("name") or ""
@@ -33,8 +33,8 @@ def crd(manifest: Manifest) -> Causes:
         yield field.invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     if not group:
         yield field.required("spec.group")
-    elif complaints := dns_subdomain(group):
-        yield field.invalid("spec.group", group, ",".join(complaints))
+    elif errors := dns_subdomain(group):
+        yield field.invalid("spec.group", group, ",".join(errors))
     elif "." not in group:
         yield field.invalid("spec.group", group, "should be a domain with at least one dot")
     yield from field.one_of("spec.scope", spec.get("scope"), _SCOPES, needed=True)
@@ -58,14 +58,14 @@ def _names(names: Mapping[str, Any]) -> Causes:
         value = names.get(name) or ""
         if not value:
             yield field.required(f"spec.names.{name}")
-        elif complaints := check(value):
-            yield field.invalid(f"spec.names.{name}", value, ",".join(complaints))
+        elif errors := check(value):
+            yield field.invalid(f"spec.names.{name}", value, ",".join(errors))
     if names.get("kind") and names.get("kind") == names.get("listKind"):
         yield field.invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
     for part in ("shortNames", "categories"):
         for index, value in enumerate(names.get(part) or ()):
-            if complaints := dns_1035_label(value):
-                yield field.invalid(f"spec.names.{part}[{index}]", value, ",".join(complaints))
+            if errors := dns_1035_label(value):
+                yield field.invalid(f"spec.names.{part}[{index}]", value, ",".join(errors))
 
 
 def _kind(value: str) -> tuple[str, ...]:
@@ -78,12 +78,12 @@ def _versions(manifest: Manifest, spec: Manifest) -> Causes:
     seen: set[str] = set()
     for index, version in enumerate(versions):
         path, name = f"spec.versions[{index}]", version.get("name") or ""
-        if complaints := dns_1035_label(name):
-            yield field.invalid(f"{path}.name", name, ",".join(complaints))
+        if errors := dns_1035_label(name):
+            yield field.invalid(f"{path}.name", name, ",".join(errors))
             if not index:
                 yield field.invalid(
-                    "spec.version", name, ",".join(complaints)
-                )  # parity: the old field's path too
+                    "spec.version", name, ",".join(errors)
+                )  # parity: the deprecated field is reported too
         if name in seen:
             yield field.duplicate(f"{path}.name", name)
         seen.add(name)
@@ -92,7 +92,7 @@ def _versions(manifest: Manifest, spec: Manifest) -> Causes:
             "spec.versions", versions, "must have exactly one version marked as storage version"
         )
     yield from _stored(manifest, [str(name) for name in storage])
-    # parity: what all versions share is reported under the spec, as if it stood there.
+    # parity: errors of a single version are reported under the top-level fields of v1beta1.
     alone = len(versions) == 1
     for index, version in enumerate(versions):
         yield from _version(version, "spec" if alone else f"spec.versions[{index}]", index)
@@ -151,7 +151,7 @@ def _column(column: Manifest, path: str) -> Causes:
 
 
 def schema(value: Mapping[str, Any], path: str, *, root: bool = False) -> Causes:
-    """Complaints about a schema that is not structural, and about those below it."""
+    """Validates that a schema and its subschemas are structural."""
     kind = value.get("type") or ""
     loose = value.get("x-kubernetes-int-or-string") or value.get("x-kubernetes-preserve-unknown-fields")
     if not kind and not loose and not root:
@@ -170,7 +170,7 @@ def schema(value: Mapping[str, Any], path: str, *, root: bool = False) -> Causes
         text = "additionalProperties and properties are mutual exclusive"
         yield field.forbidden(f"{path}.additionalProperties", text)
     yield from _extensions(value, path)
-    yield from _patterns(value, path)
+    yield from _compiled_parts(value, path)
     for name, sub in (value.get("properties") or {}).items():
         if not (root and name in ("metadata", "apiVersion", "kind")):
             yield from schema(sub, f"{path}.properties[{name}]")
@@ -202,8 +202,8 @@ def _extensions(value: Mapping[str, Any], path: str) -> Causes:
             yield field.required(f"{path}.items.properties[{key}].default", text)
 
 
-def _patterns(value: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about what has to be compiled: patterns, defaults and rules."""
+def _compiled_parts(value: Mapping[str, Any], path: str) -> Causes:
+    """Validates patterns, defaults and CEL validation rules by compiling them."""
     if pattern := value.get("pattern"):
         try:
             re.compile(re2_pattern(pattern))
@@ -212,10 +212,9 @@ def _patterns(value: Mapping[str, Any], path: str) -> Causes:
             yield field.invalid(f"{path}.pattern", pattern, text)
             return
     if "default" in value:
-        plain = {name: each for name, each in value.items() if name != "default"}
-        for problem in compile_schema(plain).check(value["default"]) or ():
-            cause = problem.cause()
-            yield cause._replace(field=f"{path}.default{problem.path}")
+        without_default = {name: each for name, each in value.items() if name != "default"}
+        for found in compile_schema(without_default).validate(value["default"]) or ():
+            yield found.cause()._replace(field=f"{path}.default{found.path}")
     for index, rule in enumerate(value.get("x-kubernetes-validations") or ()):
         yield from _rule(rule, f"{path}.x-kubernetes-validations[{index}]")
 
@@ -225,35 +224,35 @@ def _rule(rule: Mapping[str, Any], path: str) -> Causes:
         yield field.required(f"{path}.rule", "rule is not specified")
         return
     reason = rule.get("reason")
-    if reason is not None and reason not in reasons():
-        yield field.unsupported(f"{path}.reason", reason, reasons())
+    if reason is not None and reason not in REASONS:
+        yield field.unsupported(f"{path}.reason", reason, REASONS)
     try:
         compile_rule(rule)
-    except BadRule as error:
+    except RuleCompilationError as error:
         yield field.invalid(f"{path}.rule", rule, str(error))
 
 
 def _nested(value: Mapping[str, Any], path: str) -> Causes:
     for name in ("anyOf", "allOf", "oneOf"):
         for index, sub in enumerate(value.get(name) or ()):
-            yield from _restriction(sub, f"{path}.{name}[{index}]", value)
+            yield from _value_validations(sub, f"{path}.{name}[{index}]", value)
     if isinstance(value.get("not"), Mapping):
-        yield from _restriction(value["not"], f"{path}.not", value)
+        yield from _value_validations(value["not"], f"{path}.not", value)
 
 
-def _restriction(value: Mapping[str, Any], path: str, parent: Mapping[str, Any]) -> Causes:
+def _value_validations(value: Mapping[str, Any], path: str, parent: Mapping[str, Any]) -> Causes:
     allowed = ("type",) if parent.get("x-kubernetes-int-or-string") else ()
     for name in _NOT_NESTED:
         if value.get(name) and name not in allowed:
             yield field.forbidden(f"{path}.{name}", "must be empty to be structural")
     for name, sub in (value.get("properties") or {}).items():
-        yield from _restriction(
+        yield from _value_validations(
             sub, f"{path}.properties[{name}]", (parent.get("properties") or {}).get(name) or {}
         )
 
 
 def crd_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about what may not change in an established CRD."""
+    """Validates the immutable fields of an established CRD."""
     after, before = new["spec"], old["spec"]
     yield from field.immutable("spec.group", after.get("group"), before.get("group"))
     yield from field.immutable(

@@ -1,12 +1,13 @@
-"""What every object's metadata must look like, on creation and on every later write."""
+"""Validation of object metadata on create and update."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.names import (
+    NameCheck,
     dns_label,
     dns_subdomain,
     label_value,
@@ -17,16 +18,22 @@ from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-NameCheck = Callable[[str], tuple[str, ...]]
 ANNOTATIONS_LIMIT = 256 * 1024
-FAMILIAR = 2048  # characters of the longest labels that are remembered
+_MAX_CACHED_LENGTH = 2048  # of all label values together
 _NEVER_OWNERS = {("v1", "Event")}
-_ONE_OF_BOTH = ("orphan", "foregroundDeletion")
-_FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+_EXCLUSIVE_FINALIZERS = ("orphan", "foregroundDeletion")
+_IMMUTABLE = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
 
 
 def metadata_causes(manifest: Manifest, kind: Kind, name_check: NameCheck = dns_subdomain) -> list[Cause]:
-    """Everything wrong with the metadata of a new object."""
+    """Validates the metadata of a new object."""
     metadata = manifest["metadata"]
     causes: list[Cause] = []
     prefix, name = metadata.get("generateName"), metadata.get("name")
@@ -51,7 +58,7 @@ def metadata_causes(manifest: Manifest, kind: Kind, name_check: NameCheck = dns_
 
 
 def metadata_update_causes(new: Manifest, old: Manifest) -> list[Cause]:
-    """Everything wrong with how the metadata of an object has changed."""
+    """Validates a change of the metadata of an object."""
     after, before = new["metadata"], old["metadata"]
     causes: list[Cause] = []
     if before.get("deletionTimestamp"):
@@ -65,35 +72,35 @@ def metadata_update_causes(new: Manifest, old: Manifest) -> list[Cause]:
                     f"[]string{{{shown}}}",
                 )
             )
-    for name in _FIXED:
+    for name in _IMMUTABLE:
         if after.get(name) != before.get(name):
             causes.extend(field.immutable(f"metadata.{name}", after.get(name), before.get(name)))
-    if any(after.get(name) != before.get(name) for name in _JUDGED):  # what is as it was has been judged
+    if any(after.get(name) != before.get(name) for name in _VALIDATED):  # unchanged fields are valid
         _common(after, causes)
     return causes
 
 
 def labels(values: Mapping[str, str], path: str) -> Causes:
-    """Complaints about a map of labels; they all carry the path of the map."""
+    """Validates a map of labels; all errors have the path of the map."""
     for key, value in values.items():
-        if complaints := qualified_name(key):
-            yield from field.each(path, key, complaints)
-        if complaints := label_value(value):
-            yield from field.each(path, value, complaints)
+        if errors := qualified_name(key):
+            yield from field.each(path, key, errors)
+        if errors := label_value(value):
+            yield from field.each(path, value, errors)
 
 
 def annotations(values: Mapping[str, str], path: str) -> Causes:
-    """Complaints about a map of annotations."""
+    """Validates a map of annotations."""
     for key in values:
-        if complaints := qualified_name(key.lower()):
-            yield from field.each(path, key, complaints)
+        if errors := qualified_name(key.lower()):
+            yield from field.each(path, key, errors)
     size = sum(map(len, values)) + sum(map(len, values.values()))
     if size > ANNOTATIONS_LIMIT:
         yield field.too_long(path, ANNOTATIONS_LIMIT)
 
 
 def label_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
-    """Complaints about a label selector."""
+    """Validates a label selector."""
     if not selector:
         return
     yield from labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
@@ -117,7 +124,7 @@ def label_selector(selector: Mapping[str, Any] | None, path: str) -> Causes:
             yield from field.each(f"{where}.values[{index}]", value, label_value(value))
 
 
-_JUDGED = ("labels", "annotations", "ownerReferences", "generation")
+_VALIDATED = ("labels", "annotations", "ownerReferences", "generation")
 
 
 def _common(metadata: Manifest, causes: list[Cause]) -> None:
@@ -132,13 +139,13 @@ def _common(metadata: Manifest, causes: list[Cause]) -> None:
 
 
 def _own_labels(values: Mapping[str, str]) -> Iterable[Cause]:
-    if sum(map(len, values.values())) > FAMILIAR:
+    if sum(map(len, values.values())) > _MAX_CACHED_LENGTH:
         return labels(values, "metadata.labels")
-    return _known_labels(tuple(values.items()))
+    return _cached_labels(tuple(values.items()))
 
 
-@lru_cache(maxsize=1024)  # pods of one job have most labels in common, and often all of them
-def _known_labels(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
+@lru_cache(maxsize=1024)  # the pods of one job often have the same labels
+def _cached_labels(values: tuple[tuple[str, str], ...]) -> tuple[Cause, ...]:
     return tuple(labels(dict(values), "metadata.labels"))
 
 
@@ -170,14 +177,14 @@ def _owners(owners: list[Manifest]) -> Causes:
 def _finalizers(finalizers: list[str]) -> Causes:
     for name in finalizers:
         yield from field.each("metadata.finalizers", name, qualified_name(name))
-    if all(name in finalizers for name in _ONE_OF_BOTH):
+    if all(name in finalizers for name in _EXCLUSIVE_FINALIZERS):
         yield field.invalid(
             "metadata.finalizers", finalizers, "finalizer orphan and foregroundDeletion cannot be both set"
         )
 
 
 def _without_dash(prefix: str) -> str:
-    """A generated name's prefix as if a letter followed its last dash."""
+    """Replaces a trailing dash of generateName by a letter, as the suffix would."""
     return f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
@@ -185,7 +192,7 @@ _PATH_NAMES = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 
 
 def cron_job_name(value: str) -> tuple[str, ...]:
-    """Complaints about the name of a CronJob, whose jobs' names are eleven characters longer."""
+    """Validates the name of a CronJob; the names of its jobs are eleven characters longer."""
     return (*dns_subdomain(value), *(["must be no more than 52 characters"] if len(value) > 52 else ()))
 
 
@@ -198,5 +205,5 @@ NAME_CHECKS: Mapping[str, NameCheck] = {
 
 
 def name_check_for(kind: Kind) -> NameCheck:
-    """The shape that names of a built-in kind must have."""
+    """Returns the name validation of a built-in kind."""
     return NAME_CHECKS.get(kind.kind, dns_subdomain)

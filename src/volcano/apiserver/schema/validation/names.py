@@ -1,12 +1,12 @@
-"""The shapes that names, keys, ports and addresses must have, and what to say when they do not."""
+"""Validation of names, keys, ports and addresses; each check returns its error messages."""
 
 import ipaddress
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
-Check = Callable[[str], tuple[str, ...]]
-_FINE: tuple[str, ...] = ()
+NameCheck = Callable[[str], tuple[str, ...]]
+_VALID: tuple[str, ...] = ()
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -16,13 +16,12 @@ _LABEL_VALUE = f"({_QUALIFIED})?"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _HEADER = "[-A-Za-z0-9]+"
 _PERCENT = "[0-9]+%"
-_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 
 _ALNUM_ENDS = "and must start and end with an alphanumeric character"
 _QUALIFIED_RULE = f"must consist of alphanumeric characters, '-', '_' or '.', {_ALNUM_ENDS}"
 
 
-def _regex_complaint(rule: str, pattern: str, *examples: str) -> str:
+def _regex_error(rule: str, pattern: str, *examples: str) -> str:
     shown = " or ".join(f"'{example}', " for example in examples)
     opening = f" (e.g. {shown}" if examples else " ("
     return f"{rule}{opening}regex used for validation is '{pattern}')"
@@ -32,13 +31,13 @@ def _at_most(length: int) -> str:
     return f"must be no more than {length} characters"
 
 
-def _check(pattern: str, longest: int, complaint: str) -> Check:
+def _check(pattern: str, longest: int, error: str) -> NameCheck:
     matches = re.compile(pattern).fullmatch
 
     @lru_cache(maxsize=4096)
     def check(value: str) -> tuple[str, ...]:
-        long = (_at_most(longest),) if longest and len(value) > longest else _FINE
-        return long if matches(value) else (*long, complaint)
+        long = (_at_most(longest),) if longest and len(value) > longest else _VALID
+        return long if matches(value) else (*long, error)
 
     return check
 
@@ -46,7 +45,7 @@ def _check(pattern: str, longest: int, complaint: str) -> Check:
 dns_subdomain = _check(
     _SUBDOMAIN,
     253,
-    _regex_complaint(
+    _regex_error(
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
         + _ALNUM_ENDS,
         _SUBDOMAIN,
@@ -56,7 +55,7 @@ dns_subdomain = _check(
 _plain_dns_label = _check(
     _LABEL,
     63,
-    _regex_complaint(
+    _regex_error(
         f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ALNUM_ENDS}",
         _LABEL,
         "my-name",
@@ -66,7 +65,7 @@ _plain_dns_label = _check(
 dns_1035_label = _check(
     _DNS_1035,
     63,
-    _regex_complaint(
+    _regex_error(
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
         "character, and end with an alphanumeric character",
         _DNS_1035,
@@ -77,7 +76,7 @@ dns_1035_label = _check(
 label_value = _check(
     _LABEL_VALUE,
     63,
-    _regex_complaint(
+    _regex_error(
         f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ALNUM_ENDS}",
         _LABEL_VALUE,
         "MyValue",
@@ -88,33 +87,21 @@ label_value = _check(
 http_header_name = _check(
     _HEADER,
     0,
-    _regex_complaint(
+    _regex_error(
         "a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name"
-    ),
-)
-c_identifier = _check(
-    _C_IDENTIFIER,
-    0,
-    _regex_complaint(
-        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
-        "characters or '_'",
-        _C_IDENTIFIER,
-        "my_name",
-        "MY_NAME",
-        "MyName",
     ),
 )
 percent = _check(
     _PERCENT,
     0,
-    _regex_complaint(
+    _regex_error(
         "a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%"
     ),
 )
 _config_key = _check(
     _CONFIG_KEY,
     253,
-    _regex_complaint(
+    _regex_error(
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
         _CONFIG_KEY,
         "key.name",
@@ -122,59 +109,57 @@ _config_key = _check(
         "key-name",
     ),
 )
-_QUALIFIED_COMPLAINT = _regex_complaint(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
+_QUALIFIED_ERROR = _regex_error(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 
 
 @lru_cache(maxsize=4096)
 def dns_label(value: str) -> tuple[str, ...]:
-    """Complaints about a name that must be one DNS label."""
-    complaints = _plain_dns_label(value)
-    if complaints and not dns_subdomain(value):
+    """Validates a DNS label."""
+    errors = _plain_dns_label(value)
+    if errors and not dns_subdomain(value):
         return (*(_at_most(63) for _ in range(len(value) > 63)), "must not contain dots")
-    return complaints
+    return errors
 
 
 @lru_cache(maxsize=4096)
 def qualified_name(value: str) -> tuple[str, ...]:
-    """Complaints about a label or annotation key: a name, and perhaps a DNS prefix before a slash."""
+    """Validates a label or annotation key: a name with an optional DNS prefix before a slash."""
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return (
-            f"a valid label key {_QUALIFIED_COMPLAINT} with an optional DNS subdomain prefix and '/' "
+            f"a valid label key {_QUALIFIED_ERROR} with an optional DNS subdomain prefix and '/' "
             "(e.g. 'example.com/MyName')",
         )
-    complaints: list[str] = []
+    errors: list[str] = []
     if slash:
         if not prefix:
-            complaints.append("prefix part must be non-empty")
-        complaints.extend(
-            f"prefix part {complaint}" for complaint in (dns_subdomain(prefix) if prefix else ())
-        )
+            errors.append("prefix part must be non-empty")
+        errors.extend(f"prefix part {error}" for error in (dns_subdomain(prefix) if prefix else ()))
     if not name:
-        complaints.append("name part must be non-empty")
+        errors.append("name part must be non-empty")
     elif len(name) > 63:
-        complaints.append(f"name part {_at_most(63)}")
+        errors.append(f"name part {_at_most(63)}")
     if not _is_qualified(name):
-        complaints.append(f"name part {_QUALIFIED_COMPLAINT}")
-    return tuple(complaints)
+        errors.append(f"name part {_QUALIFIED_ERROR}")
+    return tuple(errors)
 
 
 def config_key(value: str) -> tuple[str, ...]:
-    """Complaints about a key of a ConfigMap or Secret."""
-    complaints = _config_key(value)
+    """Validates a key of a ConfigMap or Secret."""
+    errors = _config_key(value)
     if value in (".", ".."):
-        return (*complaints, f"must not be '{value}'")
-    return (*complaints, "must not start with '..'") if value.startswith("..") else complaints
+        return (*errors, f"must not be '{value}'")
+    return (*errors, "must not start with '..'") if value.startswith("..") else errors
 
 
 @lru_cache(maxsize=4096)
 def env_name(value: str) -> tuple[str, ...]:
-    """Complaints about the name of an environment variable."""
+    """Validates the name of an environment variable."""
     if not value:
         return ("environment variable name must be non-empty",)
     if all(" " <= character <= "~" and character != "=" for character in value):
-        return _FINE
+        return _VALID
     return (
         "a valid environment variable name must consist only of printable ASCII characters other than '='",
     )
@@ -182,24 +167,24 @@ def env_name(value: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def port_name(value: str) -> tuple[str, ...]:
-    """Complaints about the name of a port."""
-    complaints = []
+    """Validates the name of a port."""
+    errors = []
     if len(value) > 15:
-        complaints.append(_at_most(15))
+        errors.append(_at_most(15))
     if not re.fullmatch("[-a-z0-9]+", value):
-        complaints.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z]", value):
-        complaints.append("must contain at least one letter (a-z)")
+        errors.append("must contain at least one letter (a-z)")
     if "--" in value:
-        complaints.append("must not contain consecutive hyphens")
+        errors.append("must not contain consecutive hyphens")
     if value[:1] == "-" or value[-1:] == "-":
-        complaints.append("must not begin or end with a hyphen")
-    return tuple(complaints)
+        errors.append("must not begin or end with a hyphen")
+    return tuple(errors)
 
 
 def port_number(value: int) -> tuple[str, ...]:
-    """Complaints about a port number."""
-    return _FINE if 1 <= value <= 65535 else (in_range(1, 65535),)
+    """Validates a port number."""
+    return _VALID if 1 <= value <= 65535 else (in_range(1, 65535),)
 
 
 def in_range(low: int, high: int) -> str:
@@ -207,25 +192,25 @@ def in_range(low: int, high: int) -> str:
 
 
 def path_segment(value: str) -> tuple[str, ...]:
-    """Complaints about a name that only has to fit into a URL path."""
+    """Validates a name that is only a segment of a URL path."""
     if value in (".", ".."):
         return (f"may not be '{value}'",)
     return tuple(f"may not contain '{character}'" for character in "/%" if character in value)
 
 
 def ip_address(value: str) -> tuple[str, ...]:
-    """Complaints about an IP address."""
+    """Validates an IP address."""
     try:
         ipaddress.ip_address(value)
     except ValueError:
         return ("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",)
-    return _FINE
+    return _VALID
 
 
 def cidr(value: str) -> tuple[str, ...]:
-    """Complaints about an address range."""
+    """Validates a CIDR."""
     try:
         ipaddress.ip_network(value, strict=False)
     except ValueError:
         return ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
-    return _FINE if "/" in value else ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)
+    return _VALID if "/" in value else ("must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",)

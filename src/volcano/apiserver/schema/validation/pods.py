@@ -1,10 +1,11 @@
-"""What pods and pod templates must look like, and what may change in a pod that is there."""
+"""Validation of pods and pod templates, and of pod updates."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import field
-from volcano.apiserver.schema.validation.containers import containers, user_ids
+from volcano.apiserver.schema.validation.containers import containers
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import annotations, labels
 from volcano.apiserver.schema.validation.names import (
@@ -14,18 +15,21 @@ from volcano.apiserver.schema.validation.names import (
     ip_address,
     qualified_name,
 )
-from volcano.apiserver.schema.validation.podsettings import dns_config, pod_confinement
 from volcano.apiserver.schema.validation.scheduling import affinity, spread, tolerations
+from volcano.apiserver.schema.validation.security_context import pod_security_context
 from volcano.apiserver.schema.validation.volumes import volumes
 from volcano.kube.manifest import Manifest
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION = ("PreemptLowerPriority", "Never")
-_SYSCTL = "^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
-_LONGEST_DEADLINE = 2**31 - 1
+_MAX_DEADLINE = 2**31 - 1
+_MAX_NAMESERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCHES_LENGTH = 2048
+_SEARCH = r"[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*"
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-_CHANGEABLE = (
+_MUTABLE_FIELDS = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
@@ -33,7 +37,7 @@ _CHANGEABLE = (
 
 
 def pod(manifest: Manifest) -> Causes:
-    """Complaints about a pod, its spec aside."""
+    """Validates a pod without its spec."""
     for index, name in enumerate(manifest["metadata"].get("finalizers") or ()):
         if "/" not in name and name not in _STANDARD_FINALIZERS:
             yield field.invalid(
@@ -44,13 +48,13 @@ def pod(manifest: Manifest) -> Causes:
 
 
 def pod_create(manifest: Manifest) -> Causes:
-    """Complaints about a new pod."""
+    """Validates a new pod."""
     if (manifest.get("spec") or {}).get("ephemeralContainers"):
         yield field.forbidden("spec.ephemeralContainers", "cannot be set on create")
 
 
 def template(value: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about a pod template."""
+    """Validates a pod template."""
     metadata, spec = value.get("metadata") or {}, value.get("spec") or {}
     yield from labels(metadata.get("labels") or {}, f"{path}.labels")
     yield from annotations(metadata.get("annotations") or {}, f"{path}.annotations")
@@ -62,7 +66,7 @@ def template(value: Mapping[str, Any], path: str) -> Causes:
 
 
 def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about a pod spec, wherever it stands."""
+    """Validates the spec of a pod or pod template."""
     named = {volume.get("name") or "": volume for volume in spec.get("volumes") or ()}
     if named:
         yield from volumes(spec, path)
@@ -73,10 +77,10 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
     policy = spec.get("dnsPolicy")
     yield from field.one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, needed=True)
     if policy == "None" or spec.get("dnsConfig"):
-        yield from dns_config(spec, path)
+        yield from _dns_config(spec, path)
     deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
-        yield field.invalid(f"{path}.activeDeadlineSeconds", deadline, in_range(1, _LONGEST_DEADLINE))
+    if deadline is not None and not 1 <= deadline <= _MAX_DEADLINE:
+        yield field.invalid(f"{path}.activeDeadlineSeconds", deadline, in_range(1, _MAX_DEADLINE))
     yield from _names(spec, path)
     if rules := spec.get("affinity"):
         yield from affinity(rules, f"{path}.affinity")
@@ -85,7 +89,7 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
     if spec.get("topologySpreadConstraints"):
         yield from spread(spec, path)
     if context := spec.get("securityContext"):
-        yield from _security(context, f"{path}.securityContext")
+        yield from pod_security_context(context, f"{path}.securityContext")
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         yield field.invalid(
             f"{path}.securityContext.shareProcessNamespace",
@@ -97,7 +101,7 @@ def pod_spec(spec: Mapping[str, Any], path: str) -> Causes:
 
 
 def _names(spec: Mapping[str, Any], path: str) -> Causes:
-    """Names of other objects, and of the pod in the network."""
+    """Validates references by name, hostname and host aliases."""
     if selector := spec.get("nodeSelector"):
         yield from labels(selector, f"{path}.nodeSelector")
     for name, check in _NAME_CHECKS:
@@ -120,16 +124,53 @@ _NAME_CHECKS = (
 )
 
 
-def _security(context: Mapping[str, Any], path: str) -> Causes:
-    yield from user_ids(context, path)
-    yield from pod_confinement(context, path)
-    for where, sysctl in field.items(context, "sysctls", path):
-        name = sysctl.get("name") or ""
-        if not name:
-            yield field.required(f"{where}.name")
-        elif len(name) > 253 or " " in name or name.lower() != name:
-            text = f"must have at most 253 characters and match regex {_SYSCTL}"
-            yield field.invalid(f"{where}.name", name, text)
+def _dns_config(spec: Mapping[str, Any], path: str) -> Causes:
+    """Validates dnsConfig; dnsPolicy None needs at least one nameserver."""
+    config = spec.get("dnsConfig")
+    if spec.get("dnsPolicy") == "None":
+        if config is None:
+            yield field.required(f"{path}.dnsConfig", "must provide `dnsConfig` when `dnsPolicy` is None")
+            return
+        if not config.get("nameservers"):
+            detail = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield field.required(f"{path}.dnsConfig.nameservers", detail)
+            return
+    if config:
+        yield from _resolver_options(config, f"{path}.dnsConfig")
+
+
+def _resolver_options(config: Mapping[str, Any], path: str) -> Causes:
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if len(servers) > _MAX_NAMESERVERS:
+        detail = f"must not have more than {_MAX_NAMESERVERS} nameservers"
+        yield field.invalid(f"{path}.nameservers", servers, detail)
+    for where, server in field.items(config, "nameservers", path):
+        yield from field.each(where, server or "", ip_address(server or ""))
+    if len(searches) > _MAX_SEARCHES:
+        detail = f"must not have more than {_MAX_SEARCHES} search paths"
+        yield field.invalid(f"{path}.searches", searches, detail)
+    if len(" ".join(search or "" for search in searches)) > _MAX_SEARCHES_LENGTH:
+        detail = (
+            f"must not have more than {_MAX_SEARCHES_LENGTH} characters (including spaces) in the search list"
+        )
+        yield field.invalid(f"{path}.searches", searches, detail)
+    for where, search in field.items(config, "searches", path):
+        if search != ".":
+            yield from _search(where, (search or "").removesuffix("."))
+    for where, option in field.items(config, "options", path):
+        if not option.get("name"):
+            yield field.required(where, "must not be empty")
+
+
+def _search(where: str, search: str) -> Causes:
+    if len(search) > 253:
+        yield field.invalid(where, search, "must be no more than 253 characters")
+    if not re.fullmatch(_SEARCH, search):
+        rule = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and "
+            "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+        )
+        yield field.invalid(where, search, f"{rule}'{_SEARCH}')")
 
 
 def _gates(spec: Mapping[str, Any], path: str) -> Causes:
@@ -146,7 +187,7 @@ def _gates(spec: Mapping[str, Any], path: str) -> Causes:
 
 
 def pod_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about what may not change in a pod: nearly all of its spec."""
+    """Validates a pod update: nearly all of the spec is immutable."""
     if subresource == "status":
         yield from _status_update(new, old)
         return
@@ -157,18 +198,18 @@ def pod_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
         if len(after.get(name) or ()) != len(before.get(name) or ()):
             yield field.forbidden(f"spec.{name}", "pod updates may not add or remove containers")
             return
-    deadline, had = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
-    if deadline != had:
+    deadline, previous = after.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    if deadline != previous:
         if deadline is None:
             yield field.invalid(
                 "spec.activeDeadlineSeconds", deadline, "must not update from a positive integer to nil value"
             )
-        elif had is not None and deadline > had:
+        elif previous is not None and deadline > previous:
             yield field.invalid(
                 "spec.activeDeadlineSeconds", deadline, "must be less than or equal to previous value"
             )
-    kept = [_without_patience(toleration) for toleration in after.get("tolerations") or ()]
-    if any(_without_patience(toleration) not in kept for toleration in before.get("tolerations") or ()):
+    remaining = [_without_seconds(toleration) for toleration in after.get("tolerations") or ()]
+    if any(_without_seconds(toleration) not in remaining for toleration in before.get("tolerations") or ()):
         text = "existing toleration can not be modified except its tolerationSeconds"
         yield field.forbidden("spec.tolerations", text)
     yield from _new_gates(after, before)
@@ -178,11 +219,11 @@ def pod_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
         before = {**before, "terminationGracePeriodSeconds": 1}
     keep = ("image", "resources") if subresource == "resize" else ("image",)
     gated = bool(before.get("schedulingGates"))
-    if _fixed(after, keep, gated=gated) != _fixed(before, keep, gated=gated):
-        yield field.forbidden("spec", _CHANGEABLE)
+    if _immutable_part(after, keep, gated=gated) != _immutable_part(before, keep, gated=gated):
+        yield field.forbidden("spec", _MUTABLE_FIELDS)
 
 
-def _without_patience(toleration: Manifest) -> Manifest:
+def _without_seconds(toleration: Manifest) -> Manifest:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
@@ -195,20 +236,22 @@ def _new_gates(after: Manifest, before: Manifest) -> Causes:
             yield field.forbidden(f"{where}.name", text)
 
 
-def _fixed(spec: Manifest, keep: tuple[str, ...], *, gated: bool) -> Manifest:
-    """A pod spec without what an update may change; pods that are held back may still be steered."""
-    loose = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
-    steering = ("nodeSelector", "affinity") if gated else ()
-    fixed = {
-        name: value for name, value in spec.items() if name not in loose + steering and value not in ([], {})
+def _immutable_part(spec: Manifest, keep: tuple[str, ...], *, gated: bool) -> Manifest:
+    """Immutable part of a pod spec; the scheduling directives of gated pods may change."""
+    mutable = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+    directives = ("nodeSelector", "affinity") if gated else ()
+    immutable = {
+        name: value
+        for name, value in spec.items()
+        if name not in mutable + directives and value not in ([], {})
     }
     for name in ("containers", "initContainers"):
         if spec.get(name):
-            fixed[name] = [
+            immutable[name] = [
                 {key: value for key, value in container.items() if key not in keep}
                 for container in spec[name]
             ]
-    return fixed
+    return immutable
 
 
 def _status_update(new: Manifest, old: Manifest) -> Causes:

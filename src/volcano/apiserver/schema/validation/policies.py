@@ -1,11 +1,11 @@
-"""What priority classes, quotas and limit ranges must look like."""
+"""Validation of PriorityClasses, ResourceQuotas and LimitRanges."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.resources import amount, container_name, quota_name
+from volcano.apiserver.schema.validation.resource_quantities import amount, container_name, quota_name
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
 
@@ -13,7 +13,7 @@ SYSTEM_PRIORITIES: Mapping[str, int] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-_HIGHEST = 1_000_000_000
+_MAX_USER_PRIORITY = 1_000_000_000
 SCOPES = (
     "Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity",
     "VolumeAttributesClass",
@@ -29,7 +29,7 @@ _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 
 
 def priority_class(manifest: Manifest) -> Causes:
-    """Complaints about a PriorityClass."""
+    """Validates a PriorityClass."""
     name, value = manifest["metadata"].get("name") or "", manifest.get("value") or 0
     if name.startswith("system-"):
         if SYSTEM_PRIORITIES.get(name) != value:
@@ -38,8 +38,10 @@ def priority_class(manifest: Manifest) -> Causes:
                 "priority class names with 'system-' prefix are reserved for system use only. "
                 f"error: {name} is not a known system priority class",
             )
-    elif value > _HIGHEST:
-        yield field.forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST}")
+    elif value > _MAX_USER_PRIORITY:
+        yield field.forbidden(
+            "value", f"maximum allowed value of a user defined priority is {_MAX_USER_PRIORITY}"
+        )
     policy = manifest.get("preemptionPolicy")
     yield from field.one_of("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
 
@@ -51,7 +53,7 @@ def priority_class_update(new: Manifest, old: Manifest, subresource: str) -> Cau
 
 
 def resource_quota(manifest: Manifest) -> Causes:
-    """Complaints about a ResourceQuota."""
+    """Validates a ResourceQuota."""
     spec = manifest.get("spec") or {}
     for name, value in (spec.get("hard") or {}).items():
         path = f"spec.hard[{name}]"
@@ -61,7 +63,7 @@ def resource_quota(manifest: Manifest) -> Causes:
     for scope in scopes:
         if scope not in SCOPES:
             yield field.invalid("spec.scopes", scopes, "unsupported scope")
-        elif any(not _scope_fits(scope, name) for name in spec.get("hard") or {}):
+        elif any(not _scope_applies(scope, name) for name in spec.get("hard") or {}):
             yield field.invalid("spec.scopes", scopes, "unsupported scope applied to resource")
     if any(pair <= set(scopes) for pair in _OPPOSITES):
         yield field.invalid("spec.scopes", scopes, "conflicting scopes")
@@ -89,7 +91,7 @@ def _scope_requirement(requirement: Manifest, path: str) -> Causes:
         yield field.invalid(f"{path}.operator", operator, "not a valid selector operator")
 
 
-def _scope_fits(scope: str, name: str) -> bool:
+def _scope_applies(scope: str, name: str) -> bool:
     if scope == "BestEffort":
         return name == "pods"
     return name in _COMPUTE or name.startswith(("requests.", "limits.")) or "/" in name
@@ -102,7 +104,7 @@ def resource_quota_update(new: Manifest, old: Manifest, subresource: str) -> Cau
 
 
 def limit_range(manifest: Manifest) -> Causes:
-    """Complaints about a LimitRange."""
+    """Validates a LimitRange."""
     seen: set[str] = set()
     for where, item in field.items(manifest.get("spec") or {}, "limits", "spec"):
         kind = item.get("type") or ""
@@ -135,19 +137,19 @@ def _limits(item: Manifest, path: str, kind: str) -> Causes:
         for part in parts if kind in ("Container", "Pod") else ():
             if name in parts[part]:
                 yield from container_name(name, f"{path}.{part}[{name}]")
-        top, low, usual, asked, ratio = (parts[part].get(name) for part in parts)
-        yield from _ordered(path, name, "min", low, "min value", top, "max value")
+        high, low, default, request, ratio = (parts[part].get(name) for part in parts)
+        yield from _ordered(path, name, "min", low, "min value", high, "max value")
         if pod:
             continue
         yield from _ordered(
-            path, name, "defaultRequest", low, "min value", asked, "default request value", shown=asked
+            path, name, "defaultRequest", low, "min value", request, "default request value", shown=request
         )
-        yield from _ordered(path, name, "defaultRequest", asked, "default request value", top, "max value")
+        yield from _ordered(path, name, "defaultRequest", request, "default request value", high, "max value")
         yield from _ordered(
-            path, name, "defaultRequest", asked, "default request value", usual, "default limit value"
+            path, name, "defaultRequest", request, "default request value", default, "default limit value"
         )
-        yield from _ordered(path, name, "default", low, "min value", usual, "default value", shown=low)
-        yield from _ordered(path, name, "default", usual, "default value", top, "max value", shown=top)
+        yield from _ordered(path, name, "default", low, "min value", default, "default value", shown=low)
+        yield from _ordered(path, name, "default", default, "default value", high, "max value", shown=high)
         if ratio is not None and quantity.parse(ratio) < 1:
             yield field.invalid(
                 f"{path}.maxLimitRequestRatio[{name}]", str(ratio), f"ratio {ratio} is less than 1"
@@ -157,7 +159,7 @@ def _limits(item: Manifest, path: str, kind: str) -> Causes:
 def _ordered(
     path: str, name: str, part: str, low: Any, low_name: str, high: Any, high_name: str, *, shown: Any = None
 ) -> Causes:
-    """A complaint when the first amount is greater than the second."""
+    """Validates that the first quantity is at most the second."""
     if low is not None and high is not None and quantity.parse(low) > quantity.parse(high):
         text = f"{low_name} {low} is greater than {high_name} {high}"
         yield field.invalid(f"{path}.{part}[{name}]", str(low if shown is None else shown), text)

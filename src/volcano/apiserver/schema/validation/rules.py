@@ -1,17 +1,18 @@
-"""Which checks apply to which built-in kind: on every write of its spec, on creation, and on changes."""
+"""Validation functions of the built-in kinds: on every write, on create and on update."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from volcano.apiserver.schema.validation import (
-    access,
     cluster,
     configuration,
     crds,
     pods,
     policies,
+    rbac,
     services,
     storage,
+    webhook_configurations,
     workloads,
 )
 from volcano.kube import kinds
@@ -19,11 +20,11 @@ from volcano.kube.errors import Cause
 from volcano.kube.kinds import Kind
 from volcano.kube.manifest import Manifest
 
-Check = Callable[[Manifest], Iterable[Cause]]
+Validate = Callable[[Manifest], Iterable[Cause]]
 # Takes the new object, the old one and the subresource.
-CheckUpdate = Callable[[Manifest, Manifest, str], Iterable[Cause]]
+ValidateUpdate = Callable[[Manifest, Manifest, str], Iterable[Cause]]
 
-ALWAYS: Mapping[Kind, Check] = {
+ALWAYS: Mapping[Kind, Validate] = {
     kinds.NAMESPACE: cluster.namespace,
     kinds.NODE: cluster.node,
     kinds.POD: pods.pod,
@@ -56,18 +57,18 @@ ALWAYS: Mapping[Kind, Check] = {
     kinds.BATCH_CRON_JOB: workloads.cron_job,
     kinds.ENDPOINT_SLICE: services.endpoint_slice,
     kinds.NETWORK_POLICY: services.network_policy,
-    kinds.ROLE: access.role,
-    kinds.CLUSTER_ROLE: access.cluster_role,
-    kinds.ROLE_BINDING: access.role_binding,
-    kinds.CLUSTER_ROLE_BINDING: access.cluster_role_binding,
-    kinds.MUTATING_WEBHOOK: access.webhooks,
-    kinds.VALIDATING_WEBHOOK: access.webhooks,
+    kinds.ROLE: rbac.role,
+    kinds.CLUSTER_ROLE: rbac.cluster_role,
+    kinds.ROLE_BINDING: rbac.role_binding,
+    kinds.CLUSTER_ROLE_BINDING: rbac.cluster_role_binding,
+    kinds.MUTATING_WEBHOOK: webhook_configurations.webhook_configuration,
+    kinds.VALIDATING_WEBHOOK: webhook_configurations.webhook_configuration,
     kinds.CRD: crds.crd,
 }
-# What must hold of the spec alone, whatever the object is called: what was fine once is fine the next time.
+# Validation that depends on the spec alone, so that its result can be reused for equal specs.
 OF_SPEC: Mapping[Kind, Callable[[Mapping[str, Any], str], Iterable[Cause]]] = {kinds.POD: pods.pod_spec}
-ON_CREATE: Mapping[Kind, Check] = {kinds.POD: pods.pod_create}
-ON_UPDATE: Mapping[Kind, CheckUpdate] = {
+ON_CREATE: Mapping[Kind, Validate] = {kinds.POD: pods.pod_create}
+ON_UPDATE: Mapping[Kind, ValidateUpdate] = {
     kinds.POD: pods.pod_update,
     kinds.SERVICE: services.service_update,
     kinds.CONFIG_MAP: configuration.config_map_update,
@@ -84,7 +85,7 @@ ON_UPDATE: Mapping[Kind, CheckUpdate] = {
     kinds.CONTROLLER_REVISION: workloads.controller_revision_update,
     kinds.BATCH_JOB: workloads.job_update,
     kinds.ENDPOINT_SLICE: services.endpoint_slice_update,
-    kinds.ROLE_BINDING: access.binding_update,
-    kinds.CLUSTER_ROLE_BINDING: access.binding_update,
+    kinds.ROLE_BINDING: rbac.binding_update,
+    kinds.CLUSTER_ROLE_BINDING: rbac.binding_update,
     kinds.CRD: crds.crd_update,
 }

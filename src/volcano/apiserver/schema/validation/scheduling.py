@@ -1,4 +1,4 @@
-"""What the parts of a pod spec that steer scheduling must look like."""
+"""Validation of tolerations, taints, affinity and topology spread constraints."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")
 
 
 def tolerations(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about tolerations."""
+    """Validates tolerations."""
     for where, toleration in field.items(spec, "tolerations", path):
         key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
         effect, value = toleration.get("effect") or "", toleration.get("value") or ""
@@ -45,7 +45,7 @@ def tolerations(spec: Mapping[str, Any], path: str) -> Causes:
 
 
 def affinity(rules: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about affinities to nodes and pods."""
+    """Validates node and pod affinity."""
     if nodes := rules.get("nodeAffinity"):
         where = f"{path}.nodeAffinity"
         if (needed := nodes.get(_REQUIRED)) is not None:
@@ -64,7 +64,7 @@ def affinity(rules: Mapping[str, Any], path: str) -> Causes:
 
 
 def node_selector(selector: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about a node selector: at least one term."""
+    """Validates a node selector: at least one term."""
     if not selector.get("nodeSelectorTerms"):
         yield field.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")
     for where, term in field.items(selector, "nodeSelectorTerms", path):
@@ -133,7 +133,7 @@ def _pod_term(term: Manifest, path: str) -> Causes:
 
 
 def spread(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about topology spread constraints."""
+    """Validates topology spread constraints."""
     constraints = spec.get("topologySpreadConstraints") or []
     for index, constraint in enumerate(constraints):
         where = f"{path}.topologySpreadConstraints[{index}]"
@@ -158,7 +158,7 @@ def spread(spec: Mapping[str, Any], path: str) -> Causes:
 
 
 def taints(values: list[Manifest], path: str) -> Causes:
-    """Complaints about the taints of a node."""
+    """Validates the taints of a node."""
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(values):
         where, key, effect = f"{path}[{index}]", taint.get("key") or "", taint.get("effect") or ""

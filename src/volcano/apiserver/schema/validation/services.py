@@ -1,4 +1,4 @@
-"""What services, endpoints, endpoint slices and network policies must look like."""
+"""Validation of Services, Endpoints, EndpointSlices and NetworkPolicies."""
 
 import ipaddress
 from typing import Any
@@ -26,7 +26,7 @@ _DAY = 86_400
 
 
 def service(manifest: Manifest) -> Causes:
-    """Complaints about a service."""
+    """Validates a service."""
     spec = manifest.get("spec") or {}
     kind, address = spec.get("type"), spec.get("clusterIP") or ""
     if not spec.get("ports") and address != "None" and kind != "ExternalName":
@@ -101,20 +101,20 @@ def _affinity_config(spec: Manifest) -> Causes:
 
 
 def _traffic(spec: Manifest, kind: Any) -> Causes:
-    outside, inside = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
+    external, internal = spec.get("externalTrafficPolicy"), spec.get("internalTrafficPolicy")
     if kind not in _EXTERNAL:
-        if outside and not spec.get("externalIPs"):
+        if external and not spec.get("externalIPs"):
             yield field.invalid(
-                "spec.externalTrafficPolicy", outside, "may only be set for externally-accessible services"
+                "spec.externalTrafficPolicy", external, "may only be set for externally-accessible services"
             )
     else:
-        yield from field.one_of("spec.externalTrafficPolicy", outside, _POLICIES, needed=True)
+        yield from field.one_of("spec.externalTrafficPolicy", external, _POLICIES, needed=True)
     if kind in ("ClusterIP", *_EXTERNAL):
-        yield from field.one_of("spec.internalTrafficPolicy", inside, _POLICIES, needed=True)
+        yield from field.one_of("spec.internalTrafficPolicy", internal, _POLICIES, needed=True)
 
 
 def service_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about addresses that have changed."""
+    """Validates that the cluster IP has not changed."""
     after, before = new["spec"], old["spec"]
     if "ExternalName" in (after.get("type"), before.get("type")) or subresource == "status":
         return
@@ -123,7 +123,7 @@ def service_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
 
 
 def endpoints(manifest: Manifest) -> Causes:
-    """Complaints about endpoints."""
+    """Validates endpoints."""
     for where, subset in field.items(manifest, "subsets", ""):
         where = where.removeprefix(".")
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
@@ -143,8 +143,8 @@ def endpoints(manifest: Manifest) -> Causes:
 
 
 def _endpoint_address(value: str, path: str) -> Causes:
-    if complaints := ip_address(value):
-        yield from field.each(path, value, complaints)
+    if errors := ip_address(value):
+        yield from field.each(path, value, errors)
         yield field.invalid(path, value, "must be a valid IP address")
         return
     address = ipaddress.ip_address(value)
@@ -157,7 +157,7 @@ def _endpoint_address(value: str, path: str) -> Causes:
 
 
 def endpoint_slice(manifest: Manifest) -> Causes:
-    """Complaints about an endpoint slice."""
+    """Validates an endpoint slice."""
     kind = manifest.get("addressType") or ""
     yield from field.one_of("addressType", kind, _ADDRESS_TYPES, needed=True)
     for index, endpoint in enumerate(manifest.get("endpoints") or ()):
@@ -187,7 +187,7 @@ def endpoint_slice_update(new: Manifest, old: Manifest, subresource: str) -> Cau
 
 
 def network_policy(manifest: Manifest) -> Causes:
-    """Complaints about a network policy."""
+    """Validates a network policy."""
     spec = manifest.get("spec") or {}
     yield from label_selector(spec.get("podSelector"), "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
@@ -230,14 +230,14 @@ def _peer(peer: Manifest, path: str) -> Causes:
     if not base:
         yield field.required(f"{path}.ipBlock.cidr")
         return
-    if complaints := cidr(base):
-        yield from field.each(f"{path}.ipBlock.cidr", base, complaints)
+    if errors := cidr(base):
+        yield from field.each(f"{path}.ipBlock.cidr", base, errors)
         return
     outer = ipaddress.ip_network(base, strict=False)
     for index, value in enumerate(block.get("except") or ()):
         where = f"{path}.ipBlock.except[{index}]"
-        if complaints := cidr(value):
-            yield from field.each(where, value, complaints)
+        if errors := cidr(value):
+            yield from field.each(where, value, errors)
             continue
         inner = ipaddress.ip_network(value, strict=False)
         if inner.version != outer.version or inner == outer or not inner.subnet_of(outer):  # type: ignore[arg-type]

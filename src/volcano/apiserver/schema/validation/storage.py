@@ -1,4 +1,4 @@
-"""What volumes, claims, storage classes and CSI drivers must look like."""
+"""Validation of PersistentVolumes, PersistentVolumeClaims, StorageClasses and CSI kinds."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -8,7 +8,7 @@ from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.names import dns_subdomain, qualified_name
-from volcano.apiserver.schema.validation.resources import NEGATIVE
+from volcano.apiserver.schema.validation.resource_quantities import NEGATIVE
 from volcano.apiserver.schema.validation.scheduling import node_selector
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
@@ -29,7 +29,7 @@ _PV_REQUIRED: Mapping[str, tuple[str, ...]] = {
 
 
 def volume(manifest: Manifest) -> Causes:
-    """Complaints about a PersistentVolume."""
+    """Validates a PersistentVolume."""
     spec = manifest.get("spec") or {}
     yield from _modes(spec, "spec", "")
     capacity = spec.get("capacity")
@@ -64,12 +64,12 @@ def _volume_source(spec: Manifest) -> Causes:
 
 
 def claim(manifest: Manifest) -> Causes:
-    """Complaints about a PersistentVolumeClaim."""
+    """Validates a PersistentVolumeClaim."""
     return claim_spec(manifest.get("spec") or {}, "spec")
 
 
 def claim_spec(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about the spec of a claim, wherever it stands."""
+    """Validates the spec of a claim or claim template."""
     yield from _modes(spec, path, "at least 1 access mode is required")
     yield from label_selector(spec.get("selector"), f"{path}.selector")
     amount = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
@@ -98,12 +98,12 @@ def _class_and_mode(spec: Mapping[str, Any], path: str) -> Causes:
 
 
 def claim_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about what may not change in a claim: nearly all of its spec."""
+    """Validates a claim update: nearly all of the spec is immutable."""
     if subresource == "status":
         return
     bound = (old.get("status") or {}).get("phase") == "Bound"
-    after, before = _fixed_claim(new["spec"], bound=bound), _fixed_claim(old["spec"], bound=bound)
-    for name in ("volumeName", "storageClassName"):  # may be filled in once
+    after, before = _immutable_part(new["spec"], bound=bound), _immutable_part(old["spec"], bound=bound)
+    for name in ("volumeName", "storageClassName"):  # may be set once
         if not before.get(name):
             after.pop(name, None)
             before.pop(name, None)
@@ -121,18 +121,18 @@ def _storage(spec: Manifest) -> Decimal:
     return quantity.parse(((spec.get("resources") or {}).get("requests") or {}).get("storage") or 0)
 
 
-def _fixed_claim(spec: Manifest, *, bound: bool) -> Manifest:
-    """A claim's spec without what may change: once it is bound, what it asks for."""
+def _immutable_part(spec: Manifest, *, bound: bool) -> Manifest:
+    """Immutable part of a claim spec; the requests of a bound claim may change."""
     if not bound:
         return dict(spec)
-    fixed = {
+    immutable = {
         name: value for name, value in spec.items() if name not in ("resources", "volumeAttributesClassName")
     }
-    return {**fixed, "limits": (spec.get("resources") or {}).get("limits")}
+    return {**immutable, "limits": (spec.get("resources") or {}).get("limits")}
 
 
 def volume_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about a volume whose source has changed."""
+    """Validates that the volume source has not changed."""
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if any(after.get(name) != before.get(name) for name in _PV_SOURCES):
         yield field.forbidden(
@@ -142,7 +142,7 @@ def volume_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
 
 
 def storage_class(manifest: Manifest) -> Causes:
-    """Complaints about a StorageClass."""
+    """Validates a StorageClass."""
     provisioner = manifest.get("provisioner") or ""
     if not provisioner:
         yield field.required("provisioner")
@@ -166,7 +166,7 @@ def storage_class_update(new: Manifest, old: Manifest, subresource: str) -> Caus
 
 
 def csi_driver(manifest: Manifest) -> Causes:
-    """Complaints about a CSIDriver."""
+    """Validates a CSIDriver."""
     spec = manifest.get("spec") or {}
     yield from field.one_of(
         "spec.fsGroupPolicy", spec.get("fsGroupPolicy"), ("File", "None", "ReadWriteOnceWithFSType")
@@ -177,7 +177,7 @@ def csi_driver(manifest: Manifest) -> Causes:
 
 
 def storage_capacity(manifest: Manifest) -> Causes:
-    """Complaints about a CSIStorageCapacity."""
+    """Validates a CSIStorageCapacity."""
     name = manifest.get("storageClassName") or ""
     yield from field.each("storageClassName", name, dns_subdomain(name))
     for amount in ("capacity", "maximumVolumeSize"):
@@ -186,7 +186,7 @@ def storage_capacity(manifest: Manifest) -> Causes:
 
 
 def csi_node(manifest: Manifest) -> Causes:
-    """Complaints about a CSINode."""
+    """Validates a CSINode."""
     for where, driver in field.items(manifest.get("spec") or {}, "drivers", "spec"):
         name = driver.get("name") or ""
         yield from field.each(f"{where}.name", name, dns_subdomain(name))
@@ -195,7 +195,7 @@ def csi_node(manifest: Manifest) -> Causes:
 
 
 def volume_attachment(manifest: Manifest) -> Causes:
-    """Complaints about a VolumeAttachment."""
+    """Validates a VolumeAttachment."""
     spec = manifest.get("spec") or {}
     node = spec.get("nodeName") or ""
     if not spec.get("attacher"):

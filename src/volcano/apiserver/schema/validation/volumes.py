@@ -1,4 +1,4 @@
-"""What the volumes of a pod must look like."""
+"""Validation of the volumes of a pod."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from volcano.apiserver.schema.validation.containers import (
     FILE_FIELDS,
     descending_path,
     field_reference,
-    no_backsteps,
+    no_parent_references,
     resource_reference,
 )
 from volcano.apiserver.schema.validation.field import Causes
@@ -28,14 +28,14 @@ _HOST_TYPES = (
     "Socket",
 )
 _MODE = "must be a number between 0 and 0777 (octal), both inclusive"
-# In the order in which a second volume type is noticed.
+# In the order in which kube-apiserver reports a second volume type.
 SOURCES = (
     "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
     "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",
     "flexVolume", "configMap", "azureFile", "vsphereVolume", "photonPersistentDisk", "portworxVolume", "azureDisk",
     "storageos", "projected", "scaleIO", "csi", "ephemeral", "image",
 )  # fmt: skip
-# Volume types that only need some of their fields to be there.
+# Required fields of volume types.
 REQUIRED: Mapping[str, tuple[str, ...]] = {
     "gitRepo": ("repository",),
     "gcePersistentDisk": ("pdName",),
@@ -60,7 +60,7 @@ REQUIRED: Mapping[str, tuple[str, ...]] = {
 
 
 def volumes(spec: Mapping[str, Any], path: str) -> Causes:
-    """Complaints about the volumes of a pod spec."""
+    """Validates the volumes of a pod spec."""
     names: set[str] = set()
     for where, volume in field.items(spec, "volumes", path):
         name = volume.get("name")
@@ -95,12 +95,12 @@ def _empty_dir(source: Manifest, path: str) -> Causes:
 
 
 def host_path(source: Manifest, path: str) -> Causes:
-    """Complaints about a path on the host."""
-    place = source.get("path")
-    if not place:
+    """Validates a hostPath volume."""
+    target = source.get("path")
+    if not target:
         yield field.required(f"{path}.path")
     else:
-        yield from no_backsteps(place, f"{path}.path")
+        yield from no_parent_references(target, f"{path}.path")
     kind = source.get("type")
     if kind is not None and kind not in _HOST_TYPES:
         yield field.unsupported(f"{path}.type", kind, _HOST_TYPES)
@@ -181,7 +181,7 @@ def _token(token: Manifest, path: str, volume: str) -> Causes:
             f"{path}.expirationSeconds", seconds, "may not specify a duration less than 10 minutes"
         )
     if not token.get("path"):
-        yield field.required(f"{volume}.path")  # parity: the path is the real server's
+        yield field.required(f"{volume}.path")  # parity: the path is that of kube-apiserver
     else:
         yield from descending_path(token["path"], f"{path}.path")
 

@@ -1,4 +1,4 @@
-"""What the kinds that make pods must look like: their counts, selectors, templates and strategies."""
+"""Validation of workload kinds: replicas, selectors, pod templates and update strategies."""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.apiserver.schema.validation import field
 from volcano.apiserver.schema.validation.field import Causes
-from volcano.apiserver.schema.validation.jobpolicies import by_index, failure_policy
+from volcano.apiserver.schema.validation.job_policies import failure_policy, indexed_settings
 from volcano.apiserver.schema.validation.metadata import label_selector
 from volcano.apiserver.schema.validation.names import dns_label, dns_subdomain, percent
 from volcano.apiserver.schema.validation.pods import template
@@ -16,21 +16,21 @@ from volcano.kube import cron, selectors
 from volcano.kube.manifest import Manifest
 
 _MISMATCH = "`selector` does not match template `labels`"
-_STATEFUL_SET_FIXED = (
+_STATEFUL_SET_IMMUTABLE = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-_STATEFUL_SET_LOOSE = (
+_STATEFUL_SET_MUTABLE = (
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
 )  # fmt: skip
 
 
 def count_or_percent(value: Any, path: str) -> Causes:
-    """Complaints about a number or percentage of pods."""
+    """Validates a number or percentage of pods."""
     if isinstance(value, str):
-        if complaints := percent(value):
-            yield from field.each(path, value, complaints)
+        if errors := percent(value):
+            yield from field.each(path, value, errors)
         elif int(value[:-1]) > 100:
             yield field.invalid(path, value, "must not be greater than 100%")
     else:
@@ -41,10 +41,10 @@ def _is_zero(value: Any) -> bool:
     return value in (None, 0, "0%")
 
 
-def _pods_of(
+def _selector_and_template(
     spec: Manifest, *, needed: str = "Always", selects: bool = True, noun: str = "deployment"
 ) -> Causes:
-    """Complaints about a selector and the template whose pods it must match."""
+    """Validates a selector and the pod template whose labels it must match."""
     selector, pod = spec.get("selector"), spec.get("template") or {}
     if selector is None:
         if selects:
@@ -67,7 +67,7 @@ def _pods_of(
 
 
 def _matches(selector: Manifest, labels: Mapping[str, str]) -> bool:
-    """Whether a selector matches; one that is malformed is complained about elsewhere."""
+    """Whether a selector matches; a malformed one does not, and is reported elsewhere."""
     try:
         return selectors.from_object(selector).matches(labels)
     except ValueError:
@@ -80,10 +80,10 @@ def _counts(spec: Manifest, *names: str) -> Causes:
 
 
 def deployment(manifest: Manifest) -> Causes:
-    """Complaints about a Deployment."""
+    """Validates a Deployment."""
     spec = manifest.get("spec") or {}
     yield from _counts(spec, "replicas")
-    yield from _pods_of(spec)
+    yield from _selector_and_template(spec)
     yield from _rollout(spec.get("strategy") or {})
     yield from _counts(spec, "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
     deadline = spec.get("progressDeadlineSeconds")
@@ -116,22 +116,22 @@ def _rollout(strategy: Manifest) -> Causes:
 
 
 def replica_set(manifest: Manifest) -> Causes:
-    """Complaints about a ReplicaSet."""
+    """Validates a ReplicaSet."""
     spec = manifest.get("spec") or {}
     yield from _counts(spec, "replicas", "minReadySeconds")
-    yield from _pods_of(spec)
+    yield from _selector_and_template(spec)
 
 
 def selector_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about a selector that has changed."""
+    """Validates that the selector has not changed."""
     if subresource != "status":
         yield from field.immutable("spec.selector", new["spec"].get("selector"), old["spec"].get("selector"))
 
 
 def daemon_set(manifest: Manifest) -> Causes:
-    """Complaints about a DaemonSet."""
+    """Validates a DaemonSet."""
     spec = manifest.get("spec") or {}
-    yield from _pods_of(spec, selects=False, noun="daemonset")
+    yield from _selector_and_template(spec, selects=False, noun="daemonset")
     yield from _counts(spec, "minReadySeconds", "revisionHistoryLimit")
     update = spec.get("updateStrategy") or {}
     if update.get("type") == "RollingUpdate":
@@ -146,7 +146,7 @@ def daemon_set(manifest: Manifest) -> Causes:
 
 
 def stateful_set(manifest: Manifest) -> Causes:
-    """Complaints about a StatefulSet."""
+    """Validates a StatefulSet."""
     spec = manifest.get("spec") or {}
     if name := spec.get("serviceName"):
         yield from field.each("spec.serviceName", name, dns_label(name))
@@ -165,7 +165,7 @@ def stateful_set(manifest: Manifest) -> Causes:
         path = f"spec.persistentVolumeClaimRetentionPolicy.{name}"
         yield from field.one_of(path, retention.get(name), ("Retain", "Delete"))
     yield from _counts(spec, "replicas", "minReadySeconds", "revisionHistoryLimit")
-    yield from _pods_of(spec, noun="statefulset")
+    yield from _selector_and_template(spec, noun="statefulset")
     for where, claim in field.items(spec, "volumeClaimTemplates", "spec"):
         yield from claim_spec(claim.get("spec") or {}, f"{where}.spec")
 
@@ -174,14 +174,14 @@ def stateful_set_update(new: Manifest, old: Manifest, subresource: str) -> Cause
     if subresource == "status":
         return
     after, before = (
-        {k: v for k, v in each["spec"].items() if k not in _STATEFUL_SET_LOOSE} for each in (new, old)
+        {k: v for k, v in each["spec"].items() if k not in _STATEFUL_SET_MUTABLE} for each in (new, old)
     )
     if after != before:
-        yield field.forbidden("spec", _STATEFUL_SET_FIXED)
+        yield field.forbidden("spec", _STATEFUL_SET_IMMUTABLE)
 
 
 def replication_controller(manifest: Manifest) -> Causes:
-    """Complaints about a ReplicationController."""
+    """Validates a ReplicationController."""
     spec = manifest.get("spec") or {}
     yield from _counts(spec, "replicas", "minReadySeconds")
     selector, pod = spec.get("selector") or {}, spec.get("template")
@@ -200,7 +200,7 @@ def replication_controller(manifest: Manifest) -> Causes:
 
 
 def pod_template(manifest: Manifest) -> Causes:
-    """Complaints about a PodTemplate."""
+    """Validates a PodTemplate."""
     return template(manifest.get("template") or {}, "template")
 
 
@@ -211,7 +211,7 @@ _JOB_COUNTS = (
 
 
 def job(manifest: Manifest) -> Causes:
-    """Complaints about a batch/v1 Job."""
+    """Validates a batch/v1 Job."""
     spec, metadata = manifest.get("spec") or {}, manifest["metadata"]
     yield from job_spec(spec, "spec")
     selector = spec.get("selector") or {}
@@ -225,7 +225,7 @@ def job(manifest: Manifest) -> Causes:
 
 
 def job_spec(spec: Manifest, path: str) -> Causes:
-    """Complaints about the spec of a job, wherever it stands."""
+    """Validates the spec of a Job or job template."""
     for name in _JOB_COUNTS:
         yield from field.not_negative(f"{path}.{name}", spec.get(name))
     yield from field.one_of(f"{path}.completionMode", spec.get("completionMode"), ("NonIndexed", "Indexed"))
@@ -233,7 +233,7 @@ def job_spec(spec: Manifest, path: str) -> Causes:
         yield field.required(f"{path}.completions", "when completion mode is Indexed")
     replacement = spec.get("podReplacementPolicy")
     yield from field.one_of(f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed"))
-    yield from by_index(spec, path)
+    yield from indexed_settings(spec, path)
     yield from failure_policy(spec, f"{path}.podFailurePolicy")
     pod = spec.get("template") or {}
     yield from template(pod, f"{path}.template")
@@ -246,14 +246,14 @@ def job_spec(spec: Manifest, path: str) -> Causes:
 
 
 def job_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
-    """Complaints about what may not change in a job."""
+    """Validates the immutable fields of a Job."""
     if subresource == "status":
         return
     after, before = new["spec"], old["spec"]
-    elastic = after.get("completionMode") == "Indexed" and after.get("completions") == after.get(
+    scalable = after.get("completionMode") == "Indexed" and after.get("completions") == after.get(
         "parallelism"
     )
-    if not elastic:
+    if not scalable:
         yield from field.immutable("spec.completions", after.get("completions"), before.get("completions"))
     for name in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy"):
         yield from field.immutable(f"spec.{name}", after.get(name), before.get(name))
@@ -263,7 +263,7 @@ def job_update(new: Manifest, old: Manifest, subresource: str) -> Causes:
 
 
 def cron_job(manifest: Manifest) -> Causes:
-    """Complaints about a batch/v1 CronJob."""
+    """Validates a batch/v1 CronJob."""
     spec = manifest.get("spec") or {}
     schedule, zone = spec.get("schedule") or "", spec.get("timeZone")
     if not schedule:
@@ -297,7 +297,7 @@ def _zone(name: str) -> Causes:
 
 
 def controller_revision(manifest: Manifest) -> Causes:
-    """Complaints about a ControllerRevision."""
+    """Validates a ControllerRevision."""
     yield from field.not_negative("revision", manifest.get("revision"))
     if manifest.get("data") is None:
         yield field.required("data", "data is mandatory")
@@ -308,7 +308,7 @@ def controller_revision_update(new: Manifest, old: Manifest, subresource: str) -
 
 
 def budget(manifest: Manifest) -> Causes:
-    """Complaints about a PodDisruptionBudget."""
+    """Validates a PodDisruptionBudget."""
     spec = manifest.get("spec") or {}
     least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
     if least is not None and most is not None:
@@ -322,11 +322,11 @@ def budget(manifest: Manifest) -> Causes:
 
 
 def lease(manifest: Manifest) -> Causes:
-    """Complaints about a Lease."""
+    """Validates a Lease."""
     spec = manifest.get("spec") or {}
-    seconds, turns = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
         yield field.invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0")
-    yield from field.not_negative("spec.leaseTransitions", turns)
+    yield from field.not_negative("spec.leaseTransitions", transitions)
     if name := spec.get("strategy"):
         yield from field.each("spec.strategy", name, dns_subdomain(name.partition("/")[0]))

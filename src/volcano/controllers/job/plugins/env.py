@@ -9,6 +9,8 @@ from volcano.kube.manifest import Manifest
 class Env(Plugin):
     """Variables under their old and their new name."""
 
+    order = 30
+
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
         for container in all_containers(pod):
             for prefix in ("VK", "VC"):

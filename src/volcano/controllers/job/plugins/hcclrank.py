@@ -15,6 +15,7 @@ RANK_INDEX = "hccl/rankIndex"
 class Hcclrank(Plugin):
     """A rank that is there already, as annotation or as RANK, is the one that counts."""
 
+    order = 80
     defaults: ClassVar[Mapping[str, Value]] = {"master": "master", "worker": "worker"}
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:

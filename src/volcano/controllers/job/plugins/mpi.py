@@ -13,6 +13,7 @@ from volcano.kube.manifest import Manifest
 class Mpi(Plugin):
     """MPI_HOST for the master, `mpijob-port` for all."""
 
+    order = 50
     defaults: ClassVar[Mapping[str, Value]] = {"master": "master", "worker": "worker", "port": 22}
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:

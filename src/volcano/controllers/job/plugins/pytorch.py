@@ -27,6 +27,7 @@ done
 class Pytorch(Plugin):
     """A job without a master task is left as it is."""
 
+    order = 60
     defaults: ClassVar[Mapping[str, Value]] = {
         "master": "master",
         "worker": "worker",

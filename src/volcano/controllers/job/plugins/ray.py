@@ -18,6 +18,7 @@ PORTS = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPo
 class Ray(Plugin):
     """Only the named container of each role is changed."""
 
+    order = 70
     defaults: ClassVar[Mapping[str, Value]] = {
         "head": "head",
         "headContainer": "head",

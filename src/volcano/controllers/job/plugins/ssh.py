@@ -19,6 +19,7 @@ FILES = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
 class Ssh(Plugin):
     """A Secret with keys and client configuration, mounted where ssh looks for them."""
 
+    order = 20
     defaults: ClassVar[Mapping[str, Value]] = {
         "ssh-key-file-path": HOME,
         "ssh-private-key": "",

@@ -17,6 +17,7 @@ MOUNT_PATH = "/etc/volcano"
 class Svc(Plugin):
     """A Service, a NetworkPolicy that lets only the job's own pods in, and a ConfigMap of hosts."""
 
+    order = 10
     defaults: ClassVar[Mapping[str, Value]] = {
         "publish-not-ready-addresses": False,
         "disable-network-policy": False,

@@ -17,6 +17,7 @@ ROLES = ("ps", "worker", "chief", "evaluator")
 class Tensorflow(Plugin):
     """A lone pod needs no cluster and is left as it is."""
 
+    order = 40
     defaults: ClassVar[Mapping[str, Value]] = {**{role: role for role in ROLES}, "port": 2222}
 
     def __init__(self, name: str, arguments: Sequence[str], keys: KeySource) -> None:

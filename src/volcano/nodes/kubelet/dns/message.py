@@ -1,54 +1,54 @@
-"""DNS messages (RFC 1035, EDNS0): questions read from bytes, answers written to bytes."""
+"""DNS messages (RFC 1035, EDNS0): parses questions and encodes answers."""
 
 import socket
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
 
-from volcano.nodes.kubelet.dns.records import Answer, Record, RecordType
+from volcano.nodes.kubelet.dns.records import DnsAnswer, DnsRecord, RecordType
 
 HEADER = struct.Struct("!6H")
-PLAIN_LIMIT = 512  # bytes, of an answer to somebody who says nothing of larger ones
-LARGEST_DATAGRAM = 1232  # fits every link unfragmented
-LARGEST = 65535
+DEFAULT_UDP_SIZE = 512  # bytes of a UDP answer to a client without EDNS0
+MAX_UDP_SIZE = 1232  # is not fragmented on any link
+MAX_TCP_SIZE = 65535
 INTERNET = 1
 ANY_CLASS = 255
-# Nothing may be remembered: a pod's address can change, and one that is missing can appear, at any moment.
+# Answers must not be cached: a pod's address can appear or change at any time.
 TTL = 0
 
 _RESPONSE, _AUTHORITATIVE, _TRUNCATED, _RECURSION_WANTED, _RECURSION = 0x8000, 0x0400, 0x0200, 0x0100, 0x0080
 _OPCODE = 0x7800
 _POINTER = 0xC0
-_QUESTION_AT = b"\xc0\x0c"  # where every message has its question's name
+_QUESTION_AT = b"\xc0\x0c"  # compression pointer to the question's name
 
 
-class Code(IntEnum):
-    """How a question was answered."""
+class ResponseCode(IntEnum):
+    """Response codes (RFC 1035)."""
 
-    DONE = 0
-    FAILED = 2
-    UNKNOWN_NAME = 3
-    NOT_IMPLEMENTED = 4
+    NOERROR = 0
+    SERVFAIL = 2
+    NXDOMAIN = 3
+    NOTIMP = 4
     REFUSED = 5
 
 
-class Malformed(Exception):
-    """Bytes that are no question; nobody is owed an answer."""
+class MalformedMessage(Exception):
+    """The bytes are no DNS question; they are not answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question. `limit` is the size of answer the asker can take in one datagram."""
+    """One question. `limit` is the largest UDP answer the client accepts."""
 
     id: int
     name: str
     type: int
     kind: int  # the class: 1 is the Internet
     flags: int
-    raw: bytes  # the question as asked, to be repeated letter by letter
+    raw: bytes  # the encoded question, repeated in the answer
     extended: bool = False
     version: int = 0  # of EDNS
-    limit: int = PLAIN_LIMIT
+    limit: int = DEFAULT_UDP_SIZE
 
     @property
     def operation(self) -> int:
@@ -56,15 +56,15 @@ class Question:
 
 
 def read(message: bytes) -> Question:
-    """The question of a message. Raises Malformed."""
+    """Parses a message. Raises MalformedMessage."""
     if len(message) < HEADER.size:
-        raise Malformed("shorter than a header")
+        raise MalformedMessage("shorter than a header")
     identity, flags, questions, answers, authorities, additional = HEADER.unpack_from(message)
     if flags & _RESPONSE or questions != 1:
-        raise Malformed("not one question")
+        raise MalformedMessage("not one question")
     name, at = _name(message, HEADER.size)
     if at + 4 > len(message):
-        raise Malformed("cut off in its question")
+        raise MalformedMessage("cut off in its question")
     kind, asked_class = struct.unpack_from("!2H", message, at)
     raw = message[HEADER.size : at + 4]
     question = Question(identity, name, kind, asked_class, flags, raw)
@@ -72,17 +72,17 @@ def read(message: bytes) -> Question:
 
 
 def _extended(question: Question, message: bytes, at: int, records: int) -> Question:
-    """The question with what its EDNS record says, if it has one."""
+    """The question with the values of its EDNS record, if it has one."""
     for _ in range(records):
         at = _skip_name(message, at)
         if at + 10 > len(message):
-            raise Malformed("cut off in a record")
+            raise MalformedMessage("cut off in a record")
         kind, size, ttl, length = struct.unpack_from("!HHIH", message, at)
         at += 10 + length
         if at > len(message):
-            raise Malformed("cut off in a record")
+            raise MalformedMessage("cut off in a record")
         if kind == RecordType.OPT:
-            limit = min(max(size, PLAIN_LIMIT), LARGEST_DATAGRAM)
+            limit = min(max(size, DEFAULT_UDP_SIZE), MAX_UDP_SIZE)
             return Question(
                 question.id, question.name, question.type, question.kind, question.flags, question.raw,
                 extended=True, version=ttl >> 16 & 0xFF, limit=limit,
@@ -91,19 +91,19 @@ def _extended(question: Question, message: bytes, at: int, records: int) -> Ques
 
 
 def _name(message: bytes, at: int) -> tuple[str, int]:
-    """A name without pointers (questions come first: there is nothing to point to), and where it ends."""
+    """A name without compression (a question has nothing to point to), and its end."""
     labels: list[str] = []
     total = 0
     while True:
         if at >= len(message):
-            raise Malformed("cut off in a name")
+            raise MalformedMessage("cut off in a name")
         length = message[at]
         at += 1
         if length == 0:
             return ".".join(labels), at
         total += length + 1
         if length & _POINTER or total > 254 or at + length > len(message):
-            raise Malformed("no name")
+            raise MalformedMessage("no name")
         labels.append(message[at : at + length].decode("latin-1"))
         at += length
 
@@ -114,19 +114,21 @@ def _skip_name(message: bytes, at: int) -> int:
         if length & _POINTER == _POINTER:
             return at + 2
         if length & _POINTER:
-            raise Malformed("no name")
+            raise MalformedMessage("no name")
         at += length + 1
         if length == 0:
             return at
-    raise Malformed("cut off in a name")
+    raise MalformedMessage("cut off in a name")
 
 
-def write(question: Question, answer: Answer, domain: str, limit: int, code: Code | None = None) -> bytes:
-    """The reply to a question: cut down to the question itself, and marked so, when it is longer than `limit`."""
-    outcome = code if code is not None else Code.DONE if answer.known else Code.UNKNOWN_NAME
+def write(
+    question: Question, answer: DnsAnswer, domain: str, limit: int, code: ResponseCode | None = None
+) -> bytes:
+    """Encodes the answer; one longer than `limit` is truncated to the question and marked as such."""
+    outcome = code if code is not None else ResponseCode.NOERROR if answer.exists else ResponseCode.NXDOMAIN
     records = [_record(question, record) for record in answer.records]
     extra = [_record(question, record) for record in answer.additional]
-    mine = answer.ours and code is None
+    mine = answer.authoritative and code is None
     authority = [_authority(domain)] if mine and not records else []
     tail = [_options(question)] if question.extended else []
     whole = _assembled(question, outcome, mine, records, authority, [*extra, *tail])
@@ -139,7 +141,7 @@ def write(question: Question, answer: Answer, domain: str, limit: int, code: Cod
 
 def _assembled(
     question: Question,
-    code: Code,
+    code: ResponseCode,
     authoritative: bool,
     answers: list[bytes],
     authorities: list[bytes],
@@ -147,14 +149,14 @@ def _assembled(
     *,
     truncated: bool = False,
 ) -> bytes:
-    # Resolvers pass over an empty answer of a server that neither knows for certain nor asks others.
+    # Resolvers skip an empty answer of a server that is neither authoritative nor recursive.
     flags = _RESPONSE | question.flags & (_OPCODE | _RECURSION_WANTED) | _RECURSION | code
     flags |= (_AUTHORITATIVE if authoritative else 0) | (_TRUNCATED if truncated else 0)
     header = HEADER.pack(question.id, flags, 1, len(answers), len(authorities), len(additional))
     return b"".join((header, question.raw, *answers, *authorities, *additional))
 
 
-def _record(question: Question, record: Record) -> bytes:
+def _record(question: Question, record: DnsRecord) -> bytes:
     owner = _QUESTION_AT if record.name.lower() == question.name.lower() else encoded_name(record.name)
     match record.type:
         case RecordType.A:
@@ -167,18 +169,18 @@ def _record(question: Question, record: Record) -> bytes:
 
 
 def _authority(domain: str) -> bytes:
-    """Who says that there is nothing, and for how long that may be remembered: not at all."""
+    """The SOA record of a negative answer, which must not be cached."""
     times = struct.pack("!5I", 1, 7200, 1800, 86400, TTL)
     data = encoded_name(f"ns.dns.{domain}") + encoded_name(f"hostmaster.{domain}") + times
     return encoded_name(domain) + struct.pack("!HHIH", RecordType.SOA, INTERNET, TTL, len(data)) + data
 
 
 def _options(question: Question) -> bytes:
-    bad_version = 1 << 24 if question.version else 0  # the upper bits of code 16
-    return b"\0" + struct.pack("!HHIH", RecordType.OPT, LARGEST_DATAGRAM, bad_version, 0)
+    bad_version = 1 << 24 if question.version else 0  # the upper bits of response code 16, BADVERS
+    return b"\0" + struct.pack("!HHIH", RecordType.OPT, MAX_UDP_SIZE, bad_version, 0)
 
 
 def encoded_name(name: str) -> bytes:
-    """A name as bytes; labels too long for one are cut, which no name of Kubernetes is."""
+    """Encodes a name; labels longer than 63 bytes, which Kubernetes has not, are cut."""
     labels = [label.encode("latin-1", "replace")[:63] for label in name.rstrip(".").split(".") if label]
     return b"".join(bytes((len(label),)) + label for label in labels) + b"\0"

@@ -1,6 +1,6 @@
-"""The cluster's names: which addresses a Service, a pod or a task of a job is found at, at this very moment.
+"""Cluster DNS names: the addresses of Services, pods and tasks of jobs.
 
-Nothing is prepared: a question is answered from the newest objects seen, so an address counts as soon as it is known.
+Answers are computed from the newest objects received, so an address is served as soon as it is known.
 """
 
 import ipaddress
@@ -14,25 +14,25 @@ from volcano.kube.indexer import Indexer
 from volcano.kube.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE
 from volcano.kube.manifest import Key, Manifest, key_of, labels_of, uid_of
 from volcano.kube.names import JOB_NAME, TASK_INDEX, TASK_SPEC
-from volcano.nodes.kubelet.dns.records import KNOWN, NOT_OURS, UNKNOWN, Answer, Record, RecordType
+from volcano.nodes.kubelet.dns.records import NO_DATA, NXDOMAIN, OUT_OF_ZONE, DnsAnswer, DnsRecord, RecordType
 
 API_SERVICE = Key("default", "kubernetes")
 SERVICE_NAME = "kubernetes.io/service-name"
-_OVER = ("Succeeded", "Failed")
+_TERMINAL_PHASES = ("Succeeded", "Failed")
 _REVERSE = ("in-addr", "arpa")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address behind a Service, what it is called there, and the ports it serves by name."""
+    """One address of a Service, its hostname, and its ports by name."""
 
     address: str
     host: str
-    ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol in small letters, number
+    ports: tuple[tuple[str, str, int], ...] = ()  # name, protocol in lower case, number
 
 
-class Names:
-    """A controller that only listens. Ask it with `lookup`; pods' addresses may be told before the API has them."""
+class ClusterDns:
+    """Controller that only indexes objects, for `lookup`. Pod addresses may be set before the API has them."""
 
     name = "names"
     watches: Sequence[Watch] = (Watch(POD), Watch(SERVICE), Watch(ENDPOINT_SLICE), Watch(ENDPOINTS))
@@ -41,19 +41,19 @@ class Names:
         self.domain = domain
         self._labels = tuple(domain.lower().split("."))
         self._api = api
-        self._told: dict[str, str] = {}
+        self._reported_addresses: dict[str, str] = {}
         self._index = Indexer()
-        self._index.facet(POD, "hostname", _by_hostname)
-        self._index.facet(POD, "job", _by_pod_name)
-        self._index.facet(POD, "task", _by_task)
-        self._index.facet(POD, "address", _by_address)
-        self._index.facet(ENDPOINT_SLICE, "service", _by_service)
-        self._index.facet(ENDPOINT_SLICE, "address", _by_endpoint)
+        self._index.add_index(POD, "hostname", _by_hostname)
+        self._index.add_index(POD, "job", _by_pod_name)
+        self._index.add_index(POD, "task", _by_task)
+        self._index.add_index(POD, "address", _by_address)
+        self._index.add_index(ENDPOINT_SLICE, "service", _by_service)
+        self._index.add_index(ENDPOINT_SLICE, "address", _by_endpoint)
 
     def on_event(self, event: Event) -> None:
         self._index.apply(event)
         if event.kind == POD and event.type is EventType.DELETED:
-            self._told.pop(uid_of(event.object), None)
+            self._reported_addresses.pop(uid_of(event.object), None)
 
     def step(self, now: Instant) -> list[WorkItem]:
         return []
@@ -64,26 +64,26 @@ class Names:
     def next_due(self) -> float | None:
         return None
 
-    def tell_address(self, uid: str, address: str) -> None:
-        """A pod has an address, whatever its status says by now; an empty one takes it back."""
+    def set_pod_address(self, uid: str, address: str) -> None:
+        """Sets the address of a pod, which overrides its status; an empty one removes it."""
         if address:
-            self._told[uid] = address
+            self._reported_addresses[uid] = address
         else:
-            self._told.pop(uid, None)
+            self._reported_addresses.pop(uid, None)
 
-    def lookup(self, name: str, asked: int) -> Answer:
-        """What is known of a fully qualified name, for one type of record."""
+    def lookup(self, name: str, asked: int) -> DnsAnswer:
+        """The records of one type of a fully qualified name."""
         return self._lookup(name, asked, follow=True)
 
-    def _lookup(self, name: str, asked: int, *, follow: bool) -> Answer:
+    def _lookup(self, name: str, asked: int, *, follow: bool) -> DnsAnswer:
         labels = tuple(name.lower().rstrip(".").split("."))
         if labels[-2:] == _REVERSE:
             return self._reverse(name, labels[:-2], asked)
         if labels[-len(self._labels) :] != self._labels:
-            return NOT_OURS
+            return OUT_OF_ZONE
         match labels[: -len(self._labels)]:
             case () | ("svc",) | ("pod",) | (_, "svc") | (_, "pod"):
-                return KNOWN
+                return NO_DATA
             case (service, namespace, "svc"):
                 return self._service(name, Key(namespace, service), asked, follow)
             case (host, service, namespace, "svc"):
@@ -92,9 +92,9 @@ class Names:
                 return self._ports(name, Key(namespace, service), asked, port[1:], protocol[1:])
             case (dashed, namespace, "pod"):
                 return _addresses(name, self._pod_at(namespace, dashed.replace("-", ".")), asked)
-        return UNKNOWN
+        return NXDOMAIN
 
-    def _service(self, name: str, key: Key, asked: int, follow: bool) -> Answer:
+    def _service(self, name: str, key: Key, asked: int, follow: bool) -> DnsAnswer:
         service = self._index.get(SERVICE, key)
         external = ((service or {}).get("spec") or {}).get("externalName")
         if service is not None and external:
@@ -103,22 +103,22 @@ class Names:
             return self._ports(name, key, asked)
         return _addresses(name, [endpoint.address for endpoint in self._endpoints(key)], asked)
 
-    def _external(self, name: str, target: str, asked: int, follow: bool) -> Answer:
-        """Another name for something; if that is a name of ours, what it stands for comes along."""
-        alias = Record(name, RecordType.CNAME, target)
-        itself = self._lookup(target, asked, follow=False) if follow else UNKNOWN
-        return Answer(True, (alias, *itself.records))
+    def _external(self, name: str, target: str, asked: int, follow: bool) -> DnsAnswer:
+        """A CNAME record; for a target within the cluster also its records."""
+        alias = DnsRecord(name, RecordType.CNAME, target)
+        itself = self._lookup(target, asked, follow=False) if follow else NXDOMAIN
+        return DnsAnswer(True, (alias, *itself.records))
 
     def _endpoints(self, key: Key) -> list[Endpoint]:
-        """The addresses that serve a Service now, each once. There is no proxy: a Service is its pods."""
+        """The ready addresses of a Service, each once. There is no proxy: a Service resolves to its pods."""
         if key == API_SERVICE:
             return [Endpoint(self._api[0], "", (("https", "tcp", self._api[1]),))]
         service = self._index.get(SERVICE, key)
         if service is None:
             return []
-        slices = self._index.find(ENDPOINT_SLICE, "service", key)
+        slices = self._index.by_index(ENDPOINT_SLICE, "service", key)
         if slices:
-            found = [endpoint for piece in slices for endpoint in _of_slice(piece)]
+            found = [endpoint for slice_ in slices for endpoint in _of_slice(slice_)]
         else:
             found = list(_of_endpoints(self._index.get(ENDPOINTS, key) or {}))
         return sorted(
@@ -126,16 +126,16 @@ class Names:
         )
 
     def _hosts(self, service: Key, host: str) -> list[str]:
-        """One pod among many: by its hostname and subdomain, by pod and job, by task and index, by endpoint."""
+        """The addresses of one pod: by hostname and subdomain, by pod and job, by task and index, or by endpoint."""
         for facet in ("hostname", "job", "task"):
-            pods = self._index.find(POD, facet, (*service, host))
+            pods = self._index.by_index(POD, facet, (*service, host))
             found = [self._address(pod) for pod in pods if facet != "hostname" or self._belongs(pod, service)]
             if any(found):
                 return sorted({address for address in found if address})
         return [endpoint.address for endpoint in self._endpoints(service) if endpoint.host == host]
 
     def _belongs(self, pod: Manifest, key: Key) -> bool:
-        """Whether a pod's subdomain is one: that of its job, or of a headless Service that selects it."""
+        """Whether the pod's subdomain exists: that of its job, or a headless Service that selects it."""
         if labels_of(pod).get(JOB_NAME) == key.name:
             return True
         spec = (self._index.get(SERVICE, key) or {}).get("spec") or {}
@@ -145,14 +145,14 @@ class Names:
         return spec.get("clusterIP") == "None" and chosen
 
     def _address(self, pod: Manifest) -> str:
-        """Where a pod is, ready or not: who asks for this one wants this one. Empty before it has an address."""
+        """The address of a pod, ready or not; empty before it has one."""
         status = pod.get("status") or {}
-        if status.get("phase") in _OVER:
+        if status.get("phase") in _TERMINAL_PHASES:
             return ""
-        return self._told.get(uid_of(pod)) or status.get("podIP") or ""
+        return self._reported_addresses.get(uid_of(pod)) or status.get("podIP") or ""
 
-    def _ports(self, name: str, key: Key, asked: int, port: str = "", protocol: str = "") -> Answer:
-        """Where a named port (or every port) of a Service is served: the pods' own ports."""
+    def _ports(self, name: str, key: Key, asked: int, port: str = "", protocol: str = "") -> DnsAnswer:
+        """SRV records of a named port, or of every port, of a Service, with the pods' own ports."""
         domain = f"{key.name}.{key.namespace}.svc.{self.domain}"
         records, additional = [], []
         endpoints = self._endpoints(key)
@@ -160,74 +160,74 @@ class Names:
             target = f"{endpoint.host}.{domain}" if endpoint.host else domain
             served = [
                 number
-                for called, spoken, number in endpoint.ports
-                if port in ("", called) and protocol in ("", spoken)
+                for port_name, served_protocol, number in endpoint.ports
+                if port in ("", port_name) and protocol in ("", served_protocol)
             ]
-            records += [Record(name, RecordType.SRV, target, number) for number in served]
-            additional += [Record(target, RecordType.A, endpoint.address)] if served else []
+            records += [DnsRecord(name, RecordType.SRV, target, number) for number in served]
+            additional += [DnsRecord(target, RecordType.A, endpoint.address)] if served else []
         if not records:
-            return KNOWN if endpoints and not port else UNKNOWN
+            return NO_DATA if endpoints and not port else NXDOMAIN
         if asked not in (RecordType.SRV, RecordType.ANY):
-            return KNOWN
-        return Answer(True, tuple(records), tuple(additional))
+            return NO_DATA
+        return DnsAnswer(True, tuple(records), tuple(additional))
 
     def _pod_at(self, namespace: str, address: str) -> list[str]:
-        pods = self._index.find(POD, "address", address)
+        pods = self._index.by_index(POD, "address", address)
         found = any(key_of(pod).namespace == namespace and self._address(pod) == address for pod in pods)
         return [address] if found else []
 
-    def _reverse(self, name: str, labels: tuple[str, ...], asked: int) -> Answer:
+    def _reverse(self, name: str, labels: tuple[str, ...], asked: int) -> DnsAnswer:
         address = ".".join(reversed(labels))
         if not _is_address(address):
-            return UNKNOWN
-        called = sorted(set(self._called(address)))
-        if not called:
-            return UNKNOWN
+            return NXDOMAIN
+        names = sorted(set(self._names_at(address)))
+        if not names:
+            return NXDOMAIN
         if asked not in (RecordType.PTR, RecordType.ANY):
-            return KNOWN
-        return Answer(True, tuple(Record(name, RecordType.PTR, each) for each in called))
+            return NO_DATA
+        return DnsAnswer(True, tuple(DnsRecord(name, RecordType.PTR, each) for each in names))
 
-    def _called(self, address: str) -> Iterator[str]:
-        """The names of whatever is at an address."""
+    def _names_at(self, address: str) -> Iterator[str]:
+        """The names of an address."""
         if address == self._api[0]:
             yield f"{API_SERVICE.name}.{API_SERVICE.namespace}.svc.{self.domain}"
-        pods = [pod for pod in self._index.find(POD, "address", address) if self._address(pod) == address]
+        pods = [pod for pod in self._index.by_index(POD, "address", address) if self._address(pod) == address]
         named = False
         for key, host in {each for pod in pods for each in _own_names(pod)}:
             if address in self._hosts(key, host):
                 named = True
                 yield f"{host}.{key.name}.{key.namespace}.svc.{self.domain}"
-        for piece in self._index.find(ENDPOINT_SLICE, "address", address):
-            service = labels_of(piece).get(SERVICE_NAME)
-            for endpoint in _of_slice(piece):
+        for slice_ in self._index.by_index(ENDPOINT_SLICE, "address", address):
+            service = labels_of(slice_).get(SERVICE_NAME)
+            for endpoint in _of_slice(slice_):
                 if endpoint.address == address and service:
                     named = True
-                    yield f"{endpoint.host}.{service}.{key_of(piece).namespace}.svc.{self.domain}"
+                    yield f"{endpoint.host}.{service}.{key_of(slice_).namespace}.svc.{self.domain}"
         if not named:
             for pod in pods:
                 yield f"{_dashed(address)}.{key_of(pod).namespace}.pod.{self.domain}"
 
 
-def _addresses(name: str, addresses: Iterable[str], asked: int) -> Answer:
-    """Every address of a name; a name without any is not known, so that nobody takes it for a dead end."""
-    records = tuple(Record(name, RecordType.A, each) for each in addresses)
+def _addresses(name: str, addresses: Iterable[str], asked: int) -> DnsAnswer:
+    """A records of a name; without addresses the name does not exist, so that clients retry."""
+    records = tuple(DnsRecord(name, RecordType.A, each) for each in addresses)
     if not records:
-        return UNKNOWN
-    return Answer(True, records) if asked in (RecordType.A, RecordType.ANY) else KNOWN
+        return NXDOMAIN
+    return DnsAnswer(True, records) if asked in (RecordType.A, RecordType.ANY) else NO_DATA
 
 
-def _of_slice(piece: Manifest) -> Iterator[Endpoint]:
-    if piece.get("addressType", "IPv4") != "IPv4":
+def _of_slice(slice_: Manifest) -> Iterator[Endpoint]:
+    if slice_.get("addressType", "IPv4") != "IPv4":
         return
-    ports = tuple(_port(port) for port in piece.get("ports") or () if port.get("port"))
-    for endpoint in piece.get("endpoints") or ():
+    ports = tuple(_port(port) for port in slice_.get("ports") or () if port.get("port"))
+    for endpoint in slice_.get("endpoints") or ():
         if (endpoint.get("conditions") or {}).get("ready") is not False:
             for address in endpoint.get("addresses") or ():
                 yield Endpoint(address, endpoint.get("hostname") or _dashed(address), ports)
 
 
 def _of_endpoints(endpoints: Manifest) -> Iterator[Endpoint]:
-    """For Services whose addresses somebody wrote down by hand."""
+    """Endpoints of Services without a selector."""
     for subset in endpoints.get("subsets") or ():
         ports = tuple(_port(port) for port in subset.get("ports") or ())
         for address in subset.get("addresses") or ():
@@ -251,13 +251,13 @@ def _is_address(text: str) -> bool:
 
 
 def _own_names(pod: Manifest) -> Iterator[tuple[Key, str]]:
-    """A pod's proper names; those by which a task's pod is found besides are no names to call it back by."""
+    """The names for reverse lookups: a pod's hostname and job names, without the aliases by task."""
     for namespace, service, host in (*_by_hostname(pod), *_by_pod_name(pod)):
         yield Key(namespace, service), host
 
 
 def names_of(pod: Manifest, domain: str) -> tuple[str, ...]:
-    """Every name of a pod that is made of its own, fully qualified: by hostname, by job, by task and index."""
+    """Every fully qualified name of a pod: by hostname, by job, by task and index."""
     known = (*_by_hostname(pod), *_by_pod_name(pod), *_by_task(pod))
     return tuple(dict.fromkeys(f"{host}.{service}.{space}.svc.{domain}" for space, service, host in known))
 
@@ -285,12 +285,12 @@ def _by_address(pod: Manifest) -> Iterable[Hashable]:
     return (address,) if address else ()
 
 
-def _by_service(piece: Manifest) -> Iterable[Hashable]:
-    service = labels_of(piece).get(SERVICE_NAME)
-    return (Key(key_of(piece).namespace, service),) if service else ()
+def _by_service(slice_: Manifest) -> Iterable[Hashable]:
+    service = labels_of(slice_).get(SERVICE_NAME)
+    return (Key(key_of(slice_).namespace, service),) if service else ()
 
 
-def _by_endpoint(piece: Manifest) -> Iterable[Hashable]:
+def _by_endpoint(slice_: Manifest) -> Iterable[Hashable]:
     return {
-        address for endpoint in piece.get("endpoints") or () for address in endpoint.get("addresses") or ()
+        address for endpoint in slice_.get("endpoints") or () for address in endpoint.get("addresses") or ()
     }

@@ -1,11 +1,11 @@
-"""What a name stands for: the records of a DNS answer as values, before anybody has written them down."""
+"""DNS records and answers as values."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 
 
 class RecordType(IntEnum):
-    """The types of record that we answer or have to know."""
+    """Record types that are answered or recognized."""
 
     A = 1
     NS = 2
@@ -20,8 +20,8 @@ class RecordType(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
-    """One answer: `value` is an address, or the name that a PTR, CNAME or SRV leads to; `port` is an SRV's."""
+class DnsRecord:
+    """One record: `value` is an address or the target name; `port` is that of an SRV record."""
 
     name: str
     type: RecordType
@@ -30,15 +30,15 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What is known of a name. A name that is `known` but has no records is of another type than asked for."""
+class DnsAnswer:
+    """Answer for a name. One that `exists` without records has only records of other types."""
 
-    known: bool
-    records: tuple[Record, ...] = ()
-    additional: tuple[Record, ...] = ()
-    ours: bool = True  # whether the name lies where we know everything there is
+    exists: bool
+    records: tuple[DnsRecord, ...] = ()
+    additional: tuple[DnsRecord, ...] = ()
+    authoritative: bool = True  # whether the name is in a zone of this server
 
 
-UNKNOWN = Answer(known=False)
-KNOWN = Answer(known=True)
-NOT_OURS = Answer(known=False, ours=False)
+NXDOMAIN = DnsAnswer(exists=False)
+NO_DATA = DnsAnswer(exists=True)
+OUT_OF_ZONE = DnsAnswer(exists=False, authoritative=False)

@@ -1,4 +1,4 @@
-"""A name server for the cluster's own names, on sockets that somebody else has bound: UDP, and TCP for long answers."""
+"""DNS server for cluster names, over UDP and TCP, on sockets that the runtime has bound."""
 
 import asyncio
 import socket
@@ -8,31 +8,31 @@ from volcano.log import Log
 from volcano.nodes.kubelet.dns.message import (
     ANY_CLASS,
     INTERNET,
-    LARGEST,
-    Code,
-    Malformed,
+    MAX_TCP_SIZE,
+    MalformedMessage,
     Question,
+    ResponseCode,
     read,
     write,
 )
-from volcano.nodes.kubelet.dns.names import Names
-from volcano.nodes.kubelet.dns.records import NOT_OURS, Answer
+from volcano.nodes.kubelet.dns.names import ClusterDns
+from volcano.nodes.kubelet.dns.records import OUT_OF_ZONE, DnsAnswer
 
 log = Log("dns")
 
 IDLE_SECONDS = 10.0
-MOST_CONNECTIONS = 256
-MOST_UNREAD = 64 * 1024  # bytes of questions of one connection that are not complete yet
+MAX_CONNECTIONS = 256
+MAX_UNREAD = 64 * 1024  # bytes of incomplete questions of one connection
 
 
 class DnsServer:
-    """Answers from `names` while it is started. Names outside the cluster do not exist for pods, and it says so."""
+    """Answers from `names`. Names outside the cluster do not exist for pods."""
 
-    def __init__(self, names: Names, udp: socket.socket, tcp: socket.socket | None = None) -> None:
+    def __init__(self, names: ClusterDns, udp: socket.socket, tcp: socket.socket | None = None) -> None:
         self._names = names
         self._udp = udp
         self._tcp = tcp
-        self._turn = 0
+        self._rotation = 0
         self._transport: asyncio.DatagramTransport | None = None
         self._server: asyncio.Server | None = None
         self.connections: set[asyncio.Transport] = set()
@@ -46,53 +46,58 @@ class DnsServer:
             self._server = await loop.create_server(lambda: _Connection(self), sock=self._tcp)
 
     async def stop(self) -> None:
-        """Lets go of our ends of the sockets; whoever else holds them open keeps what arrives."""
+        """Closes the transports; another process that has the sockets open keeps receiving."""
         if self._transport is not None:
             self._transport.close()
         if self._server is not None:
             self._server.close()
         for transport in list(self.connections):
             transport.abort()
-        await asyncio.sleep(0)  # transports close in the next turn of the loop
+        await asyncio.sleep(0)  # transports close in the next iteration of the event loop
 
     def reply(self, message: bytes, *, datagram: bool) -> bytes | None:
-        """The reply to a message; None when it is no question."""
+        """The encoded reply to a message; None when it is malformed."""
         try:
             question = read(message)
-        except Malformed:
+        except MalformedMessage:
             return None
-        limit = question.limit if datagram else LARGEST
-        code = _refusal(question)
+        limit = question.limit if datagram else MAX_TCP_SIZE
+        code = _error_code(question)
         if code is not None:
-            return self._written(question, NOT_OURS, limit, code)
+            return self._encode(question, OUT_OF_ZONE, limit, code)
         try:
-            answer = self._in_turn(self._names.lookup(question.name, question.type))
-            return self._written(question, answer, limit)
-        except Exception as error:  # one odd object must not silence the server
-            log.error("name not looked up", name=question.name, error=error)
-            return self._written(question, NOT_OURS, limit, Code.FAILED)
+            answer = self._rotate(self._names.lookup(question.name, question.type))
+            return self._encode(question, answer, limit)
+        except Exception as error:  # a bug with one object must not stop the server
+            log.error("name lookup failed", name=question.name, error=error)
+            return self._encode(question, OUT_OF_ZONE, limit, ResponseCode.SERVFAIL)
 
-    def _written(self, question: Question, answer: Answer, limit: int, code: Code | None = None) -> bytes:
+    def _encode(
+        self, question: Question, answer: DnsAnswer, limit: int, code: ResponseCode | None = None
+    ) -> bytes:
         return write(question, answer, self._names.domain, limit, code)
 
-    def _in_turn(self, answer: Answer) -> Answer:
-        """Most clients take the first address: each gets its turn at being first."""
+    def _rotate(self, answer: DnsAnswer) -> DnsAnswer:
+        """Rotates the records: most clients use the first address."""
         kinds = {record.type for record in answer.records}
         if len(answer.records) < 2 or len(kinds) > 1:
             return answer
-        self._turn += 1
-        first = self._turn % len(answer.records)
-        return Answer(
-            answer.known, answer.records[first:] + answer.records[:first], answer.additional, answer.ours
+        self._rotation += 1
+        first = self._rotation % len(answer.records)
+        return DnsAnswer(
+            answer.exists,
+            answer.records[first:] + answer.records[:first],
+            answer.additional,
+            answer.authoritative,
         )
 
 
-def _refusal(question: Question) -> Code | None:
+def _error_code(question: Question) -> ResponseCode | None:
     if question.operation != 0:
-        return Code.NOT_IMPLEMENTED
+        return ResponseCode.NOTIMP
     if question.version:
-        return Code.DONE  # of EDNS versions we know only the first; the reply's own record says so
-    return None if question.kind in (INTERNET, ANY_CLASS) else Code.REFUSED
+        return ResponseCode.NOERROR  # only EDNS version 0 is supported; the OPT record of the reply says so
+    return None if question.kind in (INTERNET, ANY_CLASS) else ResponseCode.REFUSED
 
 
 class _Datagrams(asyncio.DatagramProtocol):
@@ -101,7 +106,7 @@ class _Datagrams(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's own is no child of it
+        self._transport = cast(asyncio.DatagramTransport, transport)  # asyncio's transport is not a subclass
 
     def datagram_received(self, data: bytes, addr: tuple[str | int, int]) -> None:
         reply = self._server.reply(data, datagram=True)
@@ -109,11 +114,11 @@ class _Datagrams(asyncio.DatagramProtocol):
             self._transport.sendto(reply, addr)
 
     def error_received(self, exc: Exception) -> None:
-        return  # somebody has gone before the answer came
+        return  # the client has closed its socket
 
 
 class _Connection(asyncio.Protocol):
-    """Messages with their length before each, answered in order; ends when nothing comes for a while."""
+    """A TCP connection: length-prefixed messages, answered in order; closed when idle."""
 
     def __init__(self, server: DnsServer) -> None:
         self._server = server
@@ -123,7 +128,7 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
-        if len(self._server.connections) >= MOST_CONNECTIONS:
+        if len(self._server.connections) >= MAX_CONNECTIONS:
             transport.abort()
             return
         self._server.connections.add(transport)
@@ -149,8 +154,8 @@ class _Connection(asyncio.Protocol):
                 self._transport.close()
                 return
             self._transport.write(len(reply).to_bytes(2) + reply)
-        if len(self._unread) > MOST_UNREAD + 2 or self._transport.get_write_buffer_size() > LARGEST * 4:
-            self._transport.abort()  # it asks and asks and never reads
+        if len(self._unread) > MAX_UNREAD + 2 or self._transport.get_write_buffer_size() > MAX_TCP_SIZE * 4:
+            self._transport.abort()  # the client sends questions without reading answers
             return
         self._wait()
 

@@ -1,20 +1,19 @@
-"""A container's environment and command: Services, whole objects, single values, in the order a kubelet adds them."""
+"""Environment and command of a container: Services, `envFrom` and `env`, in the kubelet's order."""
 
 import base64
 from collections.abc import Iterator, Mapping
 
 from volcano.kube.manifest import Manifest, key_of
-from volcano.nodes.kubelet.environment.downward import UnknownField, field_value, resource_value
-from volcano.nodes.kubelet.environment.env_files import BadEnvFile, text_in, value_in
+from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, field_value, resource_value
+from volcano.nodes.kubelet.environment.env_files import BadEnvFile, env_file_value, read_env_file
 from volcano.nodes.kubelet.environment.expansion import expand
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
 from volcano.nodes.kubelet.environment.references import API_SERVICE, References
 from volcano.nodes.shim.specs import Failure
 
 CONFIG_ERROR = "CreateContainerConfigError"
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-LONGEST_HOSTNAME = 63
-# What a runtime adds for every container. References in commands do not see these, as they do not in Kubernetes.
+MAX_HOSTNAME_LENGTH = 63
+# Set by the runtime for every container. As in Kubernetes, references in commands do not resolve to them.
 _BY_RUNTIME = frozenset(("HOME", "HOSTNAME", "PATH", "TERM"))
 _NO_PATHS: Mapping[str, str] = {}
 
@@ -23,84 +22,84 @@ def environment(
     pod: Manifest,
     container: Manifest,
     references: References,
-    facts: PodFacts,
+    info: PodInfo,
     *,
     program_path: str = "",
     volume_paths: Mapping[str, str] = _NO_PATHS,
     api: tuple[str, int] | None = None,
 ) -> dict[str, str]:
-    """Everything a container's process finds in its environment.
+    """The environment of a container.
 
-    `program_path` stands for the standard PATH; `volume_paths` says where on this host the pod's volumes are, for
-    variables that are read from files; `api` is where pods reach the API server, if not at its Service's address.
-    Raises a Failure when something it must have is missing.
+    `program_path` replaces the standard PATH; `volume_paths` are the paths of the pod's volumes, for
+    variables that are read from files; `api` is the address and port of the API server, if not those of
+    its Service. Raises a Failure when a required object or key is missing.
     """
     linked = pod["spec"].get("enableServiceLinks", True)
-    services = service_variables(references, linked=linked) | (_links_to(*api) if api else {})
+    services = service_variables(references, linked=linked) | (_api_service_links(*api) if api else {})
     declared = _from_objects(pod, container, references)
     for variable in container.get("env") or ():
         value = variable.get("value") or ""
         if value:
             value = expand(value, declared, services)
         elif variable.get("valueFrom"):
-            found = _Sources(pod, container, references, facts, volume_paths).value(variable)
+            found = _ValueSource(pod, container, references, info, volume_paths).value(variable)
             if found is None:
-                continue  # optional, and not there
+                continue  # optional and missing
             value = found
         declared[variable["name"]] = value
-    return _defaults(pod, container, facts, program_path) | services | declared
+    return _defaults(pod, container, info, program_path) | services | declared
 
 
 def command_of(container: Manifest, environment: Mapping[str, str], *, pod: str = "") -> tuple[str, ...]:
-    """The command with its arguments, expanded. `pod` is for the message when there is none.
+    """The expanded command and arguments. `pod` is for the error message.
 
-    Process runtimes know no image's entrypoint: arguments alone are taken as the command.
+    Process runtimes have no image entrypoint: arguments without a command are the command.
     """
     own = {variable["name"] for variable in container.get("env") or ()}
     known = {name: value for name, value in environment.items() if name not in _BY_RUNTIME or name in own}
-    words = [*(container.get("command") or ()), *(container.get("args") or ())]
-    if not words:
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    if not arguments:
         raise Failure(
             CONFIG_ERROR,
             f"pod {pod}, container {container['name']}: neither command nor args are set, and the image "
             f"{container.get('image', '')!r} is not pulled here; write what to run, as in "
             'command: ["python3", "train.py"]',
         )
-    return tuple(expand(word, known) for word in words)
+    return tuple(expand(argument, known) for argument in arguments)
 
 
-def skipped_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
-    """The names that `envFrom` would give but no environment can hold, for an event."""
-    return sorted(name for name, _ in _offered(pod, container, references) if not _possible(name))
+def invalid_env_names(pod: Manifest, container: Manifest, references: References) -> list[str]:
+    """The keys of `envFrom` sources that are no valid variable names, for an event."""
+    return sorted(name for name, _ in _env_from(pod, container, references) if not _is_valid_name(name))
 
 
-def hostname_of(pod: Manifest, facts: PodFacts) -> str:
-    """What the pod calls itself: as its spec says, else its name, at most 63 characters."""
+def hostname_of(pod: Manifest, info: PodInfo) -> str:
+    """The hostname of a pod: that in its spec, else its name, at most 63 characters."""
     if pod["spec"].get("hostNetwork"):
-        return facts.node_name
+        return info.node_name
     override = pod["spec"].get("hostnameOverride")
     name = str(override or pod["spec"].get("hostname") or key_of(pod).name)
-    return name[:LONGEST_HOSTNAME].rstrip("-.") if len(name) > LONGEST_HOSTNAME else name
+    return name[:MAX_HOSTNAME_LENGTH].rstrip("-.") if len(name) > MAX_HOSTNAME_LENGTH else name
 
 
 def service_variables(references: References, *, linked: bool) -> dict[str, str]:
-    """Where the API server is, and (`linked`) every other Service of the namespace that has an address."""
+    """Variables of the API server's Service and (`linked`) of the namespace's other Services with an address."""
     variables: dict[str, str] = {}
     for service in references.services:
         address = service["spec"].get("clusterIP") or "None"
         if address != "None" and (linked or key_of(service) == API_SERVICE):
-            variables.update(_links(service, address))
+            variables.update(_service_links(service, address))
     return variables
 
 
-def _links_to(address: str, port: int) -> dict[str, str]:
-    """The variables of the API server's Service, for one that is somewhere else."""
+def _api_service_links(address: str, port: int) -> dict[str, str]:
+    """The variables of the API server's Service, at another address."""
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     metadata = {"namespace": API_SERVICE.namespace, "name": API_SERVICE.name}
-    return dict(_links({"metadata": metadata, "spec": {"ports": ports}}, address))
+    return dict(_service_links({"metadata": metadata, "spec": {"ports": ports}}, address))
 
 
-def _links(service: Manifest, address: str) -> Iterator[tuple[str, str]]:
+def _service_links(service: Manifest, address: str) -> Iterator[tuple[str, str]]:
     prefix = _variable_name(key_of(service).name)
     ports = service["spec"].get("ports") or ()
     yield f"{prefix}_SERVICE_HOST", address
@@ -123,24 +122,24 @@ def _variable_name(name: str) -> str:
     return name.replace("-", "_").upper()
 
 
-def _defaults(pod: Manifest, container: Manifest, facts: PodFacts, program_path: str) -> dict[str, str]:
+def _defaults(pod: Manifest, container: Manifest, info: PodInfo, program_path: str) -> dict[str, str]:
     user = (container.get("securityContext") or {}).get("runAsUser")
     if user is None:
         user = (pod["spec"].get("securityContext") or {}).get("runAsUser")
     variables = {
         "PATH": program_path or STANDARD_PATH,
-        "HOSTNAME": hostname_of(pod, facts),
+        "HOSTNAME": hostname_of(pod, info),
         "HOME": "/" if user else "/root",
     }
     return variables | ({"TERM": "xterm"} if container.get("tty") else {})
 
 
 def _from_objects(pod: Manifest, container: Manifest, references: References) -> dict[str, str]:
-    return {name: value for name, value in _offered(pod, container, references) if _possible(name)}
+    return {name: value for name, value in _env_from(pod, container, references) if _is_valid_name(name)}
 
 
-def _offered(pod: Manifest, container: Manifest, references: References) -> Iterator[tuple[str, str]]:
-    """Every variable of `envFrom`, later ones winning."""
+def _env_from(pod: Manifest, container: Manifest, references: References) -> Iterator[tuple[str, str]]:
+    """The variables of `envFrom`; later ones override earlier ones."""
     for source in container.get("envFrom") or ():
         prefix = source.get("prefix") or ""
         if reference := source.get("configMapRef"):
@@ -152,8 +151,8 @@ def _offered(pod: Manifest, container: Manifest, references: References) -> Iter
                 yield prefix + key, _decoded(value)
 
 
-def _possible(name: str) -> bool:
-    """Whether an environment can hold a variable of this name; Kubernetes allows any printable one."""
+def _is_valid_name(name: str) -> bool:
+    """Whether a variable of this name can be set; Kubernetes allows any printable name."""
     return bool(name) and "=" not in name and name.isascii() and name.isprintable()
 
 
@@ -166,35 +165,35 @@ def _object(known: Mapping[str, Manifest | None], reference: Manifest, kind: str
 
 
 def _decoded(value: str) -> str:
-    """A Secret's value as text; bytes that are none travel as the surrogates `os.environ` uses."""
+    """A Secret's value as text; invalid UTF-8 is escaped as surrogates, as in `os.environ`."""
     return base64.b64decode(value).decode("utf-8", "surrogateescape")
 
 
-class _Sources:
-    """What one variable's `valueFrom` comes to."""
+class _ValueSource:
+    """Resolves `valueFrom` of variables."""
 
     def __init__(
         self,
         pod: Manifest,
         container: Manifest,
         references: References,
-        facts: PodFacts,
+        info: PodInfo,
         volume_paths: Mapping[str, str],
     ) -> None:
         self._pod = pod
         self._container = container
         self._references = references
-        self._facts = facts
+        self._info = info
         self._volume_paths = volume_paths
 
     def value(self, variable: Manifest) -> str | None:
-        """The value, or None when it is optional and missing."""
+        """The value; None when it is optional and missing."""
         source = variable["valueFrom"]
         try:
             if field := source.get("fieldRef"):
-                return field_value(self._pod, field["fieldPath"], self._facts)
+                return field_value(self._pod, field["fieldPath"], self._info)
             if resource := source.get("resourceFieldRef"):
-                return resource_value(self._pod, resource, self._facts, self._container["name"])
+                return resource_value(self._pod, resource, self._info, self._container["name"])
         except UnknownField as error:
             raise Failure(CONFIG_ERROR, f"variable {variable['name']}: {error}") from None
         if reference := source.get("configMapKeyRef"):
@@ -223,7 +222,7 @@ class _Sources:
         if volume not in self._volume_paths:
             raise Failure(CONFIG_ERROR, f'cannot find the volume "{volume}" referenced by FileKeyRef')
         try:
-            value = value_in(text_in(self._volume_paths[volume], path), key)
+            value = env_file_value(read_env_file(self._volume_paths[volume], path), key)
         except (OSError, UnicodeDecodeError, BadEnvFile) as error:
             raise Failure(
                 CONFIG_ERROR, f"couldn't parse env file {path} of volume {volume}: {error}"

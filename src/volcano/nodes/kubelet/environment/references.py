@@ -1,4 +1,4 @@
-"""What a pod refers to, fetched once: its ConfigMaps, Secrets, claims and their volumes, Services and account."""
+"""Objects that a pod refers to: ConfigMaps, Secrets, claims and their volumes, Services and the service account."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,35 +22,35 @@ API_SERVICE = Key("default", "kubernetes")
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """Objects by name; None where there is none. Whether one may be missing is decided where it is used."""
+    """Objects by name; None if missing. Whether one is optional is decided where it is used."""
 
     config_maps: Mapping[str, Manifest | None] = field(default_factory=dict)
     secrets: Mapping[str, Manifest | None] = field(default_factory=dict)
     claims: Mapping[str, Manifest | None] = field(default_factory=dict)
     volumes: Mapping[str, Manifest | None] = field(default_factory=dict)  # PersistentVolumes of those claims
-    services: Sequence[Manifest] = ()  # of the pod's namespace, and the API server's own
+    services: Sequence[Manifest] = ()  # of the pod's namespace, and that of the API server
     account: Manifest | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The names of what a pod refers to."""
+class ReferencedNames:
+    """The names of the objects a pod refers to."""
 
     config_maps: frozenset[str]
     secrets: frozenset[str]
     claims: frozenset[str]
 
 
-async def gather(client: Client, pod: Manifest) -> References:
-    """Fetches everything a pod refers to. Raises an ApiError when the server refuses or cannot be reached."""
-    namespace, names = key_of(pod).namespace, wanted(pod)
+async def fetch_references(client: Client, pod: Manifest) -> References:
+    """Fetches the objects a pod refers to. Raises an ApiError when a request fails."""
+    namespace, names = key_of(pod).namespace, referenced_names(pod)
     links = pod["spec"].get("enableServiceLinks", True)
     maps, secrets, claims, services, account = await asyncio.gather(
-        _fetched(client, CONFIG_MAP, namespace, names.config_maps),
-        _fetched(client, SECRET, namespace, names.secrets),
-        _fetched(client, PERSISTENT_VOLUME_CLAIM, namespace, names.claims),
+        _fetch_all(client, CONFIG_MAP, namespace, names.config_maps),
+        _fetch_all(client, SECRET, namespace, names.secrets),
+        _fetch_all(client, PERSISTENT_VOLUME_CLAIM, namespace, names.claims),
         _services(client, namespace if links else ""),
-        _found(client, SERVICE_ACCOUNT, Key(namespace, pod["spec"].get("serviceAccountName") or "default")),
+        _get(client, SERVICE_ACCOUNT, Key(namespace, pod["spec"].get("serviceAccountName") or "default")),
     )
     volumes = frozenset(
         str(claim["spec"]["volumeName"])
@@ -58,25 +58,25 @@ async def gather(client: Client, pod: Manifest) -> References:
         if claim and claim["spec"].get("volumeName")
     )
     return References(
-        maps, secrets, claims, await _fetched(client, PERSISTENT_VOLUME, "", volumes), services, account
+        maps, secrets, claims, await _fetch_all(client, PERSISTENT_VOLUME, "", volumes), services, account
     )
 
 
-async def gather_content(client: Client, pod: Manifest) -> References:
-    """Fetches only what volumes that follow their sources are made of."""
+async def fetch_volume_sources(client: Client, pod: Manifest) -> References:
+    """Fetches only the sources of volumes that are updated while the pod runs."""
     namespace = key_of(pod).namespace
     sources = list(_sources(pod))
     maps, secrets = await asyncio.gather(
-        _fetched(client, CONFIG_MAP, namespace, frozenset(_named(sources, "configMap", "name"))),
-        _fetched(client, SECRET, namespace, frozenset(_named(sources, "secret", "secretName", "name"))),
+        _fetch_all(client, CONFIG_MAP, namespace, frozenset(_named(sources, "configMap", "name"))),
+        _fetch_all(client, SECRET, namespace, frozenset(_named(sources, "secret", "secretName", "name"))),
     )
     return References(maps, secrets)
 
 
-def wanted(pod: Manifest) -> Wanted:
-    """The names of the ConfigMaps, Secrets and claims that a pod's volumes and variables refer to."""
+def referenced_names(pod: Manifest) -> ReferencedNames:
+    """The names of the ConfigMaps, Secrets and claims in a pod's volumes and variables."""
     sources, variables = list(_sources(pod)), list(_variables(pod))
-    return Wanted(
+    return ReferencedNames(
         config_maps=frozenset(
             (*_named(sources, "configMap", "name"), *_named(variables, "configMapKeyRef", "name"))
         )
@@ -92,20 +92,20 @@ def wanted(pod: Manifest) -> Wanted:
 
 
 def claim_name(pod: Manifest, volume: Manifest) -> str:
-    """The claim behind a volume, empty when there is none; that of an ephemeral volume is named after both."""
+    """The claim of a volume, empty if it has none; that of an ephemeral volume is named after pod and volume."""
     if volume.get("ephemeral"):
         return f"{key_of(pod).name}-{volume['name']}"
     return str((volume.get("persistentVolumeClaim") or {}).get("claimName") or "")
 
 
-def every_container(pod: Manifest) -> Iterator[Manifest]:
-    """Every container of a pod, initial ones first."""
+def all_containers(pod: Manifest) -> Iterator[Manifest]:
+    """Every container of a pod, init containers first."""
     for group in ("initContainers", "containers", "ephemeralContainers"):
         yield from pod["spec"].get(group) or ()
 
 
 def _sources(pod: Manifest) -> Iterator[Manifest]:
-    """Every volume source, those inside projected volumes included."""
+    """Every volume source, including those of projected volumes."""
     for volume in pod["spec"].get("volumes") or ():
         yield volume
         yield from (volume.get("projected") or {}).get("sources") or ()
@@ -113,7 +113,7 @@ def _sources(pod: Manifest) -> Iterator[Manifest]:
 
 def _variables(pod: Manifest) -> Iterator[Manifest]:
     """Every source of environment variables: whole objects and single keys."""
-    for container in every_container(pod):
+    for container in all_containers(pod):
         yield from container.get("envFrom") or ()
         for variable in container.get("env") or ():
             if variable.get("valueFrom"):
@@ -126,15 +126,15 @@ def _named(sources: Iterable[Manifest], source: str, *fields: str) -> Iterator[s
         yield from (str(reference[name]) for name in fields if reference.get(name))
 
 
-async def _fetched(
+async def _fetch_all(
     client: Client, kind: Kind, namespace: str, names: frozenset[str]
 ) -> dict[str, Manifest | None]:
     ordered = sorted(names)
-    found = await asyncio.gather(*(_found(client, kind, Key(namespace, name)) for name in ordered))
+    found = await asyncio.gather(*(_get(client, kind, Key(namespace, name)) for name in ordered))
     return dict(zip(ordered, found, strict=True))
 
 
-async def _found(client: Client, kind: Kind, key: Key) -> Manifest | None:
+async def _get(client: Client, kind: Kind, key: Key) -> Manifest | None:
     try:
         return await client.get(kind, key)
     except NotFound:
@@ -142,6 +142,6 @@ async def _found(client: Client, kind: Kind, key: Key) -> Manifest | None:
 
 
 async def _services(client: Client, namespace: str) -> list[Manifest]:
-    api = await _found(client, SERVICE, API_SERVICE)
+    api = await _get(client, SERVICE, API_SERVICE)
     own = (await client.list(SERVICE, Query(namespace=namespace))).items if namespace else []
     return [*([api] if api else []), *(service for service in own if key_of(service) != API_SERVICE)]

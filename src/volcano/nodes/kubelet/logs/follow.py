@@ -1,4 +1,4 @@
-"""Reads one start's log to its end, and on from there while it grows, through rotations."""
+"""Reads the log of one attempt to its end, and follows it while it grows, across rotations."""
 
 import asyncio
 import os
@@ -7,44 +7,44 @@ from io import FileIO
 from pathlib import Path
 
 from volcano.clock import Clock
-from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, Wanted, beginning, generations
+from volcano.kube.workqueue import Backoff
+from volcano.nodes.kubelet.logs.files import BLOCK, LINE_END, LogFilter, log_files, start_position
 
-LOOK_AGAIN = 0.05  # seconds after something came; longer and longer while nothing does
-LOOK_AT_LEAST = 0.2
-ROTATIONS = 5  # more than these while we look, and the next look finds them
+POLL_BACKOFF = Backoff(first=0.05, longest=0.2, factor=1.5)
+MAX_ROTATION_RETRIES = 5  # after that many concurrent rotations, the next poll tries again
 
 
 class LogFile:
-    """The files of one log, read in order; `read` gives what is there and remembers how far it got."""
+    """The files of one log, read in order; `read` continues where it stopped."""
 
-    def __init__(self, path: Path, wanted: Wanted) -> None:
+    def __init__(self, path: Path, wanted: LogFilter) -> None:
         self._path = path
         self._wanted = wanted
         self._file: FileIO | None = None
-        self._later: list[FileIO] = []
+        self._next_files: list[FileIO] = []
         self._rest = b""
 
     def __enter__(self) -> "LogFile":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self._file, *self._later):
+        for file in (self._file, *self._next_files):
             if file is not None:
                 file.close()
 
     def begin(self, tail: int | None, since: float | None) -> None:
-        """Finds where to begin; what is rotated away from now on is still read."""
-        files = _opened(self._path)
-        start = beginning(files, tail, since)
+        """Seeks to the start position; files that are rotated from now on are still read."""
+        files = _open_files(self._path)
+        start = start_position(files, tail, since)
         for file in files[: start.skip]:
             file.close()
-        self._later = files[start.skip :]
-        if self._later:
-            self._file = self._later.pop(0)
+        self._next_files = files[start.skip :]
+        if self._next_files:
+            self._file = self._next_files.pop(0)
             self._file.seek(start.offset)
 
     def read(self) -> bytes | None:
-        """The text of the next lines; None when there is none at present."""
+        """The text of the next lines; None when there are none yet."""
         while True:
             data = self._file.read(BLOCK) if self._file is not None else b""
             if not data:
@@ -57,17 +57,17 @@ class LogFile:
                 return self._wanted.render(whole)
 
     def _advance(self) -> bool:
-        """Goes on to the next file when the present one will not grow any more."""
+        """Switches to the next file when the current one has been rotated and read."""
         present = self._file
-        if self._later:
-            following: FileIO | None = self._later.pop(0)
+        if self._next_files:
+            following: FileIO | None = self._next_files.pop(0)
         else:
             following = self._successor()
         if following is None:
             return False
         if present is not None and (last := present.read(BLOCK)):
-            # Written between our last look and its rotation.
-            self._later.insert(0, following)
+            # Written between the last read and the rotation.
+            self._next_files.insert(0, following)
             present.seek(-len(last), os.SEEK_CUR)
             return True
         if present is not None:
@@ -76,8 +76,8 @@ class LogFile:
         return True
 
     def _successor(self) -> FileIO | None:
-        """The file that was begun when the present one was rotated away; None while it is the newest."""
-        files = _opened(self._path)
+        """The file created when the current one was rotated; None while it is the newest."""
+        files = _open_files(self._path)
         known = [_identity(os.fstat(file.fileno())) for file in files]
         present = _identity(os.fstat(self._file.fileno())) if self._file is not None else None
         first = known.index(present) + 1 if present in known else 0
@@ -89,30 +89,30 @@ class LogFile:
 
 
 async def follow(log: LogFile, *, over: Callable[[], bool] | None, clock: Clock) -> AsyncIterator[bytes]:
-    """The log's text as it comes. It ends when `over` says so and all is read; at once when `over` is None."""
+    """The text of a log as it grows. Ends when `over` returns true and all is read; without `over`, at the end."""
     with log:
-        pause = LOOK_AGAIN
+        idle_polls = 0
         ending = over is None
         while True:
             text = log.read()
             if text is not None:
-                pause = LOOK_AGAIN
+                idle_polls = 0
                 yield text
                 await asyncio.sleep(0)
             elif ending:
                 return
             elif over is not None and over():
-                ending = True  # what was written before the end is still read
+                ending = True  # lines written before the end are still read
             else:
-                await clock.sleep(pause)
-                pause = min(pause * 1.5, LOOK_AT_LEAST)
+                await clock.sleep(POLL_BACKOFF.delay(idle_polls))
+                idle_polls += 1
 
 
-def _opened(path: Path) -> list[FileIO]:
-    """The files of a log, oldest first, all of one moment: a rotation in between means to look again."""
-    for _ in range(ROTATIONS):
+def _open_files(path: Path) -> list[FileIO]:
+    """The files of a log, oldest first; retried if the log is rotated meanwhile."""
+    for _ in range(MAX_ROTATION_RETRIES):
         files: list[FileIO] = []
-        paths = generations(path)
+        paths = log_files(path)
         try:
             for each in paths:
                 files.append(FileIO(each))

@@ -1,4 +1,4 @@
-"""What an agent must still know of a pod after a restart, beyond the pod's status and what the runtime tells."""
+"""Checkpoint of a pod: the state needed after a restart that neither its status nor the runtime has."""
 
 import json
 import os
@@ -10,29 +10,29 @@ FILE = "agent.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """By container: how long its present and its next restart wait, and its GPUs."""
+class PodCheckpoint:
+    """By container: the current and the next restart delay, and its GPUs."""
 
     back_offs: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def save(directory: Path, remembered: Remembered) -> None:
-    """Writes it whole or not at all."""
-    content = {"backOffs": dict(remembered.back_offs), "devices": dict(remembered.devices)}
+def save(directory: Path, checkpoint: PodCheckpoint) -> None:
+    """Replaces the file atomically."""
+    content = {"backOffs": dict(checkpoint.back_offs), "devices": dict(checkpoint.devices)}
     path = directory / FILE
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(content))
     os.replace(fresh, path)
 
 
-def load(directory: Path) -> Remembered:
-    """What was saved; nothing when there is none or it cannot be read."""
+def load(directory: Path) -> PodCheckpoint:
+    """The saved checkpoint; an empty one if there is none or it cannot be read."""
     try:
         content = json.loads((directory / FILE).read_text())
-        return Remembered(
+        return PodCheckpoint(
             {name: (float(now), float(then)) for name, (now, then) in content["backOffs"].items()},
             {name: tuple(map(str, gpus)) for name, gpus in content["devices"].items()},
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Remembered()
+        return PodCheckpoint()

@@ -1,4 +1,4 @@
-"""What every pod's worker shares: the runtime, the client, the clock, and the node it is on."""
+"""Context of pod workers: the runtime, the client, the clock and other objects they share."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -10,76 +10,72 @@ from volcano.kube.manifest import Manifest
 from volcano.log import Log
 from volcano.nodes.cri import Runtime
 from volcano.nodes.kubelet.container_state import Container
-from volcano.nodes.kubelet.devices import Devices
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
-from volcano.nodes.kubelet.events import Events, about_container, about_pod
+from volcano.nodes.kubelet.devices import DeviceManager
+from volcano.nodes.kubelet.environment.downward import PodInfo
+from volcano.nodes.kubelet.events import EventWriter, container_reference, pod_reference
 from volcano.nodes.kubelet.node import LocalNode
-from volcano.nodes.kubelet.pods.checkpoint import Remembered, save
-from volcano.nodes.kubelet.pods.lifecycle import Record
-from volcano.nodes.kubelet.pods.sandboxes import HostNames
-from volcano.nodes.kubelet.pods.status import full_name
-from volcano.nodes.kubelet.settings import AgentSettings
-from volcano.nodes.kubelet.volumes.store import Volumes, remove_tree
+from volcano.nodes.kubelet.options import KubeletOptions
+from volcano.nodes.kubelet.pods.checkpoint import PodCheckpoint, save
+from volcano.nodes.kubelet.pods.lifecycle import PodState
+from volcano.nodes.kubelet.pods.sandboxes import HostFiles
+from volcano.nodes.kubelet.volumes.store import VolumeManager, remove_tree
 
-log = Log("agent")
+log = Log("kubelet")
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """Handed to each worker. `look_at`, `refresh_at` and `measure_at` put a pod on the agent's agenda."""
+class PodWorkerContext:
+    """Shared by all workers. `sync_at`, `refresh_at` and `measure_at` add a pod to the kubelet's work queue."""
 
-    settings: AgentSettings
+    options: KubeletOptions
     runtime: Runtime
     client: Client
     clock: Clock
-    volumes: Volumes
-    events: Events
-    devices: Devices
+    volumes: VolumeManager
+    events: EventWriter
+    devices: DeviceManager
     nodes: Mapping[str, LocalNode]
     host_address: str
-    look_at: Callable[[str, float], None]  # a pod's uid, wall time
+    sync_at: Callable[[str, float], None]  # a pod's uid, wall time
     refresh_at: Callable[[str], None]
     measure_at: Callable[[str, float], None]  # a pod's uid, seconds from now
-    tell_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it has none any more
-    host: HostNames = field(default_factory=HostNames)
-    program_path: str = ""  # of this host, for runtimes that show pods its programs
-    default_user: int | None = 0  # whom a container runs as when its pod names nobody; None: its image says
-    saved: dict[str, Remembered] = field(default_factory=dict)  # what is on disk, by pod
+    on_address: Callable[[str, str], None]  # a pod's uid, its address; empty when it no longer has one
+    host: HostFiles = field(default_factory=HostFiles)
+    program_path: str = ""  # PATH of this host, for runtimes that run its programs
+    default_user: int | None = 0  # user of a container whose pod names none; None: that of its image
+    saved: dict[str, PodCheckpoint] = field(default_factory=dict)  # saved checkpoints, by pod
 
     @property
     def runtime_name(self) -> str:
         return f"volcano-{self.runtime.name}"
 
-    def about(self, pod: Manifest, container: Container | None = None) -> Manifest:
-        """What an event is about: a pod, or one of its containers."""
-        return about_pod(pod) if container is None else about_container(pod, container)
+    def reference(self, pod: Manifest, container: Container | None = None) -> Manifest:
+        """The involved object of an event: a pod, or one of its containers."""
+        return pod_reference(pod) if container is None else container_reference(pod, container)
 
-    def full_name(self, pod: Manifest) -> str:
-        return full_name(pod)
-
-    def facts(self, pod: Manifest, record: Record) -> PodFacts:
+    def pod_info(self, pod: Manifest, pod_state: PodState) -> PodInfo:
         node = self.nodes[pod["spec"]["nodeName"]]
-        addresses = (record.address,) if record.address else ()
-        return PodFacts(record.address, addresses, self.host_address, node.name, node.allocatable())
+        addresses = (pod_state.address,) if pod_state.address else ()
+        return PodInfo(pod_state.address, addresses, self.host_address, node.name, node.allocatable())
 
-    def remember(self, uid: str, node: str, record: Record) -> None:
-        """Keeps on disk what a restart must not forget; a disk that is full costs only that."""
-        remembered = Remembered(
-            {name: (run.pause, run.back_off) for name, run in record.runs.items() if run.back_off},
-            self.devices.given_to(node, uid),
+    def save_checkpoint(self, uid: str, node: str, pod_state: PodState) -> None:
+        """Saves the state that must survive a restart; if the disk is full, only that is lost."""
+        checkpoint = PodCheckpoint(
+            {name: (run.delay, run.back_off) for name, run in pod_state.runs.items() if run.back_off},
+            self.devices.allocated_to(node, uid),
         )
-        if remembered == self.saved.get(uid, Remembered()):
+        if checkpoint == self.saved.get(uid, PodCheckpoint()):
             return
         try:
-            save(self.settings.pod_directory(uid), remembered)
-            self.saved[uid] = remembered
+            save(self.options.pod_directory(uid), checkpoint)
+            self.saved[uid] = checkpoint
         except OSError as error:
-            log.warning("pod's memory not saved", pod=uid, reason=str(error))
+            log.warning("pod checkpoint not saved", pod=uid, reason=str(error))
 
-    async def forget(self, uid: str, node: str) -> None:
-        """Removes everything a pod had here."""
-        await self.volumes.remove(uid, self.settings.pod_directory(uid))
+    async def remove_pod(self, uid: str, node: str) -> None:
+        """Removes the volumes, devices and directory of a pod."""
+        await self.volumes.remove(uid, self.options.pod_directory(uid))
         self.devices.release(node, uid)
         self.saved.pop(uid, None)
-        if not self.settings.keep_logs:
-            await asyncio.to_thread(remove_tree, self.settings.pod_directory(uid))
+        if not self.options.keep_logs:
+            await asyncio.to_thread(remove_tree, self.options.pod_directory(uid))

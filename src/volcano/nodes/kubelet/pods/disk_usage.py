@@ -1,4 +1,4 @@
-"""What a pod has written to this host's disk, and whether that is more than it may."""
+"""Disk usage of pods and its limits."""
 
 import os
 import stat
@@ -9,65 +9,65 @@ from pathlib import Path
 
 from volcano.kube.manifest import Manifest
 from volcano.kube.quantity import Quantity, read
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.options import CONTAINERS
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 from volcano.nodes.kubelet.pods.pod_resources import totals
-from volcano.nodes.kubelet.settings import CONTAINERS
-from volcano.nodes.kubelet.volumes.store import place_of
+from volcano.nodes.kubelet.volumes.store import volume_path
 
 RESOURCE = "ephemeral-storage"
-SANDBOX = "sandbox"  # below a pod's directory: there the roots of its containers are, by name
+SANDBOX = "sandbox"  # below a pod's directory: contains the root directories of containers by name
 EVICTED = "Evicted"
-GRACE = 1.0  # seconds that a kubelet gives whoever is over a limit
+EVICTION_GRACE = 1.0  # seconds, as in the kubelet
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a pod may write: to each volume, each container outside of volumes, and altogether."""
+class StorageLimits:
+    """Limits of a pod: of each volume, of each container outside of volumes, and in total."""
 
     volumes: Mapping[str, Quantity] = field(default_factory=dict)
     containers: Mapping[str, Quantity] = field(default_factory=dict)
-    whole: Quantity | None = None
+    total: Quantity | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.volumes or self.containers or self.whole)
+        return bool(self.volumes or self.containers or self.total)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What a pod has written, in bytes; `whole` includes what is neither a volume's nor a container's own."""
+class StorageUsage:
+    """Disk usage of a pod in bytes; `total` includes files of neither a volume nor a container."""
 
     volumes: Mapping[str, int]
     containers: Mapping[str, int]
-    whole: int
+    total: int
 
 
-def limits_of(spec: Manifest) -> Limits:
-    """The limits that a pod's spec sets; false when there are none."""
+def limits_of(spec: Manifest) -> StorageLimits:
+    """The limits in a pod's spec; false when there are none."""
     volumes = {
         volume["name"]: read(volume["emptyDir"]["sizeLimit"])
         for volume in spec.get("volumes") or ()
         if (volume.get("emptyDir") or {}).get("sizeLimit")
     }
-    containers = dict(_limited(spec, "containers"))
-    some = [*containers.values(), *dict(_limited(spec, "initContainers")).values()]
-    whole = Decimal(int(totals(spec, "limits").get(RESOURCE, 0.0)))
-    return Limits(
+    containers = dict(_container_limits(spec, "containers"))
+    some = [*containers.values(), *dict(_container_limits(spec, "initContainers")).values()]
+    total = Decimal(int(totals(spec, "limits").get(RESOURCE, 0.0)))
+    return StorageLimits(
         {name: limit for name, limit in volumes.items() if limit.amount > 0},
         {name: limit for name, limit in containers.items() if limit.amount > 0},
-        Quantity(whole, some[0].family) if some else None,
+        Quantity(total, some[0].family) if some else None,
     )
 
 
-def measured(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> Written:
-    """What a pod has below its directory; `layers` are the roots of containers that have them elsewhere."""
+def measure_usage(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> StorageUsage:
+    """The usage below a pod's directory; `layers` are the sizes of container roots that are elsewhere."""
     volumes: dict[str, int] = {}
-    lasting = 0  # in volumes that count as storage, not as memory
+    on_disk = 0  # in volumes that count as storage, not as memory
     for volume in spec.get("volumes") or ():
         kind = next((each for each in _VOLUMES if volume.get(each) is not None), "")
         if kind:
-            used = bytes_below(place_of(directory, _VOLUMES[kind], volume["name"]))
+            used = disk_bytes(volume_path(directory, _VOLUMES[kind], volume["name"]))
             volumes[volume["name"]] = used
-            lasting += 0 if volume[kind].get("medium") else used
+            on_disk += 0 if volume[kind].get("medium") else used
     own = {container["name"]: 0 for part in _CONTAINERS for container in spec.get(part) or ()} | dict(layers)
     shared = 0
     for place in (directory / CONTAINERS, directory / SANDBOX):
@@ -76,17 +76,17 @@ def measured(spec: Manifest, directory: Path, layers: Mapping[str, int]) -> Writ
                 own[name] += used
             else:
                 shared += used
-    return Written(volumes, own, lasting + shared + sum(own.values()))
+    return StorageUsage(volumes, own, on_disk + shared + sum(own.values()))
 
 
-def excess(limits: Limits, used: Written) -> Verdict | None:
-    """Why a pod has to go, in a kubelet's words; None when it is within its limits."""
+def exceeded_limit(limits: StorageLimits, used: StorageUsage) -> PodFailure | None:
+    """The eviction reason in the kubelet's words; None when the pod is within its limits."""
     for name, limit in limits.volumes.items():
         if used.volumes.get(name, 0) > limit.amount:
             return _evicted(f'Usage of EmptyDir volume "{name}" exceeds the limit "{limit}". ')
-    if limits.whole is not None and used.whole > limits.whole.amount:
+    if limits.total is not None and used.total > limits.total.amount:
         return _evicted(
-            f"Pod ephemeral local storage usage exceeds the total limit of containers {limits.whole}. "
+            f"Pod ephemeral local storage usage exceeds the total limit of containers {limits.total}. "
         )
     for name, limit in limits.containers.items():
         if used.containers.get(name, 0) > limit.amount:
@@ -94,8 +94,8 @@ def excess(limits: Limits, used: Written) -> Verdict | None:
     return None
 
 
-def bytes_below(path: Path) -> int:
-    """What a tree takes up on its disk. Links are not followed, other disks not entered, and a file counts once."""
+def disk_bytes(path: Path) -> int:
+    """Disk usage of a tree. Links are not followed, other file systems not entered, and a file counts once."""
     try:
         top = os.lstat(path)
     except OSError:
@@ -119,7 +119,7 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _VOLUMES = {"emptyDir": "empty-dir", "configMap": "configmap"}
 
 
-def _limited(spec: Manifest, part: str) -> Iterator[tuple[str, Quantity]]:
+def _container_limits(spec: Manifest, part: str) -> Iterator[tuple[str, Quantity]]:
     for container in spec.get(part) or ():
         limit = ((container.get("resources") or {}).get("limits") or {}).get(RESOURCE)
         if limit is not None:
@@ -127,7 +127,7 @@ def _limited(spec: Manifest, part: str) -> Iterator[tuple[str, Quantity]]:
 
 
 def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """What is in a directory; what goes meanwhile or is closed to us is left out."""
+    """The entries of a directory; those removed meanwhile or inaccessible are omitted."""
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
@@ -141,8 +141,8 @@ def _entries(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 def _by_name(place: Path) -> Iterator[tuple[str, int]]:
     for path, _ in _entries(str(place)):
-        yield os.path.basename(path), bytes_below(Path(path))
+        yield os.path.basename(path), disk_bytes(Path(path))
 
 
-def _evicted(message: str) -> Verdict:
-    return Verdict(EVICTED, message, GRACE)
+def _evicted(message: str) -> PodFailure:
+    return PodFailure(EVICTED, message, EVICTION_GRACE)

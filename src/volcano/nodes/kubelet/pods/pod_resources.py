@@ -1,17 +1,17 @@
-"""What pods ask of a node: totals of a pod, limits of a container, and whether one more fits."""
+"""Resources of pods: totals of a pod, limits of a container, and admission by free capacity."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from volcano.kube import quantity
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.pods.lifecycle import Verdict
+from volcano.nodes.kubelet.pods.lifecycle import PodFailure
 
 Amounts = dict[str, float]
 
 
 def amounts(values: Mapping[str, Any] | None) -> Amounts:
-    """A resource list as numbers: cpu in thousandths, everything else in whole units."""
+    """A resource list as numbers: cpu in millicores, everything else in whole units."""
     return {
         name: quantity.milli(value) if name == "cpu" else quantity.units(value)
         for name, value in (values or {}).items()
@@ -19,47 +19,48 @@ def amounts(values: Mapping[str, Any] | None) -> Amounts:
 
 
 def totals(spec: Manifest, which: str) -> Amounts:
-    """The `requests` or `limits` of a whole pod: what runs together, or the worst moment of its beginning."""
-    staying: Amounts = {}
-    worst: Amounts = {}
+    """The `requests` or `limits` of a pod: the sum of its containers, or the maximum during initialization."""
+    sidecars: Amounts = {}
+    highest: Amounts = {}
     for container in spec.get("initContainers") or ():
         own = amounts((container.get("resources") or {}).get(which))
         if container.get("restartPolicy") == "Always":
-            staying = _sum(staying, own)
-            worst = _most(worst, staying)
+            sidecars = _sum(sidecars, own)
+            highest = _max(highest, sidecars)
         else:
-            worst = _most(worst, _sum(staying, own))
-    together = staying
+            highest = _max(highest, _sum(sidecars, own))
+    running = sidecars
     for container in spec.get("containers") or ():
-        together = _sum(together, amounts((container.get("resources") or {}).get(which)))
+        running = _sum(running, amounts((container.get("resources") or {}).get(which)))
     whole = amounts((spec.get("resources") or {}).get(which))
-    return _sum(_most(together, worst) | whole, amounts(spec.get("overhead")) if which == "requests" else {})
+    return _sum(_max(running, highest) | whole, amounts(spec.get("overhead")) if which == "requests" else {})
 
 
 def pod_limit(spec: Manifest, resource: str) -> float:
-    """The limit on a whole pod; 0 when there is none, because one of its containers has none."""
+    """The limit of a pod; 0 if one of its containers has none."""
     own = ((spec.get("resources") or {}).get("limits") or {}).get(resource)
-    everyone = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    every_container = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     if own is None and not all(
-        ((container.get("resources") or {}).get("limits") or {}).get(resource) for container in everyone
+        ((container.get("resources") or {}).get("limits") or {}).get(resource)
+        for container in every_container
     ):
         return 0.0
     return totals(spec, "limits").get(resource, 0.0)
 
 
-def misfit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str, str]) -> Verdict | None:
-    """Why a pod cannot be taken in beside what `others` ask for, in the words of a kubelet; None when it can."""
+def check_fit(pod: Manifest, others: Iterable[Amounts], allocatable: Mapping[str, str]) -> PodFailure | None:
+    """The reason why a pod does not fit beside `others`, in the kubelet's words; None if it fits."""
     wanted = totals(pod["spec"], "requests") | {"pods": 1.0}
     capacity = amounts(allocatable)
     used: Amounts = {}
     for other in others:
         used = _sum(used, other | {"pods": 1.0})
-    # A resource that the node has never heard of is not its to refuse.
+    # A kubelet ignores extended resources that are unknown to the node.
     known = [name for name in wanted if name != "pods" and (name in capacity or "/" not in name)]
     for resource in ("pods", *known):
         taken, most = used.get(resource, 0.0), capacity.get(resource, 0.0)
         if wanted[resource] and wanted[resource] + taken > most:
-            return Verdict(
+            return PodFailure(
                 f"OutOf{resource}",
                 f"Node didn't have enough resource: {resource}, requested: {int(wanted[resource])}, "
                 f"used: {int(taken)}, capacity: {int(most)}",
@@ -71,5 +72,5 @@ def _sum(left: Amounts, right: Amounts) -> Amounts:
     return {name: left.get(name, 0.0) + right.get(name, 0.0) for name in left.keys() | right.keys()}
 
 
-def _most(left: Amounts, right: Amounts) -> Amounts:
+def _max(left: Amounts, right: Amounts) -> Amounts:
     return {name: max(left.get(name, 0.0), right.get(name, 0.0)) for name in left.keys() | right.keys()}

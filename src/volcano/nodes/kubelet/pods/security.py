@@ -1,4 +1,4 @@
-"""Whom a container runs as and what it may do, from the security contexts of pod and container."""
+"""User, groups and privileges of a container, from the security contexts of pod and container."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ CONFIG_ERROR = "CreateContainerConfigError"
 
 
 def identity_of(pod: Manifest, container: Mapping[str, Any], default_user: int | None) -> Identity:
-    """Whom a container runs as; `default_user` is whom the runtime takes when nobody is named.
+    """The user and groups of a container; `default_user` is the runtime's default.
 
-    Raises a Failure when it must not be root and would be. Where an image says who (`default_user` is None), the
-    runtime has to look.
+    Raises a Failure when the container must not run as root and would. Where the image decides
+    (`default_user` is None), the runtime has to check.
     """
     shared = pod["spec"].get("securityContext") or {}
     own = container.get("securityContext") or {}

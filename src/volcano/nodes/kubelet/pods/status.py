@@ -1,4 +1,4 @@
-"""What a pod's status says: phase, conditions and containers, as a kubelet reports them."""
+"""Computes a pod's status as the kubelet reports it: phase, conditions and container statuses."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -6,13 +6,20 @@ from typing import Any
 
 from volcano.clock import timestamp
 from volcano.kube.manifest import Manifest, is_deleting
-from volcano.nodes.kubelet.container_state import Container, Ended, Role, Run, ready, up
+from volcano.nodes.kubelet.container_state import (
+    Container,
+    ContainerRun,
+    Role,
+    Termination,
+    is_ready,
+    is_started,
+)
 from volcano.nodes.kubelet.pods.lifecycle import (
     TERMINAL,
     Containers,
-    Record,
+    PodState,
     initialized,
-    is_ending,
+    is_terminating,
     will_restart,
 )
 
@@ -24,56 +31,63 @@ LISTS = {
 }
 
 
-def status_of(pod: Manifest, containers: Containers, record: Record, now: float, runtime: str) -> Manifest:
-    """The part of the status that a node is responsible for."""
-    entries = {name: _container(pod, it, containers, record, now, runtime) for name, it in containers.items()}
-    phase = phase_of(pod, containers, record, entries)
+def status_of(
+    pod: Manifest, containers: Containers, pod_state: PodState, now: float, runtime: str
+) -> Manifest:
+    """The part of the status that the kubelet owns."""
+    entries = {
+        name: _container(pod, container, containers, pod_state, now, runtime)
+        for name, container in containers.items()
+    }
+    phase = phase_of(pod, containers, pod_state, entries)
     status: Manifest = {
         "phase": phase,
-        "hostIP": record.host_address,
-        "hostIPs": [{"ip": record.host_address}],
-        "startTime": timestamp(record.accepted),
-        "conditions": _conditions(pod, containers, record, entries, phase, now),
+        "hostIP": pod_state.host_address,
+        "hostIPs": [{"ip": pod_state.host_address}],
+        "startTime": timestamp(pod_state.accepted),
+        "conditions": _conditions(pod, containers, pod_state, entries, phase, now),
     }
-    if record.verdict is not None and phase == "Failed":
-        status |= {"reason": record.verdict.reason, "message": record.verdict.message}
-    if record.address:
-        status |= {"podIP": record.address, "podIPs": [{"ip": record.address}]}
+    if pod_state.failure is not None and phase == "Failed":
+        status |= {"reason": pod_state.failure.reason, "message": pod_state.failure.message}
+    if pod_state.address:
+        status |= {"podIP": pod_state.address, "podIPs": [{"ip": pod_state.address}]}
     if "generation" in pod["metadata"]:
         status["observedGeneration"] = pod["metadata"]["generation"]
-    if record.verdict is None or record.runs:
+    if pod_state.failure is None or pod_state.runs:
         for name, entry in entries.items():
             status.setdefault(LISTS[containers[name].role], []).append(entry)
     return status
 
 
-def phase_of(pod: Manifest, containers: Containers, record: Record, entries: Mapping[str, Manifest]) -> str:
-    """The phase; once it is terminal it stays, and it becomes so only when nothing runs any more."""
-    if record.phase in TERMINAL:
-        return record.phase
-    busy = any(run.busy for run in record.runs.values())
-    over = not busy and record.released
-    if record.verdict is not None and over:
+def phase_of(
+    pod: Manifest, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]
+) -> str:
+    """The phase. A terminal phase is final and is reached only when no container runs any more."""
+    if pod_state.phase in TERMINAL:
+        return pod_state.phase
+    active = any(run.active for run in pod_state.runs.values())
+    over = not active and pod_state.released
+    if pod_state.failure is not None and over:
         return "Failed"
-    counts = _Counts(containers, record, entries)
+    counts = _Counts(containers, pod_state, entries)
     if counts.init_failed and over:
         return "Failed"
     if over and is_deleting(pod):
-        if not record.runs:
-            return "Failed" if record.phase == "Pending" else record.phase
+        if not pod_state.runs:
+            return "Failed" if pod_state.phase == "Pending" else pod_state.phase
         return "Succeeded" if counts.stopped and counts.stopped == counts.succeeded else "Failed"
     return counts.phase(ended=over)
 
 
 class _Counts:
-    """How many containers are where."""
+    """Numbers of containers by state."""
 
-    def __init__(self, containers: Containers, record: Record, entries: Mapping[str, Manifest]) -> None:
+    def __init__(self, containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest]) -> None:
         self.waiting = self.running = self.stopped = self.final = self.succeeded = 0
         self.pending = self.init_failed = False
-        started = any(record.run(c.name).attempt >= 0 for c in containers.values() if c.role is Role.MAIN)
+        started = any(pod_state.run(c.name).attempt >= 0 for c in containers.values() if c.role is Role.MAIN)
         for container in containers.values():
-            run, state = record.run(container.name), _shown(entries[container.name])
+            run, state = pod_state.run(container.name), _terminated_state(entries[container.name])
             match container.role:
                 case Role.INIT:
                     failed = state is not None and state["exitCode"] != 0
@@ -84,12 +98,12 @@ class _Counts:
                     self.pending |= not done and not started
                 case Role.SIDECAR:
                     self.running += run.running
-                    self.pending |= not started and not up(container, run) and not run.initialized
+                    self.pending |= not started and not is_started(container, run) and not run.initialized
                 case Role.MAIN:
                     self._count_main(container, run, entries[container.name], state)
 
     def _count_main(
-        self, container: Container, run: Run, entry: Manifest, state: Mapping[str, Any] | None
+        self, container: Container, run: ContainerRun, entry: Manifest, state: Mapping[str, Any] | None
     ) -> None:
         if "running" in entry["state"]:
             self.running += 1
@@ -108,8 +122,8 @@ class _Counts:
         return "Succeeded" if self.stopped == self.succeeded else "Failed"
 
 
-def _shown(entry: Manifest) -> Mapping[str, Any] | None:
-    """The end that a container's status tells of: its own, or that of the start before when it waits."""
+def _terminated_state(entry: Manifest) -> Mapping[str, Any] | None:
+    """The termination in a container's status: the current one, or the last one while it waits."""
     if "running" in entry["state"]:
         return None
     end: Mapping[str, Any] | None = entry["state"].get("terminated") or entry["lastState"].get("terminated")
@@ -117,16 +131,16 @@ def _shown(entry: Manifest) -> Mapping[str, Any] | None:
 
 
 def _container(
-    pod: Manifest, container: Container, containers: Containers, record: Record, now: float, runtime: str
+    pod: Manifest, container: Container, containers: Containers, pod_state: PodState, now: float, runtime: str
 ) -> Manifest:
-    run, spec = record.run(container.name), container.spec
-    state, last = _states(pod, container, containers, record, now, runtime)
+    run, spec = pod_state.run(container.name), container.spec
+    state, last = _states(pod, container, containers, pod_state, now, runtime)
     entry: Manifest = {
         "name": container.name,
         "image": spec.get("image", ""),
         "imageID": f"{runtime}://{spec.get('image', '')}" if run.attempt >= 0 else "",
-        "ready": ready(container, run),
-        "started": up(container, run),
+        "ready": is_ready(container, run),
+        "started": is_started(container, run),
         "restartCount": run.restarts,
         "state": state,
         "lastState": last,
@@ -145,7 +159,7 @@ def _container(
 
 
 def identifier(pod: Manifest, container: str, attempt: int, runtime: str) -> str:
-    """How one start of a container is known."""
+    """The container ID of one attempt."""
     return f"{runtime}://{pod['metadata'].get('uid', '')}/{container}/{attempt}"
 
 
@@ -157,51 +171,51 @@ def _mount(mount: Mapping[str, Any]) -> Manifest:
 
 
 def _states(
-    pod: Manifest, container: Container, containers: Containers, record: Record, now: float, runtime: str
+    pod: Manifest, container: Container, containers: Containers, pod_state: PodState, now: float, runtime: str
 ) -> tuple[Manifest, Manifest]:
     """`state` and `lastState`."""
-    run = record.run(container.name)
+    run = pod_state.run(container.name)
     last = {"terminated": _terminated(pod, container, run.last, runtime)} if run.last else {}
-    if run.running and run.hooked:
+    if run.running and run.post_start_done:
         return {"running": {"startedAt": timestamp(run.started)}}, last
     latest = {"terminated": _terminated(pod, container, run.ended, runtime)} if run.ended else last
     if run.waiting is not None:
         return {"waiting": {"reason": run.waiting.reason, "message": run.waiting.message}}, latest
     if run.ended is not None:
-        kept_down = not run.starting and now < run.again_at and will_restart(container, run)
-        if kept_down and not is_ending(pod, containers, record):
+        backing_off = not run.starting and now < run.retry_at and will_restart(container, run)
+        if backing_off and not is_terminating(pod, containers, pod_state):
             return {"waiting": _crash_loop(pod, container, run)}, latest
         return latest, last
-    first = initialized(containers, record) and not any(
+    first = initialized(containers, pod_state) and not any(
         c.role in (Role.INIT, Role.SIDECAR) for c in containers.values()
     )
     reason = "ContainerCreating" if first or container.role is Role.EPHEMERAL else "PodInitializing"
     return {"waiting": {"reason": reason}}, last
 
 
-def _crash_loop(pod: Manifest, container: Container, run: Run) -> Manifest:
+def _crash_loop(pod: Manifest, container: Container, run: ContainerRun) -> Manifest:
     ended = run.ended
-    if ended is not None and ended.reason == "StartError" and run.back_off <= run.pause:
+    if ended is not None and ended.reason == "StartError" and run.back_off <= run.delay:
         return {"reason": "RunContainerError", "message": ended.message}
     text = (
-        f"back-off {go_duration(run.pause)} restarting failed container={container.name} pod={full_name(pod)}"
+        f"back-off {go_duration(run.delay)} restarting failed container={container.name} pod={full_name(pod)}"
     )
     return {"reason": "CrashLoopBackOff", "message": text}
 
 
 def full_name(pod: Manifest) -> str:
-    """A pod as a kubelet's messages name it."""
+    """The name of a pod in the kubelet's messages."""
     metadata = pod["metadata"]
     return f"{metadata['name']}_{metadata.get('namespace', '')}({metadata.get('uid', '')})"
 
 
 def go_duration(seconds: float) -> str:
-    """A number of seconds as Go prints it: 10s, 1m20s, 5m0s."""
+    """Seconds as Go formats a duration: 10s, 1m20s, 5m0s."""
     minutes, rest = divmod(math.ceil(seconds), 60)
     return f"{minutes}m{rest}s" if minutes else f"{rest}s"
 
 
-def _terminated(pod: Manifest, container: Container, ended: Ended, runtime: str) -> Manifest:
+def _terminated(pod: Manifest, container: Container, ended: Termination, runtime: str) -> Manifest:
     shown: Manifest = {"exitCode": ended.exit_code, "reason": ended.reason}
     if ended.message:
         shown["message"] = ended.message
@@ -212,45 +226,49 @@ def _terminated(pod: Manifest, container: Container, ended: Ended, runtime: str)
     return shown
 
 
-Said = tuple[str, str, str]  # status, reason, message
+ConditionValue = tuple[str, str, str]  # status, reason, message
 
 
 def _conditions(
     pod: Manifest,
     containers: Containers,
-    record: Record,
+    pod_state: PodState,
     entries: Mapping[str, Manifest],
     phase: str,
     now: float,
 ) -> list[Manifest]:
-    """Those that a node owns, with the time each last changed."""
+    """The conditions that the kubelet owns, with their last transition times."""
     known = {c["type"]: c for c in (pod.get("status") or {}).get("conditions") or ()}
     containers_ready = _containers_ready(containers, entries, phase)
-    wanted: dict[str, Said] = {
-        "PodReadyToStartContainers": (_truth(record.prepared and not record.released), "", ""),
-        "Initialized": _initialized(containers, record, entries, phase),
+    wanted: dict[str, ConditionValue] = {
+        "PodReadyToStartContainers": (
+            _condition_status(pod_state.prepared and not pod_state.released),
+            "",
+            "",
+        ),
+        "Initialized": _initialized(containers, pod_state, entries, phase),
         "Ready": _ready(pod, containers_ready, known),
         "ContainersReady": containers_ready,
         "PodScheduled": ("True", "", ""),
     }
-    return [_condition(kind, said, known.get(kind), pod, now) for kind, said in wanted.items()]
+    return [_condition(kind, value, known.get(kind), pod, now) for kind, value in wanted.items()]
 
 
 def _condition(
-    kind: str, said: Said, before: Mapping[str, Any] | None, pod: Manifest, now: float
+    kind: str, value: ConditionValue, before: Mapping[str, Any] | None, pod: Manifest, now: float
 ) -> Manifest:
-    status, reason, message = said
+    status, reason, message = value
     since = before.get("lastTransitionTime") if before and before.get("status") == status else None
     condition: Manifest = {"type": kind, "status": status, "lastTransitionTime": since or timestamp(now)}
     if "generation" in pod["metadata"]:
         condition["observedGeneration"] = pod["metadata"]["generation"]
-    for field, value in (("reason", reason), ("message", message)):
-        if value or (before and before.get(field)):
-            condition[field] = value or None
+    for field, text in (("reason", reason), ("message", message)):
+        if text or (before and before.get(field)):
+            condition[field] = text or None
     return condition
 
 
-def _truth(value: bool) -> str:
+def _condition_status(value: bool) -> str:
     return "True" if value else "False"
 
 
@@ -258,7 +276,7 @@ def _listed(names: Sequence[str]) -> str:
     return f"[{' '.join(names)}]"
 
 
-def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], phase: str) -> Said:
+def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], phase: str) -> ConditionValue:
     if phase in TERMINAL:
         return "False", "PodCompleted" if phase == "Succeeded" else "PodFailed", ""
     unready = [
@@ -271,7 +289,9 @@ def _containers_ready(containers: Containers, entries: Mapping[str, Manifest], p
     return "True", "", ""
 
 
-def _ready(pod: Manifest, containers_ready: Said, known: Mapping[str, Mapping[str, Any]]) -> Said:
+def _ready(
+    pod: Manifest, containers_ready: ConditionValue, known: Mapping[str, Mapping[str, Any]]
+) -> ConditionValue:
     if containers_ready[0] != "True":
         return containers_ready
     missing = []
@@ -287,10 +307,12 @@ def _ready(pod: Manifest, containers_ready: Said, known: Mapping[str, Mapping[st
     return ("False", "ReadinessGatesNotReady", ", ".join(missing)) if missing else ("True", "", "")
 
 
-def _initialized(containers: Containers, record: Record, entries: Mapping[str, Manifest], phase: str) -> Said:
+def _initialized(
+    containers: Containers, pod_state: PodState, entries: Mapping[str, Manifest], phase: str
+) -> ConditionValue:
     if phase == "Succeeded":
         return "True", "PodCompleted", ""
-    if any(c.role is Role.MAIN and record.run(c.name).attempt >= 0 for c in containers.values()):
+    if any(c.role is Role.MAIN and pod_state.run(c.name).attempt >= 0 for c in containers.values()):
         return "True", "", ""
     incomplete = [
         container.name

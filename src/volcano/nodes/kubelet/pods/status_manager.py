@@ -1,4 +1,4 @@
-"""Writes a pod's status when it has changed, one write at a time, and takes the pod away when all is over."""
+"""Status manager: writes a pod's status when it changes, and deletes the pod when it has terminated."""
 
 import asyncio
 from typing import Protocol
@@ -7,54 +7,57 @@ from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import ApiError, Conflict, NotFound
 from volcano.kube.kinds import POD
 from volcano.kube.manifest import Manifest, key_of, uid_of
+from volcano.kube.workqueue import Backoff, Waker
 from volcano.log import Log
-from volcano.nodes.kubelet.pods.context import Surroundings
-from volcano.nodes.kubelet.pods.lifecycle import Containers, Record
+from volcano.nodes.kubelet.pods.context import PodWorkerContext
+from volcano.nodes.kubelet.pods.lifecycle import Containers, PodState
 from volcano.nodes.kubelet.pods.status import status_of
 
-log = Log("agent")
+log = Log("kubelet")
 
-FIRST_RETRY, LONGEST_RETRY = 0.2, 10.0
-# Lists that a strategic patch merges by address: ours are whole.
-WHOLE_LISTS = ("podIPs", "hostIPs")
-PASSING = ("reason", "message")
+BACKOFF = Backoff(first=0.2, longest=10.0)
+# A strategic patch would merge these lists by address: they are replaced.
+REPLACED_LISTS = ("podIPs", "hostIPs")
+CLEARED_FIELDS = ("reason", "message")
 STARTING = ("ContainerCreating", "PodInitializing")
 
 
-class Subject(Protocol):
-    """Whose status it is."""
+class StatusSource(Protocol):
+    """The pod whose status is written, as its worker has it."""
 
     pod: Manifest
-    record: Record
+    pod_state: PodState
     containers: Containers
 
-    def see(self, pod: Manifest) -> None: ...
+    def update_pod(self, pod: Manifest) -> None: ...
 
 
-class Report:
-    """The status of one pod. Changes that come while a write is under way go into one write after it."""
+class StatusManager:
+    """Writes the status of one pod, one write at a time. Changes during a write are combined into the next one."""
 
-    def __init__(self, around: Surroundings, subject: Subject) -> None:
-        self._around = around
-        self._subject = subject
+    def __init__(self, context: PodWorkerContext, source: StatusSource) -> None:
+        self._context = context
+        self._source = source
         self._wanted: Manifest = {}
-        self._written: object = _essence(subject.pod.get("status") or {})
+        self._written: object = _comparable(source.pod.get("status") or {})
         self._remove = False
         self._removed = False
-        self._urgent = asyncio.Event()
+        self._urgent = False
+        self._waker = Waker(context.clock)
         self._task: asyncio.Task[None] | None = None
 
     def update(self, *, remove: bool) -> None:
-        """Works the status out afresh and sees to its being written; with `remove`, to the pod's going after that."""
-        subject, around = self._subject, self._around
-        now = around.clock.now().wall
-        self._wanted = status_of(subject.pod, subject.containers, subject.record, now, around.runtime_name)
-        subject.record.phase = self._wanted["phase"]
+        """Computes the status and starts writing it if it changed; with `remove`, the pod is deleted afterwards."""
+        source, context = self._source, self._context
+        now = context.clock.now().wall
+        self._wanted = status_of(source.pod, source.containers, source.pod_state, now, context.runtime_name)
+        source.pod_state.phase = self._wanted["phase"]
         self._remove = remove
-        if remove or not _is_passing(self._wanted):
-            self._urgent.set()
+        if remove or not _is_transient(self._wanted):
+            self._urgent = True
+            self._waker.wake()
         if self._has_work() and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self._write(), name=f"status of {key_of(subject.pod)}")
+            self._task = asyncio.create_task(self._write(), name=f"status of {key_of(source.pod)}")
 
     async def close(self) -> None:
         if self._task is not None:
@@ -65,62 +68,68 @@ class Report:
         return self._differs() or (self._remove and not self._removed)
 
     def _differs(self) -> bool:
-        if _essence(self._wanted) != self._written:
+        if _comparable(self._wanted) != self._written:
             return True
-        shown = self._subject.pod.get("status") or {}
-        return _verdicts(self._wanted) - _verdicts(shown) != set()  # somebody else has written over ours
+        shown = self._source.pod.get("status") or {}
+        return (
+            _condition_statuses(self._wanted) - _condition_statuses(shown) != set()
+        )  # overwritten by another client
 
     async def _write(self) -> None:
-        pause = FIRST_RETRY
+        failures = 0
         while self._has_work():
-            await self._linger()
+            await self._debounce()
             try:
                 if self._differs():
                     await self._patch()
                 else:
                     await self._delete()
-                pause = FIRST_RETRY
+                failures = 0
             except (NotFound, Conflict) as error:
-                # It is gone, or a namesake has taken its place: the watch will say so.
-                log.debug("pod gone while writing", pod=str(key_of(self._subject.pod)), reason=error.message)
+                # Deleted, or replaced by another pod of the same name: the watch reports it.
+                log.debug(
+                    "pod not found, status dropped", pod=str(key_of(self._source.pod)), reason=error.message
+                )
                 return
             except ApiError as error:
-                log.info("status not written", pod=str(key_of(self._subject.pod)), reason=error.message)
-                await self._around.clock.sleep(pause)
-                pause = min(2 * pause, LONGEST_RETRY)
+                log.info(
+                    "pod status update failed, retrying",
+                    pod=str(key_of(self._source.pod)),
+                    reason=error.message,
+                )
+                await self._context.clock.sleep(BACKOFF.delay(failures))
+                failures += 1
 
-    async def _linger(self) -> None:
-        """Waits a moment for something better to say."""
-        delay = self._around.settings.report_delay
-        if not delay or self._urgent.is_set():
+    async def _debounce(self) -> None:
+        """Holds back a status that only reports a pod as starting: the next one mostly replaces it."""
+        delay = self._context.options.status_delay
+        if not delay or self._urgent:
             return
-        waiting = asyncio.create_task(self._urgent.wait())
-        alarm = asyncio.create_task(self._around.clock.sleep(delay))
+        self._waker.clear()
         try:
-            await asyncio.wait((waiting, alarm), return_when=asyncio.FIRST_COMPLETED)
+            await self._waker.wait(self._context.clock.now().monotonic + delay)
         finally:
-            waiting.cancel()
-            alarm.cancel()
+            self._waker.close()
 
     async def _patch(self) -> None:
-        pod, wanted = self._subject.pod, self._wanted
+        pod, wanted = self._source.pod, self._wanted
         patch = {"metadata": {"uid": uid_of(pod)}, "status": _patched(wanted, pod.get("status") or {})}
         options = Options(patch_type=PatchType.STRATEGIC)
-        result = await self._around.client.patch(
+        result = await self._context.client.patch(
             POD, key_of(pod), patch, subresource="status", options=options
         )
-        self._written = _essence(wanted)
-        self._subject.see(result)
+        self._written = _comparable(wanted)
+        self._source.update_pod(result)
 
     async def _delete(self) -> None:
-        pod = self._subject.pod
+        pod = self._source.pod
         options = Options(grace_seconds=0, uid=uid_of(pod))
-        await self._around.client.delete(POD, key_of(pod), options=options)
+        await self._context.client.delete(POD, key_of(pod), options=options)
         self._removed = True
 
 
-def _is_passing(status: Manifest) -> bool:
-    """Whether a status says no more than that the pod is being started."""
+def _is_transient(status: Manifest) -> bool:
+    """Whether a status only reports that the pod is starting."""
     entries = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
     return status["phase"] == "Pending" and all(
         entry["state"].get("waiting", {}).get("reason") in STARTING for entry in entries
@@ -128,19 +137,19 @@ def _is_passing(status: Manifest) -> bool:
 
 
 def _patched(wanted: Manifest, shown: Manifest) -> Manifest:
-    """The change that makes a status say what we want, and leaves alone what is not ours."""
+    """The patch from the current status to the wanted one, without fields that others own."""
     patch = dict(wanted)
-    for field in PASSING:
+    for field in CLEARED_FIELDS:
         if field not in wanted and shown.get(field):
             patch[field] = None
-    for field in WHOLE_LISTS:
+    for field in REPLACED_LISTS:
         if shown.get(field) and shown[field] != wanted.get(field):
             patch[field] = [{"$patch": "replace"}, *wanted.get(field, ())]
     return patch
 
 
-def _essence(status: Manifest) -> object:
-    """What of a status is worth a write: everything but the times of conditions, and what is not there."""
+def _comparable(status: Manifest) -> object:
+    """The parts of a status whose change is worth a write: all but condition times and null values."""
     conditions = {
         condition["type"]: (
             condition["status"],
@@ -149,16 +158,20 @@ def _essence(status: Manifest) -> object:
         )
         for condition in status.get("conditions") or ()
     }
-    rest = {name: _bare(value) for name, value in status.items() if name not in ("conditions", "qosClass")}
+    rest = {
+        name: _without_nulls(value)
+        for name, value in status.items()
+        if name not in ("conditions", "qosClass")
+    }
     return conditions, rest
 
 
-def _bare(value: object) -> object:
+def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
-        return {name: _bare(each) for name, each in value.items() if each is not None}
-    return [_bare(each) for each in value] if isinstance(value, list) else value
+        return {name: _without_nulls(each) for name, each in value.items() if each is not None}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-def _verdicts(status: Manifest) -> set[tuple[str, str]]:
+def _condition_statuses(status: Manifest) -> set[tuple[str, str]]:
     found = {(condition["type"], condition["status"]) for condition in status.get("conditions") or ()}
     return found | {("phase", status.get("phase", ""))}

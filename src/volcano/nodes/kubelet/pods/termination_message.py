@@ -1,4 +1,4 @@
-"""A container's last words: its termination message, or the end of its log when it failed without one."""
+"""Termination messages: the message file of a container, or the end of its log if it failed without one."""
 
 import os
 import stat
@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-MOST_BYTES = 4096
-MOST_LOG_BYTES = 2048
-MOST_LOG_LINES = 80
+MAX_BYTES = 4096
+MAX_LOG_BYTES = 2048
+MAX_LOG_LINES = 80
 DEFAULT_PATH = "/dev/termination-log"
 
 
-def last_words(container: Mapping[str, Any], termination: Path, log: Path, *, failed: bool) -> str:
-    """What the container's status says about its end."""
-    text = _tail(termination, MOST_BYTES, from_start=True)
+def termination_message(container: Mapping[str, Any], termination: Path, log: Path, *, failed: bool) -> str:
+    """The termination message of a container."""
+    text = _tail(termination, MAX_BYTES, from_start=True)
     if not text and failed and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
-        lines = _log_text(_tail(log, 16 * MOST_LOG_BYTES)).splitlines(keepends=True)[-MOST_LOG_LINES:]
-        text = "".join(lines).encode()[-MOST_LOG_BYTES:].decode(errors="replace")
+        lines = _log_text(_tail(log, 16 * MAX_LOG_BYTES)).splitlines(keepends=True)[-MAX_LOG_LINES:]
+        text = "".join(lines).encode()[-MAX_LOG_BYTES:].decode(errors="replace")
     return text
 
 
-def make_room(termination: Path) -> None:
-    """Makes the file that a container leaves its last words in, whoever it runs as."""
+def create_message_file(termination: Path) -> None:
+    """Creates the message file, writable by any user."""
     termination.parent.mkdir(parents=True, exist_ok=True)
     at = os.open(termination, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     try:
@@ -32,7 +32,7 @@ def make_room(termination: Path) -> None:
 
 
 def _tail(path: Path, limit: int, *, from_start: bool = False) -> str:
-    """The beginning or the end of a file. A container had it in its hands: it may be a pipe or a link by now."""
+    """The beginning or the end of a file. The container could write to it: it may be a pipe or a link."""
     try:
         at = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
         with os.fdopen(at, "rb") as file:
@@ -47,7 +47,7 @@ def _tail(path: Path, limit: int, *, from_start: bool = False) -> str:
 
 
 def _log_text(raw: str) -> str:
-    """The text of log lines `<time> <stream> F|P <text>`; a first line that was cut is left out."""
+    """The text of log lines `<time> <stream> F|P <text>`; an incomplete first line is omitted."""
     found = []
     for line in raw.splitlines():
         parts = line.split(" ", 3)

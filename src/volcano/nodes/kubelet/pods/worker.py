@@ -1,7 +1,7 @@
-"""One pod at work: does what its life decides, and keeps the record of what came of it.
+"""Pod worker: executes the actions of `lifecycle` for one pod and records their results.
 
-Nothing runs here while nothing happens: a look is a plain function, called when the pod, a container or the time
-moved on; whatever takes time is a task that ends in another look.
+`sync` is a plain function, called when the pod, a container or the time has changed; an action that takes
+time is a task that ends with another `sync`.
 """
 
 import asyncio
@@ -12,442 +12,459 @@ from typing import Any
 
 from volcano.kube.errors import ApiError
 from volcano.kube.manifest import Manifest, is_deleting, uid_of, version_of
+from volcano.kube.workqueue import Backoff
 from volcano.log import Log
 from volcano.nodes.kubelet import container_state as state
 from volcano.nodes.kubelet import probe_state
-from volcano.nodes.kubelet.container_state import Container, Ended, Run, Stopping, Waiting, containers_of
+from volcano.nodes.kubelet.container_state import (
+    Container,
+    ContainerRun,
+    Stopping,
+    Termination,
+    Waiting,
+    containers_of,
+)
 from volcano.nodes.kubelet.pods import disk_usage, lifecycle
-from volcano.nodes.kubelet.pods.adoption import LOST, LOST_MESSAGE, lose_sandbox
-from volcano.nodes.kubelet.pods.context import Surroundings
-from volcano.nodes.kubelet.pods.lifecycle import Record
+from volcano.nodes.kubelet.pods.adoption import STATUS_UNKNOWN, STATUS_UNKNOWN_MESSAGE, reset_sandbox
+from volcano.nodes.kubelet.pods.context import PodWorkerContext
+from volcano.nodes.kubelet.pods.lifecycle import PodState
 from volcano.nodes.kubelet.pods.start import Starter
-from volcano.nodes.kubelet.pods.status_manager import Report
-from volcano.nodes.kubelet.pods.termination_message import last_words
-from volcano.nodes.kubelet.probes.handlers import Outcome
-from volcano.nodes.kubelet.probes.hooks import run_hook
-from volcano.nodes.kubelet.probes.prober import put, within
+from volcano.nodes.kubelet.pods.status import full_name
+from volcano.nodes.kubelet.pods.status_manager import StatusManager
+from volcano.nodes.kubelet.pods.termination_message import termination_message
+from volcano.nodes.kubelet.probes.handlers import HandlerResult
+from volcano.nodes.kubelet.probes.prober import run_hook, run_probe, run_with_timeout
 from volcano.nodes.shim.specs import ContainerState, Failure
 
-log = Log("agent")
+log = Log("kubelet")
 
-MOST_ROUNDS = 64  # decisions of one moment; a pod has no more to do at once
-CREATE_AGAIN = 10.0  # seconds
-SANDBOX_AGAIN = 0.5
-SIGNAL_AGAIN = 1.0
+MAX_SYNC_ROUNDS = 64  # limit of action rounds in one sync
+RETRY_SECONDS = 10.0
+SANDBOX_RETRY_SECONDS = 0.5
+SIGNAL_RETRY_SECONDS = 1.0
 NO_SANDBOX = "SandboxNotFound"
-MEASURE_SELDOM = 20  # times as long as measuring takes is the pause after it
-MOUNT_AGAIN, LONGEST_MOUNT_AGAIN = 0.5, 122.0
-# What is wrong with an image, and the reason of the event that tells of it.
+MEASURE_PAUSE_FACTOR = 20  # measuring may take this fraction (1/20) of the time
+MOUNT_BACKOFF = Backoff(first=0.5, longest=122.0)
+# Event reasons of image errors.
 IMAGE_EVENTS = {
     "ErrImagePull": "Failed",
     "ImagePullBackOff": "BackOff",
     "ErrImageNeverPull": "ErrImageNeverPull",
     "InvalidImageName": "InspectFailed",
 }
-# Failures before a container is there, and such after which it counts as started and over.
+# Errors before a container exists, and errors that count as a failed attempt.
 CREATE_FAILURES = frozenset(("CreateContainerConfigError", "CreateContainerError", *IMAGE_EVENTS))
 START_FAILURES = frozenset(("ContainerCannotRun", "RunContainerError", "StartError"))
 
 
 class PodWorker:
-    """One pod on one of our nodes."""
+    """Runs one pod."""
 
-    def __init__(self, around: Surroundings, pod: Manifest, record: Record) -> None:
-        self._around = around
+    def __init__(self, context: PodWorkerContext, pod: Manifest, pod_state: PodState) -> None:
+        self._context = context
         self.pod = pod
-        self.record = record
+        self.pod_state = pod_state
         self.containers: lifecycle.Containers = containers_of(pod)
         self.uid = uid_of(pod)
         self.node: str = pod["spec"]["nodeName"]
-        self._starter = Starter(around)
-        self._report = Report(around, self)
+        self._starter = Starter(context)
+        self._status_manager = StatusManager(context, self)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._early: dict[str, ContainerState] = {}  # ends that came before we heard of their start
-        self._mount_again = MOUNT_AGAIN
-        self._gone = False
+        self._early_exits: dict[str, ContainerState] = {}  # exits reported before their start returned
+        self._mount_failures = 0
+        self._stopped = False
 
-    # What others tell.
+    # Events.
 
-    def see(self, pod: Manifest) -> None:
-        """The pod has changed."""
+    def update_pod(self, pod: Manifest) -> None:
+        """Takes over a changed pod."""
         if version_of(pod) < version_of(self.pod):
             return
         before, self.pod = self.pod, pod
         if pod["spec"] != before["spec"]:
             old, self.containers = self.containers, containers_of(pod)
             self._replace_images(old)
-        self.look()
+        self.sync()
 
-    def hear(self, end: ContainerState) -> None:
-        """A container has ended."""
-        run = self.record.run(end.name)
+    def on_container_exit(self, end: ContainerState) -> None:
+        """Records the end of a container."""
+        run = self.pod_state.run(end.name)
         if run.starting and end.attempt == run.attempt + 1:
-            self._early[end.name] = end
+            self._early_exits[end.name] = end
         elif run.running and run.attempt == end.attempt:
-            self._end(end)
-            if end.reason == LOST:
-                lose_sandbox(self.containers, self.record)
-            self.look()
+            self._record_exit(end)
+            if end.reason == STATUS_UNKNOWN:
+                reset_sandbox(self.containers, self.pod_state)
+            self.sync()
 
-    async def vanish(self) -> None:
-        """The pod is gone from the API: whatever is left of it ends at once, and its directory goes."""
-        self._gone = True
-        await self._abandon()
-        await self._report.close()
+    async def remove(self) -> None:
+        """Kills and removes a pod that was deleted from the API, with its directory."""
+        self._stopped = True
+        await self._cancel_tasks()
+        await self._status_manager.close()
         while True:
             try:
-                await self._around.runtime.remove_sandbox(self.uid)
-                await self._around.forget(self.uid, self.node)
+                await self._context.runtime.remove_sandbox(self.uid)
+                await self._context.remove_pod(self.uid, self.node)
                 return
             except (Failure, OSError) as error:
-                log.warning("pod not removed, trying again", pod=self.uid, reason=str(error))
-                await self._around.clock.sleep(CREATE_AGAIN)
+                log.warning("pod cleanup failed, retrying", pod=self.uid, reason=str(error))
+                await self._context.clock.sleep(RETRY_SECONDS)
 
     async def close(self) -> None:
-        """Lets go of the pod; what runs of it runs on."""
-        self._gone = True
-        await self._abandon()
-        await self._report.close()
+        """Stops the worker; the pod keeps running."""
+        self._stopped = True
+        await self._cancel_tasks()
+        await self._status_manager.close()
 
-    async def _abandon(self) -> None:
+    async def _cancel_tasks(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _replace_images(self, old: lifecycle.Containers) -> None:
-        """Of a pod that is there, only images may change; a container with another one starts again."""
+        """Restarts containers whose image changed; other fields of a container are immutable."""
         for name, container in self.containers.items():
             if name in old and old[name].spec.get("image") != container.spec.get("image"):
                 message = f"Container {name} definition changed, will be restarted"
-                self._begin_stop(lifecycle.Stop(name, message, lifecycle.grace_of(self.pod), restart=True))
+                self._begin_stop(
+                    lifecycle.StopContainer(name, message, lifecycle.grace_of(self.pod), restart=True)
+                )
 
-    # What is done about it.
+    # Actions.
 
-    def look(self) -> None:
-        """Does everything that is to be done now, and says when to look again."""
-        if self._gone:
+    def sync(self) -> None:
+        """Executes all actions that are due and schedules the next sync."""
+        if self._stopped:
             return
-        decision = lifecycle.Decision()
-        for _ in range(MOST_ROUNDS):
-            lifecycle.remember_sidecars(self.containers, self.record)
-            decision = lifecycle.decide(self.pod, self.containers, self.record, self._now())
-            actions = [action for action in decision.actions if not isinstance(action, lifecycle.Remove)]
+        computed = lifecycle.PodActions()
+        for _ in range(MAX_SYNC_ROUNDS):
+            lifecycle.mark_started_sidecars(self.containers, self.pod_state)
+            computed = lifecycle.compute_pod_actions(self.pod, self.containers, self.pod_state, self._now())
+            actions = [action for action in computed.actions if not isinstance(action, lifecycle.DeletePod)]
             for action in actions:
-                self._act(action)
+                self._execute(action)
             if not actions:
                 break
-        self._around.look_at(self.uid, decision.again_at)
-        removable = any(isinstance(action, lifecycle.Remove) for action in decision.actions)
-        self._report.update(remove=removable)
+        self._context.sync_at(self.uid, computed.sync_at)
+        removable = any(isinstance(action, lifecycle.DeletePod) for action in computed.actions)
+        self._status_manager.update(remove=removable)
 
     def _now(self) -> float:
-        return self._around.clock.now().wall
+        return self._context.clock.now().wall
 
-    def _act(self, action: lifecycle.Action) -> None:
+    def _execute(self, action: lifecycle.Action) -> None:
         match action:
-            case lifecycle.Prepare():
-                self.record.preparing = True
+            case lifecycle.PreparePod():
+                self.pod_state.preparing = True
                 self._spawn(self._prepare(), "prepare")
-            case lifecycle.Start(name):
-                self._change(name, state.starting(self.record.run(name)))
+            case lifecycle.StartContainer(name):
+                self._set_run(name, state.starting(self.pod_state.run(name)))
                 self._spawn(self._start(self.containers[name]), f"start {name}")
-            case lifecycle.Stop():
+            case lifecycle.StopContainer():
                 self._begin_stop(action)
-            case lifecycle.Signal(name, kill):
+            case lifecycle.SignalContainer(name, kill):
                 self._signal(self.containers[name], kill=kill)
-            case lifecycle.Ask(name, kind):
-                self._ask(self.containers[name], kind)
-            case lifecycle.Fail(verdict):
-                self.record.verdict = verdict
-                self._around.events.normal(self.node, self._about(), verdict.reason, verdict.message)
-            case lifecycle.Release():
-                self.record.releasing = True
+            case lifecycle.RunProbe(name, kind):
+                self._start_probe(self.containers[name], kind)
+            case lifecycle.FailPod(failure):
+                self.pod_state.failure = failure
+                self._context.events.normal(self.node, self._reference(), failure.reason, failure.message)
+            case lifecycle.ReleasePod():
+                self.pod_state.releasing = True
                 self._spawn(self._release(), "release")
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        task = asyncio.create_task(self._isolated(work, name), name=f"{self.uid} {name}")
+        task = asyncio.create_task(self._guard(work, name), name=f"{self.uid} {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _isolated(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """One pod's trouble is its own; what it was about to do is done again after a while."""
+    async def _guard(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """A bug in one pod must not affect others; the failed action is retried after a while."""
         try:
             await work
         except Exception as error:
-            log.error("pod work failed", pod=self.uid, work=name, error=error)
+            log.error("pod task failed", pod=self.uid, task=name, error=error)
             self._recover(name)
-        self.look()
+        self.sync()
 
     def _recover(self, work: str) -> None:
-        """Leaves the record such that the work that broke off is decided on anew."""
-        self.record.prepare_at = self._now() + CREATE_AGAIN
-        self.record.preparing = False
+        """Resets the state so that the failed action is computed again."""
+        self.pod_state.prepare_at = self._now() + RETRY_SECONDS
+        self.pod_state.preparing = False
         verb, _, name = work.partition(" ")
-        if verb == "start" and self.record.run(name).starting:
-            again = Waiting("CreateContainerError", "internal error, see the log", self._now() + CREATE_AGAIN)
-            self._change(name, state.not_created(self.record.run(name), again))
+        if verb == "start" and self.pod_state.run(name).starting:
+            again = Waiting(
+                "CreateContainerError", "internal error, see the log", self._now() + RETRY_SECONDS
+            )
+            self._set_run(name, state.not_created(self.pod_state.run(name), again))
 
-    def _change(self, name: str, run: Run) -> None:
-        self.record.runs[name] = run
+    def _set_run(self, name: str, run: ContainerRun) -> None:
+        self.pod_state.runs[name] = run
 
-    def _about(self) -> Manifest:
-        return self._around.about(self.pod)
+    def _reference(self) -> Manifest:
+        return self._context.reference(self.pod)
 
-    def _warn(self, container: Container, reason: str, message: str) -> None:
-        self._around.events.warn(self.node, self._around.about(self.pod, container), reason, message)
+    def _warning(self, container: Container, reason: str, message: str) -> None:
+        self._context.events.warn(self.node, self._context.reference(self.pod, container), reason, message)
 
-    def _note(self, container: Container, reason: str, message: str) -> None:
-        self._around.events.normal(self.node, self._around.about(self.pod, container), reason, message)
+    def _normal(self, container: Container, reason: str, message: str) -> None:
+        self._context.events.normal(self.node, self._context.reference(self.pod, container), reason, message)
 
-    # Preparing and releasing.
+    # Sandbox and volumes.
 
     async def _prepare(self) -> None:
         try:
-            self.record.address = await self._starter.prepare(self.pod, self.record)
+            self.pod_state.address = await self._starter.prepare(self.pod, self.pod_state)
         except (Failure, ApiError, OSError) as error:
-            self.record.preparing = False
+            self.pod_state.preparing = False
             reason = error.reason if isinstance(error, Failure) else "FailedCreatePodSandBox"
             text = error.message if isinstance(error, Failure | ApiError) else str(error)
             if reason == "FailedMount":
-                self.record.prepare_at = self._now() + self._mount_again
-                self._mount_again = min(2 * self._mount_again, LONGEST_MOUNT_AGAIN)
+                self.pod_state.prepare_at = self._now() + MOUNT_BACKOFF.delay(self._mount_failures)
+                self._mount_failures += 1
             else:
                 reason, text = "FailedCreatePodSandBox", f"Failed to create pod sandbox: {text}"
-                self.record.prepare_at = self._now() + CREATE_AGAIN
-            self._around.events.warn(self.node, self._about(), reason, text)
+                self.pod_state.prepare_at = self._now() + RETRY_SECONDS
+            self._context.events.warn(self.node, self._reference(), reason, text)
         else:
-            self.record.prepared, self.record.preparing = True, False
-            self._around.tell_address(self.uid, self.record.address)
-            self._mount_again = MOUNT_AGAIN
-            self._around.refresh_at(self.uid)
-            self.expect_measuring()
+            self.pod_state.prepared, self.pod_state.preparing = True, False
+            self._context.on_address(self.uid, self.pod_state.address)
+            self._mount_failures = 0
+            self._context.refresh_at(self.uid)
+            self.schedule_measure()
 
     async def _release(self) -> None:
         try:
-            await self._around.runtime.remove_sandbox(self.uid)
-            await self._around.volumes.remove(self.uid, self._around.settings.pod_directory(self.uid))
-            self._around.devices.release(self.node, self.uid)
-            self._around.tell_address(self.uid, "")
+            await self._context.runtime.remove_sandbox(self.uid)
+            await self._context.volumes.remove(self.uid, self._context.options.pod_directory(self.uid))
+            self._context.devices.release(self.node, self.uid)
+            self._context.on_address(self.uid, "")
         except (Failure, OSError) as error:
-            self._around.events.warn(self.node, self._about(), "FailedKillPod", f"error killing pod: {error}")
-            await self._around.clock.sleep(CREATE_AGAIN)
-            self.record.releasing = False
+            self._context.events.warn(
+                self.node, self._reference(), "FailedKillPod", f"error killing pod: {error}"
+            )
+            await self._context.clock.sleep(RETRY_SECONDS)
+            self.pod_state.releasing = False
         else:
-            self.record.releasing, self.record.released, self.record.prepared = False, True, False
+            self.pod_state.releasing, self.pod_state.released, self.pod_state.prepared = False, True, False
 
     async def refresh(self) -> None:
-        """Brings volumes that follow their sources up to date."""
-        if not self.record.prepared or self.record.released:
+        """Updates volumes made of ConfigMaps, Secrets and other objects."""
+        if not self.pod_state.prepared or self.pod_state.released:
             return
         try:
-            await self._starter.know_volumes(self.pod, self.record)
-            complaints = await self._around.volumes.refresh(self.pod)
+            await self._starter.ensure_volumes(self.pod, self.pod_state)
+            errors = await self._context.volumes.refresh(self.pod)
         except (Failure, ApiError) as error:
-            complaints = [error.message]
+            errors = [error.message]
         finally:
-            self._around.refresh_at(self.uid)
-        for complaint in complaints:
-            self._around.events.warn(self.node, self._about(), "FailedMount", complaint)
+            self._context.refresh_at(self.uid)
+        for message in errors:
+            self._context.events.warn(self.node, self._reference(), "FailedMount", message)
 
-    def expect_measuring(self, took: float = 0.0) -> None:
-        """Sees to what the pod writes being measured in a while, if that is limited."""
+    def schedule_measure(self, took: float = 0.0) -> None:
+        """Schedules the next measurement of the pod's disk usage, if it is limited."""
         if disk_usage.limits_of(self.pod["spec"]):
-            pause = max(self._around.settings.measure_every, MEASURE_SELDOM * took)
-            self._around.measure_at(self.uid, pause)
+            pause = max(self._context.options.measure_interval, MEASURE_PAUSE_FACTOR * took)
+            self._context.measure_at(self.uid, pause)
 
     async def measure(self) -> None:
-        """Evicts the pod when it has written more to the disk than it may."""
-        if not self.record.prepared or lifecycle.is_ending(self.pod, self.containers, self.record):
+        """Evicts the pod if its disk usage exceeds a limit."""
+        if not self.pod_state.prepared or lifecycle.is_terminating(self.pod, self.containers, self.pod_state):
             return
-        around, spec = self._around, self.pod["spec"]
-        begun = around.clock.now().monotonic
+        context, spec = self._context, self.pod["spec"]
+        begun = context.clock.now().monotonic
         try:
-            layers = await around.runtime.written(self.uid)
-            directory = around.settings.pod_directory(self.uid)
-            used = await asyncio.to_thread(disk_usage.measured, spec, directory, layers)
+            layers = await context.runtime.writable_layers(self.uid)
+            directory = context.options.pod_directory(self.uid)
+            used = await asyncio.to_thread(disk_usage.measure_usage, spec, directory, layers)
         finally:
-            self.expect_measuring(around.clock.now().monotonic - begun)
-        verdict = disk_usage.excess(disk_usage.limits_of(spec), used)
-        if verdict is None or self._gone or lifecycle.is_ending(self.pod, self.containers, self.record):
+            self.schedule_measure(context.clock.now().monotonic - begun)
+        failure = disk_usage.exceeded_limit(disk_usage.limits_of(spec), used)
+        if (
+            failure is None
+            or self._stopped
+            or lifecycle.is_terminating(self.pod, self.containers, self.pod_state)
+        ):
             return
-        self.record.verdict = verdict
-        around.events.warn(self.node, self._about(), verdict.reason, verdict.message)
-        self.look()
+        self.pod_state.failure = failure
+        context.events.warn(self.node, self._reference(), failure.reason, failure.message)
+        self.sync()
 
-    # Starting.
+    # Starting containers.
 
     async def _start(self, container: Container) -> None:
-        attempt = self.record.run(container.name).attempt + 1
+        attempt = self.pod_state.run(container.name).attempt + 1
         try:
-            begun = await self._starter.start(self.pod, self.record, container, attempt)
+            begun = await self._starter.start(self.pod, self.pod_state, container, attempt)
         except (Failure, ApiError, OSError) as error:
-            self._not_started(container, attempt, error)
+            self._on_start_failure(container, attempt, error)
             return
         hook = container.hook("postStart")
-        run = state.started(self.record.run(container.name), attempt, begun.started, hook=hook is not None)
-        self._change(container.name, run)
-        self._remember()
-        self._note(container, "Created", "Container created")
-        self._note(container, "Started", "Container started")
-        early = self._early.pop(container.name, None)
+        run = state.started(self.pod_state.run(container.name), attempt, begun.started, hook=hook is not None)
+        self._set_run(container.name, run)
+        self._save_checkpoint()
+        self._normal(container, "Created", "Container created")
+        self._normal(container, "Started", "Container started")
+        early = self._early_exits.pop(container.name, None)
         if early is not None and early.attempt == attempt:
-            self._end(early)
+            self._record_exit(early)
         elif not begun.running:
-            self._end(begun)
+            self._record_exit(begun)
         elif hook is not None:
             await self._post_start(container, attempt, hook)
 
-    def _not_started(self, container: Container, attempt: int, error: Exception) -> None:
+    def _on_start_failure(self, container: Container, attempt: int, error: Exception) -> None:
         reason, text = error.reason if isinstance(error, Failure) else "", str(error)
-        self._tell_failure(container, reason, text)
-        run = self.record.run(container.name)
-        self._early.pop(container.name, None)
+        self._report_start_failure(container, reason, text)
+        run = self.pod_state.run(container.name)
+        self._early_exits.pop(container.name, None)
         if reason == NO_SANDBOX:
-            self._change(container.name, replace(run, starting=False))
-            lose_sandbox(self.containers, self.record)
-            self.record.prepare_at = self._now() + SANDBOX_AGAIN
+            self._set_run(container.name, replace(run, starting=False))
+            reset_sandbox(self.containers, self.pod_state)
+            self.pod_state.prepare_at = self._now() + SANDBOX_RETRY_SECONDS
         elif reason in START_FAILURES:
             now = self._now()
-            how = Ended(attempt, state.START_ERROR, "StartError", text, finished=now)
-            self._change(container.name, state.ended(run, how))
-            self._remember()
+            how = Termination(attempt, state.START_ERROR, "StartError", text, finished=now)
+            self._set_run(container.name, state.ended(run, how))
+            self._save_checkpoint()
         else:
             known = reason if reason in CREATE_FAILURES else "CreateContainerError"
-            again = Waiting(known, text, self._now() + CREATE_AGAIN)
-            self._change(container.name, state.not_created(run, again))
+            again = Waiting(known, text, self._now() + RETRY_SECONDS)
+            self._set_run(container.name, state.not_created(run, again))
 
-    def _tell_failure(self, container: Container, reason: str, text: str) -> None:
+    def _report_start_failure(self, container: Container, reason: str, text: str) -> None:
         if reason == NO_SANDBOX:
-            return  # it is made again before anybody misses it
+            return  # the sandbox is created again immediately
         if reason in IMAGE_EVENTS:
-            self._warn(container, IMAGE_EVENTS[reason], text)
+            self._warning(container, IMAGE_EVENTS[reason], text)
             text = reason
-        self._warn(container, "Failed", f"Error: {text}")
+        self._warning(container, "Failed", f"Error: {text}")
 
     async def _post_start(self, container: Container, attempt: int, handler: Manifest) -> None:
-        around = self._around
-        outcome = await run_hook(
-            around.runtime, around.clock, self.uid, self.record.address, container, handler
+        context = self._context
+        result = await run_hook(
+            context.runtime, context.clock, self.uid, self.pod_state.address, container, handler
         )
-        run = self.record.run(container.name)
+        run = self.pod_state.run(container.name)
         if run.attempt != attempt or not run.running:
             return
-        self._change(container.name, replace(run, hooked=True))
-        if not outcome.well:
-            self._warn(container, "FailedPostStartHook", "PostStartHook failed")
+        self._set_run(container.name, replace(run, post_start_done=True))
+        if not result.success:
+            self._warning(container, "FailedPostStartHook", "PostStartHook failed")
             grace = lifecycle.grace_of(self.pod)
-            self._begin_stop(lifecycle.Stop(container.name, "FailedPostStartHook", grace))
+            self._begin_stop(lifecycle.StopContainer(container.name, "FailedPostStartHook", grace))
 
-    # Stopping and ending.
+    # Stopping containers.
 
-    def _begin_stop(self, stop: lifecycle.Stop) -> None:
-        container, run = self.containers[stop.name], self.record.run(stop.name)
+    def _begin_stop(self, stop: lifecycle.StopContainer) -> None:
+        container, run = self.containers[stop.name], self.pod_state.run(stop.name)
         if run.stopping is not None or not run.running:
             return
-        self._note(container, "Killing", stop.message)
+        self._normal(container, "Killing", stop.message)
         hook = container.hook("preStop") if stop.grace > 0 else None
         stopping = Stopping(self._now(), stop.grace, restart=stop.restart, hook=hook is not None)
-        self._change(stop.name, replace(run, stopping=stopping))
+        self._set_run(stop.name, replace(run, stopping=stopping))
         if hook is not None:
             self._spawn(self._pre_stop(container, run.attempt, hook, stop.grace), f"preStop {stop.name}")
 
     async def _pre_stop(self, container: Container, attempt: int, handler: Manifest, grace: float) -> None:
-        around = self._around
-        work = run_hook(around.runtime, around.clock, self.uid, self.record.address, container, handler)
-        outcome = await within(around.clock, grace, work)
-        if not outcome.well:
-            self._warn(container, "FailedPreStopHook", "PreStopHook failed")
-        run = self.record.run(container.name)
+        context = self._context
+        work = run_hook(context.runtime, context.clock, self.uid, self.pod_state.address, container, handler)
+        result = await run_with_timeout(context.clock, grace, work)
+        if not result.success:
+            self._warning(container, "FailedPreStopHook", "PreStopHook failed")
+        run = self.pod_state.run(container.name)
         if run.attempt == attempt and run.stopping is not None:
-            self._change(container.name, replace(run, stopping=replace(run.stopping, hook=False)))
+            self._set_run(container.name, replace(run, stopping=replace(run.stopping, hook=False)))
 
     def _signal(self, container: Container, *, kill: bool) -> None:
-        run = self.record.run(container.name)
+        run = self.pod_state.run(container.name)
         assert run.stopping is not None
-        changed = replace(run.stopping, killed=True) if kill else replace(run.stopping, termed=self._now())
-        self._change(container.name, replace(run, stopping=changed))
+        changed = replace(run.stopping, killed=True) if kill else replace(run.stopping, term_sent=self._now())
+        self._set_run(container.name, replace(run, stopping=changed))
         number = signal.SIGKILL if kill else stop_signal(container)
         self._spawn(self._send(container.name, run.attempt, number), f"signal {container.name}")
 
     async def _send(self, name: str, attempt: int, number: int) -> None:
-        """Sends a signal; one that could not be sent is decided on again."""
+        """Sends a signal; if that fails, the action is computed again."""
         try:
-            await self._around.runtime.signal(self.uid, name, number)
+            await self._context.runtime.signal(self.uid, name, number)
         except (Failure, OSError) as error:
-            log.warning("signal not sent, trying again", pod=self.uid, container=name, reason=str(error))
-            await self._around.clock.sleep(SIGNAL_AGAIN)
-            run = self.record.run(name)
+            log.warning("signal not sent, retrying", pod=self.uid, container=name, reason=str(error))
+            await self._context.clock.sleep(SIGNAL_RETRY_SECONDS)
+            run = self.pod_state.run(name)
             if run.attempt == attempt and run.running and run.stopping is not None:
                 kill = number == signal.SIGKILL
                 unsent = replace(
-                    run.stopping, **({"killed": False} if kill else {"termed": lifecycle.FOREVER})
+                    run.stopping, **({"killed": False} if kill else {"term_sent": lifecycle.FOREVER})
                 )
-                self._change(name, replace(run, stopping=unsent))
+                self._set_run(name, replace(run, stopping=unsent))
 
-    def _end(self, end: ContainerState) -> None:
-        container, settings = self.containers[end.name], self._around.settings
-        words = end.message or last_words(
+    def _record_exit(self, end: ContainerState) -> None:
+        container, options = self.containers[end.name], self._context.options
+        message = end.message or termination_message(
             container.spec,
-            settings.termination_path(self.uid, end.name, end.attempt),
-            settings.log_path(self.uid, end.name, end.attempt),
+            options.termination_path(self.uid, end.name, end.attempt),
+            options.log_path(self.uid, end.name, end.attempt),
             failed=end.exit_code != 0,
         )
-        if end.reason == LOST:
-            words = words or LOST_MESSAGE
+        if end.reason == STATUS_UNKNOWN:
+            message = message or STATUS_UNKNOWN_MESSAGE
         reason = end.reason or ("Completed" if end.exit_code == 0 else "Error")
-        how = Ended(end.attempt, end.exit_code, reason, words, end.started, end.finished)
-        run = state.ended(self.record.run(end.name), how)
-        self._change(end.name, run)
-        self._remember()
-        living = not lifecycle.is_ending(self.pod, self.containers, self.record)
-        if living and run.pause and lifecycle.will_restart(container, run):
-            pod = self._around.full_name(self.pod)
+        how = Termination(end.attempt, end.exit_code, reason, message, end.started, end.finished)
+        run = state.ended(self.pod_state.run(end.name), how)
+        self._set_run(end.name, run)
+        self._save_checkpoint()
+        running = not lifecycle.is_terminating(self.pod, self.containers, self.pod_state)
+        if running and run.delay and lifecycle.will_restart(container, run):
+            pod = full_name(self.pod)
             message = f"Back-off restarting failed container {end.name} in pod {pod}"
-            self._warn(container, "BackOff", message)
+            self._warning(container, "BackOff", message)
 
-    def _remember(self) -> None:
-        self._around.remember(self.uid, self.node, self.record)
+    def _save_checkpoint(self) -> None:
+        self._context.save_checkpoint(self.uid, self.node, self.pod_state)
 
     # Probes.
 
-    def _ask(self, container: Container, kind: probe_state.ProbeKind) -> None:
-        run, probe = self.record.run(container.name), container.probes[kind]
-        standing = run.standings.get(kind, probe_state.UNASKED)
-        changed = {**run.standings, kind: probe_state.asking(standing, probe, self._now())}
-        self._change(container.name, replace(run, standings=changed))
-        self._spawn(self._put(container, probe, run.attempt), f"{kind.word} {container.name}")
+    def _start_probe(self, container: Container, kind: probe_state.ProbeKind) -> None:
+        run, probe = self.pod_state.run(container.name), container.probes[kind]
+        before = run.probe_states.get(kind, probe_state.NOT_PROBED)
+        changed = {**run.probe_states, kind: probe_state.probe_started(before, probe, self._now())}
+        self._set_run(container.name, replace(run, probe_states=changed))
+        self._spawn(self._probe(container, probe, run.attempt), f"{kind.label} {container.name}")
 
-    async def _put(self, container: Container, probe: probe_state.Probe, attempt: int) -> None:
-        around = self._around
-        outcome = await put(around.runtime, around.clock, self.uid, self.record.address, container, probe)
-        run = self.record.run(container.name)
+    async def _probe(self, container: Container, probe: probe_state.Probe, attempt: int) -> None:
+        context = self._context
+        result = await run_probe(
+            context.runtime, context.clock, self.uid, self.pod_state.address, container, probe
+        )
+        run = self.pod_state.run(container.name)
         if run.attempt != attempt or not run.running:
             return
-        standing = run.standings.get(probe.kind, probe_state.UNASKED)
-        self._change(
-            container.name,
-            replace(
-                run,
-                standings={**run.standings, probe.kind: probe_state.answered(standing, probe, outcome.well)},
-            ),
-        )
-        self._tell_unhealthy(container, probe, outcome)
+        before = run.probe_states.get(probe.kind, probe_state.NOT_PROBED)
+        after = probe_state.probe_finished(before, probe, result.success)
+        self._set_run(container.name, replace(run, probe_states={**run.probe_states, probe.kind: after}))
+        self._report_probe_failure(container, probe, result)
 
-    def _tell_unhealthy(self, container: Container, probe: probe_state.Probe, outcome: Outcome) -> None:
-        word = probe.kind.word.capitalize()
-        if outcome.well is None:
-            text = f"{word} probe errored and resulted in unknown state: {outcome.text}"
-        elif not outcome.well and not (
+    def _report_probe_failure(
+        self, container: Container, probe: probe_state.Probe, result: HandlerResult
+    ) -> None:
+        label = probe.kind.label.capitalize()
+        if result.success is None:
+            text = f"{label} probe errored and resulted in unknown state: {result.output}"
+        elif not result.success and not (
             is_deleting(self.pod) and probe.kind is not probe_state.ProbeKind.READINESS
         ):
-            text = f"{word} probe failed: {outcome.text}"
+            text = f"{label} probe failed: {result.output}"
         else:
             return
-        self._warn(container, "Unhealthy", text)
+        self._warning(container, "Unhealthy", text)
 
 
 def stop_signal(container: Container) -> int:
-    """The signal that asks a container to end."""
+    """The signal that stops a container."""
     name = (container.spec.get("lifecycle") or {}).get("stopSignal") or "SIGTERM"
     return int(getattr(signal.Signals, name, signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""The gRPC health question over a socket: just enough HTTP/2 to ask grpc.health.v1 whether a service is serving."""
+"""gRPC health checks: the part of HTTP/2 needed to call grpc.health.v1."""
 
 import asyncio
 import struct
@@ -6,19 +6,19 @@ import struct
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY = 0x0, 0x1, 0x3, 0x4, 0x6, 0x7
 END_STREAM, END_HEADERS, ACK, PADDED = 0x1, 0x4, 0x1, 0x8
-MOST_FRAME = 1 << 20
+MAX_FRAME = 1 << 20
 STATES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 PATH = "/grpc.health.v1.Health/Check"
 
 
-class BadHealth(Exception):
-    """The peer does not speak gRPC, or refuses the question."""
+class GrpcHealthError(Exception):
+    """The server does not speak gRPC, or rejected the call."""
 
 
-async def health(
+async def check_health(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, service: str, authority: str
 ) -> str:
-    """SERVING, NOT_SERVING, ... as the server says."""
+    """The status of a service: SERVING, NOT_SERVING, ..."""
     head = b"".join(
         _header(name, value)
         for name, value in (
@@ -41,7 +41,7 @@ async def health(
 
 
 async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """The one message of the answer, without its five bytes of prefix."""
+    """The message of the response, without its five bytes of prefix."""
     message = b""
     while True:
         kind, flags, stream, payload = await _read_frame(reader)
@@ -52,11 +52,11 @@ async def _reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         elif kind == DATA and stream == 1:
             message += payload[1 : len(payload) - payload[0]] if flags & PADDED and payload else payload
         elif kind in (RST_STREAM, GOAWAY):
-            raise BadHealth("the server refused the stream")
+            raise GrpcHealthError("the server rejected the stream")
         if kind in (DATA, HEADERS) and stream == 1 and flags & END_STREAM:
             break
     if len(message) < 5:
-        raise BadHealth("the server has no health service, or refuses the question")
+        raise GrpcHealthError("the server has no health service, or rejected the request")
     return message[5:]
 
 
@@ -64,11 +64,11 @@ async def _read_frame(reader: asyncio.StreamReader) -> tuple[int, int, int, byte
     try:
         head = await reader.readexactly(9)
         length = int.from_bytes(head[:3], "big")
-        if length > MOST_FRAME:
-            raise BadHealth("the server does not speak HTTP/2")
+        if length > MAX_FRAME:
+            raise GrpcHealthError("the server does not speak HTTP/2")
         payload = await reader.readexactly(length)
     except asyncio.IncompleteReadError:
-        raise BadHealth("the connection was closed before an answer came") from None
+        raise GrpcHealthError("the connection was closed before an answer came") from None
     return head[3], head[4], int.from_bytes(head[5:], "big") & 0x7FFFFFFF, payload
 
 
@@ -77,7 +77,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _header(name: str, value: str) -> bytes:
-    """A literal header that is not to be remembered, in plain text."""
+    """A literal header without indexing, not compressed."""
     return b"\x00" + _text(name) + _text(value)
 
 
@@ -98,7 +98,7 @@ def _varint(number: int) -> bytes:
 
 
 def _status(message: bytes) -> int:
-    """Field 1 of a HealthCheckResponse; 0 when it is left out."""
+    """Field 1 of a HealthCheckResponse; 0 when it is absent."""
     if len(message) >= 2 and message[0] == 0x08:
         return message[1]
     return 0

@@ -1,4 +1,4 @@
-"""The ways to ask something of a container: run a command in it, GET a path, open a connection, ask its gRPC health."""
+"""Handlers of probes and hooks: exec, httpGet, tcpSocket and grpc."""
 
 import asyncio
 import contextlib
@@ -9,33 +9,33 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from volcano.nodes.cri import Runtime
-from volcano.nodes.kubelet.probes.grpc_health import BadHealth, health
-from volcano.nodes.kubelet.probes.http_request import BadAnswer, open_stream, request
+from volcano.nodes.kubelet.probes.grpc_health import GrpcHealthError, check_health
+from volcano.nodes.kubelet.probes.http_request import BadHttpResponse, open_stream, request
 from volcano.nodes.shim.specs import Failure
 
-MOST_OUTPUT = 10 * 1024
-MOST_REDIRECTS = 10
-AGENT = "kube-probe/1.36"
+MAX_OUTPUT = 10 * 1024
+MAX_REDIRECTS = 10
+USER_AGENT = "kube-probe/1.36"
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt went. `well` is None when it could not even be made."""
+class HandlerResult:
+    """Result of a handler. `success` is None when it could not be run."""
 
-    well: bool | None
-    text: str = ""
-
-
-class NoSuchPort(Exception):
-    """A port named that the container does not have."""
+    success: bool | None
+    output: str = ""
 
 
-async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[str]) -> Outcome:
-    """Runs a command in a container; anything but exit code 0 is a failure, told with its output."""
+class PortNotFound(Exception):
+    """The container has no port of this name."""
+
+
+async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[str]) -> HandlerResult:
+    """Runs a command in a container; a non-zero exit code is a failure with its output."""
     try:
         process = await runtime.execute(pod, container, command)
     except (Failure, OSError) as error:
-        return Outcome(None, str(error))
+        return HandlerResult(None, str(error))
     collected = [_Output(fd) for fd in (process.stdout, process.stderr) if fd is not None]
     try:
         code = await process.wait()
@@ -44,18 +44,18 @@ async def execute(runtime: Runtime, pod: str, container: str, command: Sequence[
         for output in collected:
             output.finish()
         process.close()
-    return Outcome(code == 0, text[:MOST_OUTPUT].decode(errors="replace"))
+    return HandlerResult(code == 0, text[:MAX_OUTPUT].decode(errors="replace"))
 
 
 class _Output:
-    """Reads what a process writes, so that it never waits for us, and keeps as much as is worth telling.
+    """Reads the output of a process so that it never blocks, and keeps its beginning.
 
-    A child that the process left behind may hold the other end for ever: what was written by the end is enough.
+    A child process may keep the pipe open forever: output after the end of the process is ignored.
     """
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        self._kept = bytearray()
+        self._data = bytearray()
         self._open = True
         os.set_blocking(fd, False)
         asyncio.get_running_loop().add_reader(fd, self._read)
@@ -63,23 +63,23 @@ class _Output:
     def finish(self) -> bytes:
         while self._open and self._read():
             pass
-        self._let_go()
-        return bytes(self._kept)
+        self._close()
+        return bytes(self._data)
 
     def _read(self) -> bool:
-        """Whether there was something."""
+        """Returns whether data was read."""
         try:
-            piece = os.read(self._fd, 65536)
+            chunk = os.read(self._fd, 65536)
         except BlockingIOError:
             return False
-        except OSError:  # a terminal says so when its other end is closed
-            piece = b""
-        self._kept += piece[: max(MOST_OUTPUT - len(self._kept), 0)]
-        if not piece:
-            self._let_go()
-        return bool(piece)
+        except OSError:  # EIO of a terminal whose other end is closed
+            chunk = b""
+        self._data += chunk[: max(MAX_OUTPUT - len(self._data), 0)]
+        if not chunk:
+            self._close()
+        return bool(chunk)
 
-    def _let_go(self) -> None:
+    def _close(self) -> None:
         if self._open:
             self._open = False
             asyncio.get_running_loop().remove_reader(self._fd)
@@ -87,8 +87,8 @@ class _Output:
 
 async def http_get(
     runtime: Runtime, pod: str, address: str, container: Mapping[str, Any], get: Mapping[str, Any]
-) -> Outcome:
-    """GETs a path of the pod, or of the host that `get` names; 200 to 399 is well."""
+) -> HandlerResult:
+    """GETs a path of the pod, or of the host in `get`; status codes 200 to 399 are a success."""
     try:
         port = port_number(container, get.get("port", ""))
         tls = (get.get("scheme") or "HTTP").upper() == "HTTPS"
@@ -96,87 +96,91 @@ async def http_get(
         path = get.get("path") or "/"
         url = f"{'https' if tls else 'http'}://{host}:{port}{path if path.startswith('/') else '/' + path}"
         return await _follow(runtime, pod, url, _headers(get), host)
-    except NoSuchPort as error:
-        return Outcome(None, str(error))
-    except (OSError, BadAnswer, Failure) as error:
-        return Outcome(False, f'Get "{url}": {_said(error)}')
+    except PortNotFound as error:
+        return HandlerResult(None, str(error))
+    except (OSError, BadHttpResponse, Failure) as error:
+        return HandlerResult(False, f'Get "{url}": {_error_text(error)}')
 
 
 async def _follow(
     runtime: Runtime, pod: str, url: str, headers: Sequence[tuple[str, str]], host: str
-) -> Outcome:
-    """Follows redirects that stay on the same host; one that leads elsewhere counts as an answer."""
-    for _ in range(MOST_REDIRECTS):
+) -> HandlerResult:
+    """Follows redirects on the same host; one to another host is a success."""
+    for _ in range(MAX_REDIRECTS):
         parts = urlsplit(url)
         tls = parts.scheme == "https"
         port = parts.port or (443 if tls else 80)
-        elsewhere = "" if parts.hostname == host else str(parts.hostname)
-        sock = await runtime.connect(pod, port, host=elsewhere)
+        other_host = "" if parts.hostname == host else str(parts.hostname)
+        sock = await runtime.connect(pod, port, host=other_host)
         named = any(name.lower() == "host" for name, _ in headers)
         sent = headers if named else (("Host", parts.netloc), *headers)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         answer = await request(sock, target, sent, tls=tls)
         if not 200 <= answer.status < 400:
-            return Outcome(False, f"HTTP probe failed with statuscode: {answer.status}")
+            return HandlerResult(False, f"HTTP probe failed with statuscode: {answer.status}")
         location = answer.headers.get("location", "")
         if answer.status < 300 or not location:
-            return Outcome(True, answer.body.decode(errors="replace"))
+            return HandlerResult(True, answer.body.decode(errors="replace"))
         url = urljoin(url, location)
         if urlsplit(url).hostname != host:
-            return Outcome(True, "Probe terminated redirects")
-    return Outcome(False, f"stopped after {MOST_REDIRECTS} redirects")
+            return HandlerResult(True, "Probe terminated redirects")
+    return HandlerResult(False, f"stopped after {MAX_REDIRECTS} redirects")
 
 
 def _headers(get: Mapping[str, Any]) -> list[tuple[str, str]]:
     own = [(header["name"], header.get("value") or "") for header in get.get("httpHeaders") or ()]
     given = {name.lower() for name, _ in own}
-    return [pair for pair in (("User-Agent", AGENT), ("Accept", "*/*")) if pair[0].lower() not in given] + own
+    return [
+        pair for pair in (("User-Agent", USER_AGENT), ("Accept", "*/*")) if pair[0].lower() not in given
+    ] + own
 
 
 async def tcp(
     runtime: Runtime, pod: str, address: str, container: Mapping[str, Any], how: Mapping[str, Any]
-) -> Outcome:
-    """Opens a connection and closes it again."""
+) -> HandlerResult:
+    """Opens and closes a connection."""
     host = how.get("host") or ""
     try:
         port = port_number(container, how.get("port", ""))
         (await runtime.connect(pod, port, host=host)).close()
-    except NoSuchPort as error:
-        return Outcome(None, str(error))
+    except PortNotFound as error:
+        return HandlerResult(None, str(error))
     except (OSError, Failure) as error:
-        return Outcome(False, f"dial tcp {host or address}:{port}: {_said(error)}")
-    return Outcome(True)
+        return HandlerResult(False, f"dial tcp {host or address}:{port}: {_error_text(error)}")
+    return HandlerResult(True)
 
 
-async def grpc(runtime: Runtime, pod: str, address: str, how: Mapping[str, Any]) -> Outcome:
-    """Asks the standard health service."""
+async def grpc(runtime: Runtime, pod: str, address: str, how: Mapping[str, Any]) -> HandlerResult:
+    """Calls the standard health service."""
     port, service = int(how["port"]), how.get("service") or ""
     try:
         reader, writer = await open_stream(await runtime.connect(pod, port), tls=False)
     except (OSError, Failure) as error:
-        return Outcome(False, f'timeout: failed to connect service "{address}:{port}": {_said(error)}')
+        return HandlerResult(
+            False, f'timeout: failed to connect service "{address}:{port}": {_error_text(error)}'
+        )
     try:
-        state = await health(reader, writer, service, f"{address}:{port}")
-    except (OSError, BadHealth) as error:
-        return Outcome(False, f"error: health rpc probe failed: {_said(error)}")
+        state = await check_health(reader, writer, service, f"{address}:{port}")
+    except (OSError, GrpcHealthError) as error:
+        return HandlerResult(False, f"error: health rpc probe failed: {_error_text(error)}")
     finally:
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
-    return Outcome(state == "SERVING", f'service unhealthy (responded with "{state}")')
+    return HandlerResult(state == "SERVING", f'service unhealthy (responded with "{state}")')
 
 
 def port_number(container: Mapping[str, Any], port: int | str) -> int:
-    """A port by number, or by the name the container gives it."""
+    """A port by number, or by its name in the container."""
     if isinstance(port, int) or port.isdigit():
         return int(port)
     for each in container.get("ports") or ():
         if each.get("name") == port:
             return int(each["containerPort"])
-    raise NoSuchPort(f"couldn't find port: {port} in container {container['name']}")
+    raise PortNotFound(f"couldn't find port: {port} in container {container['name']}")
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "connect: connection refused"
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""One HTTP request over a socket that is already there: what probes and hooks need of HTTP, and no more."""
+"""A minimal HTTP client over a connected socket, for probes and hooks."""
 
 import asyncio
 import contextlib
@@ -7,16 +7,16 @@ import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-MOST_HEAD = 64 * 1024
-MOST_BODY = 10 * 1024
+MAX_HEAD = 64 * 1024
+MAX_BODY = 10 * 1024
 
 
-class BadAnswer(Exception):
-    """What came back is no HTTP."""
+class BadHttpResponse(Exception):
+    """The response is not HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpResponse:
     status: int
     headers: Mapping[str, str]  # names in lower case
     body: bytes  # the first 10 KiB
@@ -24,8 +24,8 @@ class HttpAnswer:
 
 async def request(
     sock: socket.socket, path: str, headers: Sequence[tuple[str, str]], *, tls: bool = False
-) -> HttpAnswer:
-    """GETs a path and closes the socket. Certificates are not verified: a probe asks only whether one answers."""
+) -> HttpResponse:
+    """GETs a path and closes the socket. As in the kubelet, certificates are not verified."""
     reader, writer = await open_stream(sock, tls=tls)
     try:
         lines = [
@@ -35,7 +35,7 @@ async def request(
         ]
         writer.write("\r\n".join([*lines, "", ""]).encode())
         await writer.drain()
-        return await _answer(reader)
+        return await _read_response(reader)
     finally:
         writer.close()
         with contextlib.suppress(OSError, ssl.SSLError):
@@ -45,44 +45,46 @@ async def request(
 async def open_stream(sock: socket.socket, *, tls: bool) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A stream over a connected socket."""
     if not tls:
-        return await asyncio.open_connection(sock=sock, limit=MOST_HEAD)
-    return await asyncio.open_connection(sock=sock, limit=MOST_HEAD, ssl=_trusting(), server_hostname="")
+        return await asyncio.open_connection(sock=sock, limit=MAX_HEAD)
+    return await asyncio.open_connection(
+        sock=sock, limit=MAX_HEAD, ssl=_insecure_context(), server_hostname=""
+    )
 
 
-def _trusting() -> ssl.SSLContext:
+def _insecure_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
-async def _answer(reader: asyncio.StreamReader) -> HttpAnswer:
+async def _read_response(reader: asyncio.StreamReader) -> HttpResponse:
     try:
         head = await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError as error:
-        raise BadAnswer(
+        raise BadHttpResponse(
             "EOF" if not error.partial else f"malformed HTTP response {error.partial[:40]!r}"
         ) from None
     except asyncio.LimitOverrunError:
-        raise BadAnswer("the head of the HTTP response is too long") from None
+        raise BadHttpResponse("the head of the HTTP response is too long") from None
     first, *rest = head.decode("latin-1").split("\r\n")
-    words = first.split(" ", 2)
-    if not first.startswith("HTTP/") or len(words) < 2 or not words[1].isdigit():
-        raise BadAnswer(f'malformed HTTP response "{first[:80]}"')
+    parts = first.split(" ", 2)
+    if not first.startswith("HTTP/") or len(parts) < 2 or not parts[1].isdigit():
+        raise BadHttpResponse(f'malformed HTTP response "{first[:80]}"')
     headers = {
         name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)
     }
-    return HttpAnswer(int(words[1]), headers, await _body(reader, headers))
+    return HttpResponse(int(parts[1]), headers, await _body(reader, headers))
 
 
 async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
-    """The beginning of the body: for a message, so that chunk sizes in it do no harm."""
+    """The beginning of the body for messages; chunked encoding is not decoded."""
     length = headers.get("content-length", "")
-    wanted = min(int(length), MOST_BODY) if length.isdigit() else MOST_BODY
+    wanted = min(int(length), MAX_BODY) if length.isdigit() else MAX_BODY
     body = b""
     while len(body) < wanted:
-        piece = await reader.read(wanted - len(body))
-        if not piece:
+        chunk = await reader.read(wanted - len(body))
+        if not chunk:
             break
-        body += piece
+        body += chunk
     return body

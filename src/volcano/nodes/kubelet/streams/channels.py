@@ -1,4 +1,4 @@
-"""The channel protocols of Kubernetes over a websocket: the first byte of a message says which stream it is of."""
+"""Kubernetes' channel protocols over a websocket: the first byte of a message is its channel."""
 
 import asyncio
 import base64
@@ -11,20 +11,20 @@ import orjson
 from volcano.kube.manifest import Manifest
 from volcano.net.frames import NORMAL
 from volcano.net.websocket import WebSocket
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 from volcano.nodes.kubelet.streams.session import Channel
 
-CLOSE = 255  # v5: the channel named by the next byte is finished
-# A client that still sends is given so long to read our last words: hanging up on unread bytes would lose them.
-LINGER = 3.0
+CLOSE = 255  # v5: the channel in the next byte is closed
+# A client that is still sending needs time to read the status: closing with unread data would discard it.
+CLOSE_TIMEOUT = 3.0
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How a message is written, and how much of an ending is said."""
+    """Message encoding of a channel protocol."""
 
     as_text: bool = False  # a digit and base64
-    status_objects: bool = True  # else the bare message of a failure
+    status_objects: bool = True  # otherwise only the error message
     closes: bool = False
 
     def encode(self, channel: int, data: bytes) -> bytes | str:
@@ -33,7 +33,7 @@ class Codec:
         return bytes((channel,)) + data
 
     def decode(self, message: bytes) -> tuple[int, bytes]:
-        """The channel and its bytes; channel -1 for what is no message."""
+        """The channel and its data; channel -1 for an invalid message."""
         if not message:
             return -1, b""
         if not self.as_text:
@@ -56,17 +56,17 @@ NAMES = tuple(name for name in PROTOCOLS if name)
 
 
 class ChannelClient:
-    """The client of an exec or attach at the other end of a websocket."""
+    """Client of an exec or attach over a websocket."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
         self._codec = PROTOCOLS[socket.subprotocol]
-        self.stdin = Inbox()
-        self.resizes = Inbox()
-        self._inboxes = {Channel.STDIN: self.stdin, Channel.RESIZE: self.resizes}
+        self.stdin = ReceiveBuffer()
+        self.resizes = ReceiveBuffer()
+        self._buffers = {Channel.STDIN: self.stdin, Channel.RESIZE: self.resizes}
 
-    async def greet(self, channel: Channel) -> None:
-        """An empty message: the connection stands."""
+    async def send_empty(self, channel: Channel) -> None:
+        """Sends an empty message, which confirms the connection."""
         await self.send(channel, b"")
 
     async def run(self) -> None:
@@ -74,19 +74,19 @@ class ChannelClient:
             while (message := await self._socket.receive()) is not None:
                 channel, data = self._codec.decode(message.data)
                 if channel == CLOSE and self._codec.closes:
-                    finished = self._inboxes.get(Channel(data[0])) if data and data[0] in _CHANNELS else None
+                    finished = self._buffers.get(Channel(data[0])) if data and data[0] in _CHANNELS else None
                     if finished is not None:
                         finished.end()
-                elif channel in _CHANNELS and (inbox := self._inboxes.get(Channel(channel))) is not None:
-                    await inbox.feed(data)
+                elif channel in _CHANNELS and (buffer := self._buffers.get(Channel(channel))) is not None:
+                    await buffer.feed(data)
         finally:
-            for inbox in self._inboxes.values():
-                inbox.end()
+            for buffer in self._buffers.values():
+                buffer.end()
 
     async def send(self, channel: Channel, data: bytes) -> None:
         await self._socket.send(self._codec.encode(channel, data))
 
-    async def beat(self) -> None:
+    async def ping(self) -> None:
         await self._socket.ping()
 
     async def finish(self, status: Manifest) -> None:
@@ -94,14 +94,14 @@ class ChannelClient:
             await self.send(Channel.ERROR, orjson.dumps(status))
         elif status["status"] != "Success":
             await self.send(Channel.ERROR, status["message"].encode())
-        await say_goodbye(self._socket)
+        await close_websocket(self._socket)
 
 
-async def say_goodbye(socket: WebSocket) -> None:
-    """Closes a websocket and waits a little for the client to take it in."""
+async def close_websocket(socket: WebSocket) -> None:
+    """Closes a websocket and waits briefly for the client to receive it."""
     await socket.close(NORMAL)
     try:
-        async with asyncio.timeout(LINGER):
+        async with asyncio.timeout(CLOSE_TIMEOUT):
             while await socket.receive() is not None:
                 pass
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""Port-forward: each connection of the client's is a pair of streams, one for its bytes and one for what went wrong."""
+"""Port forwarding: each connection is a pair of streams, one for data and one for errors."""
 
 import asyncio
 import os
@@ -8,19 +8,16 @@ from dataclasses import dataclass, field
 
 from volcano.clock import Clock
 from volcano.kube.errors import BadRequest
-from volcano.log import Log
 from volcano.net.messages import Connection
 from volcano.net.websocket import WebSocket
 from volcano.nodes.cri import Runtime
-from volcano.nodes.kubelet.streams.channels import PROTOCOLS, Codec, say_goodbye
-from volcano.nodes.kubelet.streams.inbox import Inbox
-from volcano.nodes.kubelet.streams.session import BEAT
-from volcano.nodes.kubelet.streams.spdy import Refused, SpdyConnection, SpdyStream, Tunnel
+from volcano.nodes.kubelet.streams.channels import PROTOCOLS, Codec, close_websocket
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
+from volcano.nodes.kubelet.streams.session import PING_INTERVAL
+from volcano.nodes.kubelet.streams.spdy import SpdyConnection, SpdyStream, StreamRejected, Tunnel
 from volcano.nodes.shim.specs import Failure
 
-log = Log("portforward")
-
-PIECE = 64 << 10
+CHUNK_SIZE = 64 << 10
 MAX_PORTS = 100  # of one websocket with channels; a channel's number is a byte
 
 
@@ -30,10 +27,10 @@ class Target:
 
     runtime: Runtime
     uid: str
-    name: str  # <name>_<namespace>, as a kubelet says it
+    name: str  # <name>_<namespace>, as in the kubelet's messages
 
     async def dial(self, port: int) -> socket.socket:
-        """A connection to a port; raises ConnectionError, in a kubelet's words, when there is none."""
+        """Connects to a port; raises ConnectionError with the kubelet's message."""
         try:
             return await self.runtime.connect(self.uid, port)
         except (OSError, Failure) as error:
@@ -46,12 +43,12 @@ class Target:
 
 
 def port_number(text: str) -> int:
-    """A port, or 0 for what is none."""
+    """A port number, or 0 if invalid."""
     return int(text) if text.isdecimal() and len(text) < 6 and 0 < int(text) < 1 << 16 else 0
 
 
 def ports_of(values: Sequence[str]) -> list[int]:
-    """The ports a request names: repeated, or separated by commas."""
+    """The ports of a request: repeated parameters, or separated by commas."""
     texts = [text.strip() for value in values for text in value.split(",")]
     ports = [port_number(text) for text in texts]
     if not ports or 0 in ports or len(ports) > MAX_PORTS:
@@ -61,15 +58,15 @@ def ports_of(values: Sequence[str]) -> list[int]:
     return ports
 
 
-async def copy_in(inbox: Inbox, connection: socket.socket) -> None:
-    """What the client sends, to the pod; its end too."""
+async def copy_in(buffer: ReceiveBuffer, connection: socket.socket) -> None:
+    """Copies data from the client to the pod, then shuts down the write side."""
     loop = asyncio.get_running_loop()
     try:
-        while data := await inbox.read():
+        while data := await buffer.read():
             await loop.sock_sendall(connection, data)
         connection.shutdown(socket.SHUT_WR)
     except OSError:
-        inbox.discard()  # the pod has hung up; what it said before is still on its way
+        buffer.discard()  # the pod has closed the connection; its earlier output is still copied
 
 
 # Streams over SPDY
@@ -82,7 +79,7 @@ class _Pair:
 
 
 class SpdyForwarder:
-    """Forwards ports over one SPDY connection, for as long as the client keeps it."""
+    """Forwards ports over one SPDY connection."""
 
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target = target
@@ -93,35 +90,35 @@ class SpdyForwarder:
     async def tunnel(self, websocket: WebSocket) -> None:
         """Serves SPDY inside a websocket."""
         await self.serve(Tunnel(websocket))
-        await say_goodbye(websocket)
+        await close_websocket(websocket)
 
     async def serve(self, connection: Connection) -> None:
         spdy = SpdyConnection(connection, self._opened)
         reading = asyncio.create_task(spdy.run())
-        beating = asyncio.create_task(self._beat(spdy))
+        pinging = asyncio.create_task(self._ping(spdy))
         try:
-            await asyncio.wait([reading, beating], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([reading, pinging], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            tasks = [reading, beating, *self._tasks]
+            tasks = [reading, pinging, *self._tasks]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _beat(self, spdy: SpdyConnection) -> None:
+    async def _ping(self, spdy: SpdyConnection) -> None:
         while True:
-            await self._clock.sleep(BEAT)
+            await self._clock.sleep(PING_INTERVAL)
             await spdy.ping()
 
     def _opened(self, stream: SpdyStream) -> None:
-        """Two streams with one request id are a connection. Older clients give none: theirs follow each other."""
+        """Pairs two streams with the same request id. Older clients send none: their streams are consecutive."""
         kind, port = stream.headers.get("streamtype", ""), port_number(stream.headers.get("port", ""))
         if kind not in ("error", "data") or not port:
-            raise Refused(f"a stream of type {kind!r} to port {stream.headers.get('port', '')!r}")
+            raise StreamRejected(f"a stream of type {kind!r} to port {stream.headers.get('port', '')!r}")
         number = stream.number - 2 if kind == "data" else stream.number
         request = stream.headers.get("requestid") or f"stream {number}"
         pair = self._waiting.setdefault(request, _Pair(port=port))
         if kind in pair.streams or pair.port != port:
-            raise Refused(f"request {request} has a stream of type {kind} already")
+            raise StreamRejected(f"request {request} has a stream of type {kind} already")
         pair.streams[kind] = stream
         if len(pair.streams) == 2:
             del self._waiting[request]
@@ -133,23 +130,23 @@ class SpdyForwarder:
         try:
             try:
                 connection = await self._target.dial(port)
-            except ConnectionError as refusal:
-                await error.write(str(refusal).encode())
+            except ConnectionError as error_text:
+                await error.write(str(error_text).encode())
             else:
                 with connection:
-                    await _exchange(connection, data)
+                    await _relay(connection, data)
             await data.close()
             await error.close()
         except ConnectionError:
-            pass  # the client has gone, and took its streams with it
+            pass  # the client has disconnected
         finally:
-            data.inbox.discard()
-            error.inbox.discard()
+            data.buffer.discard()
+            error.buffer.discard()
 
 
-async def _exchange(connection: socket.socket, stream: SpdyStream) -> None:
-    """Both ways, until the pod has said all, or the client has let go of the stream."""
-    inwards = asyncio.create_task(copy_in(stream.inbox, connection))
+async def _relay(connection: socket.socket, stream: SpdyStream) -> None:
+    """Copies in both directions until the pod closes the connection or the client resets the stream."""
+    inwards = asyncio.create_task(copy_in(stream.buffer, connection))
     outwards = asyncio.create_task(_copy_out(connection, stream))
     dropped = asyncio.create_task(stream.dropped.wait())
     try:
@@ -168,22 +165,22 @@ async def _copy_out(connection: socket.socket, stream: SpdyStream) -> None:
 
 async def _received(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> bytes:
     try:
-        return await loop.sock_recv(connection, PIECE)
+        return await loop.sock_recv(connection, CHUNK_SIZE)
     except OSError:
-        return b""  # a connection that was reset is over, as for whoever dialled it himself
+        return b""  # a reset connection has ended
 
 
 # Channels of a websocket
 
 
 class ChannelForwarder:
-    """Forwards the ports a request names over channels: an even one for the bytes, the next for an error."""
+    """Forwards the ports of a request over channels: even ones carry data, odd ones errors."""
 
     def __init__(self, target: Target, ports: Sequence[int], clock: Clock) -> None:
         self._target = target
         self._ports = ports
         self._clock = clock
-        self._inboxes = [Inbox() for _ in ports]
+        self._buffers = [ReceiveBuffer() for _ in ports]
 
     async def serve(self, websocket: WebSocket) -> None:
         codec = PROTOCOLS[websocket.subprotocol]
@@ -191,7 +188,7 @@ class ChannelForwarder:
         tasks = [
             forwarding,
             asyncio.create_task(self._read(websocket, codec)),
-            asyncio.create_task(self._beat(websocket)),
+            asyncio.create_task(self._ping(websocket)),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -201,23 +198,23 @@ class ChannelForwarder:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         if finished:
-            await say_goodbye(websocket)
+            await close_websocket(websocket)
 
     async def _forward_all(self, websocket: WebSocket, codec: Codec) -> None:
         async with asyncio.TaskGroup() as group:
             for index in range(len(self._ports)):
                 group.create_task(self._forward(websocket, codec, index))
 
-    async def _beat(self, websocket: WebSocket) -> None:
+    async def _ping(self, websocket: WebSocket) -> None:
         while True:
-            await self._clock.sleep(BEAT)
+            await self._clock.sleep(PING_INTERVAL)
             await websocket.ping()
 
     async def _read(self, websocket: WebSocket, codec: Codec) -> None:
         while (message := await websocket.receive()) is not None:
             channel, data = codec.decode(message.data)
-            if 0 <= channel < 2 * len(self._inboxes) and channel % 2 == 0:
-                await self._inboxes[channel // 2].feed(data)
+            if 0 <= channel < 2 * len(self._buffers) and channel % 2 == 0:
+                await self._buffers[channel // 2].feed(data)
 
     async def _forward(self, websocket: WebSocket, codec: Codec, index: int) -> None:
         port, data_channel, error_channel = self._ports[index], 2 * index, 2 * index + 1
@@ -225,16 +222,16 @@ class ChannelForwarder:
             await websocket.send(codec.encode(channel, port.to_bytes(2, "little")))
         try:
             connection = await self._target.dial(port)
-        except ConnectionError as refusal:
-            await websocket.send(codec.encode(error_channel, str(refusal).encode()))
+        except ConnectionError as error_text:
+            await websocket.send(codec.encode(error_channel, str(error_text).encode()))
             return
-        loop, inbox = asyncio.get_running_loop(), self._inboxes[index]
+        loop, buffer = asyncio.get_running_loop(), self._buffers[index]
         with connection:
-            inwards = asyncio.create_task(copy_in(inbox, connection))
+            inwards = asyncio.create_task(copy_in(buffer, connection))
             try:
                 while data := await _received(loop, connection):
                     await websocket.send(codec.encode(data_channel, data))
             finally:
-                inbox.discard()
+                buffer.discard()
                 inwards.cancel()
                 await asyncio.gather(inwards, return_exceptions=True)

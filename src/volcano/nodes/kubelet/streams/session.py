@@ -1,4 +1,4 @@
-"""One client and one process, until the one or the other is gone: exec and attach, whatever protocol carries them."""
+"""Connects one client with one process, for exec and attach over any protocol."""
 
 import asyncio
 import os
@@ -13,16 +13,16 @@ from volcano.clock import Clock
 from volcano.kube.manifest import Manifest
 from volcano.log import Log
 from volcano.nodes.cri import Process
-from volcano.nodes.kubelet.streams.descriptors import read_some, write_all
-from volcano.nodes.kubelet.streams.inbox import Inbox
+from volcano.nodes.kubelet.streams.descriptors import read_chunk, write_all
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
 
 log = Log("streams")
 
-BEAT = 15.0  # seconds between signs of life, which find out that a silent client has gone
-# A child that was left in the background may hold the output open: after the process itself has ended, so many
-# seconds without output are the end.
-SILENCE = 1.0
-END_OF_INPUT = b"\x04"  # what a terminal takes for it
+PING_INTERVAL = 15.0  # seconds; a ping detects a client that has disconnected silently
+# A background child may keep the output open: after the process has ended, the session ends when no output
+# has come for so many seconds.
+OUTPUT_IDLE_TIMEOUT = 1.0
+END_OF_INPUT = b"\x04"  # end of input on a terminal
 
 
 class Channel(IntEnum):
@@ -34,8 +34,8 @@ class Channel(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """Which of a process's streams a client wants to be connected with."""
+class StreamOptions:
+    """Streams of a process that the client requested."""
 
     stdin: bool = False
     stdout: bool = False
@@ -43,24 +43,24 @@ class Wish:
     tty: bool = False
 
 
-class Client(Protocol):
-    """The other end, in whatever protocol."""
+class StreamClient(Protocol):
+    """A client of exec or attach, over any protocol."""
 
-    stdin: Inbox
-    resizes: Inbox
+    stdin: ReceiveBuffer
+    resizes: ReceiveBuffer
 
     async def run(self) -> None:
-        """Takes in what the client sends; returns when it has gone."""
+        """Receives until the client disconnects."""
         ...
 
     async def send(self, channel: Channel, data: bytes) -> None: ...
 
-    async def beat(self) -> None:
-        """A sign of life; raises ConnectionError when the client has gone."""
+    async def ping(self) -> None:
+        """Raises ConnectionError when the client has disconnected."""
         ...
 
     async def finish(self, status: Manifest) -> None:
-        """Says how it ended, and good-bye."""
+        """Sends the exit status and closes the connection."""
         ...
 
 
@@ -68,7 +68,7 @@ SUCCESS: Manifest = {"metadata": {}, "status": "Success"}
 
 
 def exit_status(code: int) -> Manifest:
-    """How a process ended, as clients of exec want to hear it."""
+    """The exit status of a process in the format of exec clients."""
     if code == 0:
         return SUCCESS
     return {
@@ -81,7 +81,7 @@ def exit_status(code: int) -> Manifest:
 
 
 def internal_error(message: str) -> Manifest:
-    """Why a process could not be started or heard."""
+    """The status of a process that could not be started or connected."""
     return {
         "metadata": {},
         "status": "Failure",
@@ -92,9 +92,11 @@ def internal_error(message: str) -> Manifest:
     }
 
 
-async def run_session(process: Process, client: Client, wish: Wish, clock: Clock) -> int | None:
-    """Connects the two; the exit code, or None when the client went first. The process is let go of in any case."""
-    session = _Session(process, client, wish, clock)
+async def run_session(
+    process: Process, client: StreamClient, options: StreamOptions, clock: Clock
+) -> int | None:
+    """Runs a session; returns the exit code, or None when the client disconnected first. Always closes the process."""
+    session = _Session(process, client, options, clock)
     try:
         return await session.run()
     finally:
@@ -103,30 +105,30 @@ async def run_session(process: Process, client: Client, wish: Wish, clock: Clock
 
 
 class _Session:
-    def __init__(self, process: Process, client: Client, wish: Wish, clock: Clock) -> None:
+    def __init__(self, process: Process, client: StreamClient, options: StreamOptions, clock: Clock) -> None:
         self._process = process
         self._client = client
-        self._wish = wish
+        self._stream_options = options
         self._clock = clock
         self._last_output = clock.now().monotonic
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def run(self) -> int | None:
-        process, wish = self._process, self._wish
+        process, options = self._process, self._stream_options
         for descriptor in {process.stdin, process.stdout, process.stderr} - {None}:
             os.set_blocking(descriptor, False)  # type: ignore[arg-type]
-        gone = [self._begin(self._client.run()), self._begin(self._beat())]
-        self._begin(self._resize())  # before the input: a size that came first is set first
-        self._begin(self._feed())
+        disconnects = [self._spawn(self._client.run()), self._spawn(self._ping())]
+        self._spawn(self._resize())  # before the input: an initial size is set first
+        self._spawn(self._feed())
         outputs = [
-            self._begin(self._pump(Channel.STDOUT, process.stdout, wanted=wish.stdout)),
-            self._begin(self._pump(Channel.STDERR, process.stderr, wanted=wish.stderr)),
+            self._spawn(self._pump(Channel.STDOUT, process.stdout, wanted=options.stdout)),
+            self._spawn(self._pump(Channel.STDERR, process.stderr, wanted=options.stderr)),
         ]
-        end = self._begin(self._end(outputs))
-        await asyncio.wait([*gone, end], return_when=asyncio.FIRST_COMPLETED)
+        end = self._spawn(self._end(outputs))
+        await asyncio.wait([*disconnects, end], return_when=asyncio.FIRST_COMPLETED)
         return end.result() if end.done() and end.exception() is None else None
 
-    def _begin(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.append(task)
         return task
@@ -136,15 +138,15 @@ class _Session:
             task.cancel()
         for outcome in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(outcome, Exception) and not isinstance(outcome, ConnectionError):
-                log.warning("stream broken off", error=outcome)
+                log.warning("stream task failed", reason=str(outcome))
 
     async def _end(self, outputs: "list[asyncio.Task[Any]]") -> int:
-        """The exit code, once everything that was said has been passed on."""
+        """The exit code, after all output has been sent."""
         code = await self._process.wait()
         self._last_output = self._clock.now().monotonic
         while any(not output.done() for output in outputs):
-            await asyncio.wait(outputs, timeout=SILENCE / 4)
-            if self._clock.now().monotonic - self._last_output > SILENCE:
+            await asyncio.wait(outputs, timeout=OUTPUT_IDLE_TIMEOUT / 4)
+            if self._clock.now().monotonic - self._last_output > OUTPUT_IDLE_TIMEOUT:
                 break
         for output in outputs:
             if output.done() and (error := output.exception()) is not None:
@@ -152,24 +154,24 @@ class _Session:
         return code
 
     async def _pump(self, channel: Channel, descriptor: int | None, *, wanted: bool) -> None:
-        while descriptor is not None and (data := await read_some(descriptor)):
+        while descriptor is not None and (data := await read_chunk(descriptor)):
             if wanted:
                 await self._client.send(channel, data)
             self._last_output = self._clock.now().monotonic
 
     async def _feed(self) -> None:
-        """Hands the client's input to the process."""
-        process, inbox = self._process, self._client.stdin
-        if process.stdin is None or not self._wish.stdin:
-            inbox.discard()
+        """Copies the client's input to the process."""
+        process, buffer = self._process, self._client.stdin
+        if process.stdin is None or not self._stream_options.stdin:
+            buffer.discard()
             return
         try:
-            while data := await inbox.read():
+            while data := await buffer.read():
                 await write_all(process.stdin, data)
             if process.stdin == process.stdout:
                 await write_all(process.stdin, END_OF_INPUT)
         except BrokenPipeError:
-            inbox.discard()  # it does not want any more
+            buffer.discard()  # the process has closed its input
         if process.stdin != process.stdout:
             os.close(process.stdin)
             process.stdin = None
@@ -184,11 +186,11 @@ class _Session:
                     wanted = orjson.loads(size)
                     rows, columns = int(wanted["Height"]), int(wanted["Width"])
                 except (ValueError, KeyError, TypeError):
-                    continue  # a size that is none is no reason to end somebody's shell
-                if self._wish.tty and 0 < rows < 1 << 16 and 0 < columns < 1 << 16:
+                    continue  # an invalid size must not end the session
+                if self._stream_options.tty and 0 < rows < 1 << 16 and 0 < columns < 1 << 16:
                     self._process.resize(rows, columns)
 
-    async def _beat(self) -> None:
+    async def _ping(self) -> None:
         while True:
-            await self._clock.sleep(BEAT)
-            await self._client.beat()
+            await self._clock.sleep(PING_INTERVAL)
+            await self._client.ping()

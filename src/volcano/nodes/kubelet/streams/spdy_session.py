@@ -1,4 +1,4 @@
-"""exec and attach for clients that speak SPDY: every channel is a stream that the client opens."""
+"""exec and attach over SPDY: every channel is a stream that the client opens."""
 
 import asyncio
 from contextlib import suppress
@@ -7,9 +7,9 @@ import orjson
 
 from volcano.kube.manifest import Manifest
 from volcano.net.messages import Connection
-from volcano.nodes.kubelet.streams.inbox import Inbox
-from volcano.nodes.kubelet.streams.session import Channel, Wish
-from volcano.nodes.kubelet.streams.spdy import Refused, SpdyConnection, SpdyStream
+from volcano.nodes.kubelet.streams.receive_buffer import ReceiveBuffer
+from volcano.nodes.kubelet.streams.session import Channel, StreamOptions
+from volcano.nodes.kubelet.streams.spdy import SpdyConnection, SpdyStream, StreamRejected
 
 NAMES = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 STREAM_TYPES = {
@@ -19,36 +19,36 @@ STREAM_TYPES = {
     "error": Channel.ERROR,
     "resize": Channel.RESIZE,
 }
-ALL_STREAMS_WITHIN = 30.0  # seconds
-LINGER = 3.0
+STREAMS_TIMEOUT = 30.0  # seconds
+CLOSE_TIMEOUT = 3.0
 
 
 class SpdyClient:
-    """The client of an exec or attach at the other end of a SPDY connection."""
+    """Client of an exec or attach over a SPDY connection."""
 
-    def __init__(self, connection: Connection, wish: Wish) -> None:
-        self.stdin = Inbox()
-        self.resizes = Inbox()
+    def __init__(self, connection: Connection, options: StreamOptions) -> None:
+        self.stdin = ReceiveBuffer()
+        self.resizes = ReceiveBuffer()
         self._spdy = SpdyConnection(connection, self._opened)
         self._streams: dict[Channel, SpdyStream] = {}
         asked = {
-            Channel.STDIN: wish.stdin,
-            Channel.STDOUT: wish.stdout,
-            Channel.STDERR: wish.stderr,
+            Channel.STDIN: options.stdin,
+            Channel.STDOUT: options.stdout,
+            Channel.STDERR: options.stderr,
             Channel.ERROR: True,
-            Channel.RESIZE: wish.tty,
+            Channel.RESIZE: options.tty,
         }
         self._expected = {channel for channel, wanted in asked.items() if wanted}
         self._complete = asyncio.Event()
         self._reading = asyncio.create_task(self._spdy.run())
 
     async def ready(self) -> bool:
-        """Waits until the client has opened every stream it asked for; False when it does not."""
+        """Waits until the client has opened every requested stream; False when it does not."""
         complete = asyncio.create_task(self._complete.wait())
         try:
             await asyncio.wait(
                 [complete, self._reading],
-                timeout=ALL_STREAMS_WITHIN,
+                timeout=STREAMS_TIMEOUT,
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
@@ -62,18 +62,18 @@ class SpdyClient:
     async def send(self, channel: Channel, data: bytes) -> None:
         stream = self._streams.get(channel)
         if stream is not None and data:
-            with suppress(BrokenPipeError):  # the client does not want this one any more
+            with suppress(BrokenPipeError):  # the client has reset this stream
                 await stream.write(data)
 
-    async def beat(self) -> None:
+    async def ping(self) -> None:
         await self._spdy.ping()
 
     async def finish(self, status: Manifest) -> None:
         await self.send(Channel.ERROR, orjson.dumps(status))
         for stream in self._streams.values():
             await stream.close()
-            stream.inbox.discard()
-        await asyncio.wait([self._reading], timeout=LINGER)
+            stream.buffer.discard()
+        await asyncio.wait([self._reading], timeout=CLOSE_TIMEOUT)
 
     async def close(self) -> None:
         self._reading.cancel()
@@ -82,11 +82,11 @@ class SpdyClient:
     def _opened(self, stream: SpdyStream) -> None:
         channel = STREAM_TYPES.get(stream.headers.get("streamtype", ""))
         if channel is None or channel not in self._expected or channel in self._streams:
-            raise Refused(f"a stream of type {stream.headers.get('streamtype', '')!r}")
+            raise StreamRejected(f"a stream of type {stream.headers.get('streamtype', '')!r}")
         self._streams[channel] = stream
         if channel is Channel.STDIN:
-            self.stdin = stream.inbox
+            self.stdin = stream.buffer
         elif channel is Channel.RESIZE:
-            self.resizes = stream.inbox
+            self.resizes = stream.buffer
         if self._streams.keys() == self._expected:
             self._complete.set()

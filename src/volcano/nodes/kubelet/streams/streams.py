@@ -1,4 +1,4 @@
-"""exec, attach and port-forward into pods that really run: what a client may ask, and how it is answered."""
+"""Serves exec, attach and port-forward for pods on this host."""
 
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
@@ -16,8 +16,8 @@ from volcano.nodes.kubelet.streams.portforward import ChannelForwarder, SpdyForw
 from volcano.nodes.kubelet.streams.session import (
     SUCCESS,
     Channel,
-    Client,
-    Wish,
+    StreamClient,
+    StreamOptions,
     exit_status,
     internal_error,
     run_session,
@@ -35,60 +35,64 @@ TRUE = frozenset({"1", "t", "true"})
 
 
 def running_by_status(pod: Manifest) -> Collection[str]:
-    """The containers of a pod that run, as far as its status tells."""
+    """The running containers of a pod according to its status."""
     status = pod.get("status") or {}
     states = [each for field in STATUSES for each in status.get(field) or ()]
     return [each["name"] for each in states if "running" in (each.get("state") or {})]
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
-    """One exec or attach: how to get hold of the process, and what to make of its end."""
+class _StreamHandler:
+    """One exec or attach: starts the process and reports its exit status."""
 
     begin: Callable[[], Awaitable[Process]]
-    wish: Wish
-    verdict: Callable[[int], Manifest]
+    options: StreamOptions
+    status_for: Callable[[int], Manifest]
     clock: Clock
 
     async def over_websocket(self, websocket: WebSocket) -> None:
         client = channels.ChannelClient(websocket)
-        greeted = (
-            Channel.STDOUT if self.wish.stdout else Channel.STDERR if self.wish.stderr else Channel.ERROR
+        first_channel = (
+            Channel.STDOUT
+            if self.options.stdout
+            else Channel.STDERR
+            if self.options.stderr
+            else Channel.ERROR
         )
-        await client.greet(greeted)
+        await client.send_empty(first_channel)
         await self._run(client)
 
     async def over_spdy(self, connection: Connection) -> None:
-        client = spdy_session.SpdyClient(connection, self.wish)
+        client = spdy_session.SpdyClient(connection, self.options)
         try:
             if await client.ready():
                 await self._run(client)
         finally:
             await client.close()
 
-    async def _run(self, client: Client) -> None:
+    async def _run(self, client: StreamClient) -> None:
         try:
             try:
                 process = await self.begin()
             except (Failure, OSError) as error:
                 await client.finish(internal_error(str(error)))
                 return
-            code = await run_session(process, client, self.wish, self.clock)
+            code = await run_session(process, client, self.options, self.clock)
             if code is not None:
-                await client.finish(self.verdict(code))
+                await client.finish(self.status_for(code))
         except ConnectionError as error:
-            log.info("the client of a stream has gone", error=error)
-        except Exception as error:  # it must not look like success
-            log.error("stream broken", error=error)
+            log.info("stream client disconnected", reason=str(error))
+        except Exception as error:  # a bug must not be reported as success
+            log.error("stream failed", error=error)
             with suppress(ConnectionError):
                 await client.finish(internal_error(f"{type(error).__name__} in the API server"))
 
 
 @dataclass(frozen=True, slots=True)
 class PodStreams:
-    """Answers `pods/exec`, `pods/attach` and `pods/portforward` with the runtime that runs the pods.
+    """Serves `pods/exec`, `pods/attach` and `pods/portforward` with the runtime of the pods.
 
-    Whoever knows better than a pod's status which of its containers run says so with `running`.
+    `running` returns the names of a pod's running containers.
     """
 
     runtime: Runtime
@@ -96,14 +100,14 @@ class PodStreams:
     running: Callable[[Manifest], Collection[str]] = running_by_status
 
     async def connect(self, subresource: str, pod: Manifest, request: Request) -> Answer:
-        """Takes over a request that upgrades its connection; raises an ApiError to refuse it."""
+        """Answers a request that upgrades its connection; raises an ApiError to reject it."""
         if subresource == "portforward":
             return self._port_forward(pod, request)
         container = request.parameter("container") or pod["spec"]["containers"][0]["name"]
         if container not in self.running(pod):
             raise InternalError(f'unable to upgrade connection: container not found ("{container}")')
-        wish = _wish(request)
-        uid, runtime, verdict = uid_of(pod), self.runtime, exit_status
+        options = _stream_options(request)
+        uid, runtime, status_for = uid_of(pod), self.runtime, exit_status
         if subresource == "exec":
             command = request.query.get("command") or []
             if not command or not command[0]:
@@ -114,18 +118,18 @@ class PodStreams:
                     uid,
                     container,
                     command,
-                    stdin=wish.stdin,
-                    stdout=wish.stdout or wish.tty,
-                    stderr=wish.stderr,
-                    tty=wish.tty,
+                    stdin=options.stdin,
+                    stdout=options.stdout or options.tty,
+                    stderr=options.stderr,
+                    tty=options.tty,
                 )
         else:
-            verdict = _detached
+            status_for = _detached
 
             async def begin() -> Process:
                 return await runtime.attach(uid, container)
 
-        return _upgraded(request, _Session(begin, wish, verdict, self.clock))
+        return _upgraded(request, _StreamHandler(begin, options, status_for, self.clock))
 
     def _port_forward(self, pod: Manifest, request: Request) -> Answer:
         if not self.running(pod):
@@ -144,14 +148,14 @@ class PodStreams:
         return _spdy(request, (PORT_FORWARD,), SpdyForwarder(target, self.clock).serve)
 
 
-def _upgraded(request: Request, session: _Session) -> Answer:
+def _upgraded(request: Request, session: _StreamHandler) -> Answer:
     if is_websocket(request):
         return accept(request, session.over_websocket, protocols=channels.NAMES)
     return _spdy(request, spdy_session.NAMES, session.over_spdy)
 
 
 def _spdy(request: Request, known: tuple[str, ...], serve: Callable[[Connection], Awaitable[None]]) -> Answer:
-    """Switches to SPDY in the first of the client's protocols that is known here."""
+    """Upgrades to SPDY with the first supported protocol of the client."""
     if SPDY.lower() not in request.headers.get("upgrade", "").lower():
         raise BadRequest("Upgrade request required")
     offered = [name.strip() for name in request.headers.get(PROTOCOL_HEADER, "").split(",") if name.strip()]
@@ -164,17 +168,17 @@ def _spdy(request: Request, known: tuple[str, ...], serve: Callable[[Connection]
     return Upgrade(serve, {"Upgrade": SPDY, "X-Stream-Protocol-Version": chosen})
 
 
-def _wish(request: Request) -> Wish:
+def _stream_options(request: Request) -> StreamOptions:
     def asked(name: str) -> bool:
         return request.parameter(name).lower() in TRUE
 
     tty = asked("tty")
-    wish = Wish(asked("stdin"), asked("stdout"), asked("stderr") and not tty, tty)
-    if not (wish.stdin or wish.stdout or wish.stderr):
+    options = StreamOptions(asked("stdin"), asked("stdout"), asked("stderr") and not tty, tty)
+    if not (options.stdin or options.stdout or options.stderr):
         raise BadRequest("you must specify at least 1 of stdin, stdout, stderr")
-    return wish
+    return options
 
 
 def _detached(code: int) -> Manifest:
-    """Whoever was attached hears of the container's exit code from its status."""
+    """The status at the end of attach; the exit code is in the container's status."""
     return SUCCESS

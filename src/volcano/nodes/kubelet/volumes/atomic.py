@@ -1,4 +1,4 @@
-"""Directories whose files change all at once: visible names lead through `..data` to a directory made anew."""
+"""Atomic directory updates: visible names are links through `..data` to a versioned directory."""
 
 import os
 import shutil
@@ -8,67 +8,67 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from volcano.nodes.kubelet.volumes.payload import CannotMount, File, Payload
+from volcano.nodes.kubelet.volumes.payload import MountError, Payload, VolumeFile
 
 DATA = "..data"
 NEW_DATA = "..data_tmp"
-LONGEST_NAME = 255
-LONGEST_PATH = 4096
+MAX_NAME_LENGTH = 255
+MAX_PATH_LENGTH = 4096
 
 
 def write(
-    directory: Path, payload: Payload, wall: float, give_away: Callable[[Path], None] | None = None
+    directory: Path, payload: Payload, wall: float, set_ownership: Callable[[Path], None] | None = None
 ) -> bool:
-    """Makes a directory show these files and no others; False when it did so already.
+    """Makes a directory contain exactly these files; returns False if it already did.
 
-    `give_away` is called with everything in place but not yet visible, to set owners. Readers see the old files or
-    the new ones, never a mixture; what a reader has open stays as it was.
+    `set_ownership` is called before the new files become visible. Readers see the old files or the new
+    ones, never a mixture; files that are open stay as they are.
     """
     files = {os.path.normpath(path): file for path, file in payload.items() if _checked(path)}
-    _check_together(files)
+    _check_conflicts(files)
     directory.mkdir(parents=True, exist_ok=True)
     data = directory / DATA
     before = directory / os.readlink(data) if data.is_symlink() else None
-    changed = before is None or not _shows(before, files)
+    changed = before is None or not _has_content(before, files)
     if changed:
-        fresh = _written(directory, files, wall)
-        if give_away is not None:
-            give_away(fresh)
+        new_directory = _write_files(directory, files, wall)
+        if set_ownership is not None:
+            set_ownership(new_directory)
         (directory / NEW_DATA).unlink(missing_ok=True)
-        (directory / NEW_DATA).symlink_to(fresh.name)
+        (directory / NEW_DATA).symlink_to(new_directory.name)
         os.replace(directory / NEW_DATA, data)
-    _show(directory, {path.partition("/")[0] for path in files})
+    _link(directory, {path.partition("/")[0] for path in files})
     if changed and before is not None:
         shutil.rmtree(before, ignore_errors=True)
     return changed
 
 
 def _checked(path: str) -> bool:
-    """Raises unless a path stays within its volume and out of the way of our own names."""
+    """Raises unless a path stays within its volume and does not use reserved names."""
     parts = path.split("/")
     if not path or path.startswith("/"):
-        raise CannotMount(f"invalid path: must be a relative path: {path!r}")
+        raise MountError(f"invalid path: must be a relative path: {path!r}")
     if ".." in parts:
-        raise CannotMount(f"invalid path: must not contain '..': {path}")
+        raise MountError(f"invalid path: must not contain '..': {path}")
     if parts[0].startswith(".."):
-        raise CannotMount(f"invalid path: must not start with '..': {path}")
-    if len(path) > LONGEST_PATH or any(len(part.encode()) > LONGEST_NAME for part in parts):
-        raise CannotMount(
-            f"invalid path: at most {LONGEST_PATH} characters, {LONGEST_NAME} a name: {path[:80]}..."
+        raise MountError(f"invalid path: must not start with '..': {path}")
+    if len(path) > MAX_PATH_LENGTH or any(len(part.encode()) > MAX_NAME_LENGTH for part in parts):
+        raise MountError(
+            f"invalid path: at most {MAX_PATH_LENGTH} characters, {MAX_NAME_LENGTH} a name: {path[:80]}..."
         )
     return True
 
 
-def _check_together(paths: Iterable[str]) -> None:
-    """Raises when one path is a directory on the way to another."""
+def _check_conflicts(paths: Iterable[str]) -> None:
+    """Raises when one path is a parent directory of another."""
     paths = set(paths)
     for path in paths:
         for folder in Path(path).parents:
             if str(folder) in paths:
-                raise CannotMount(f"conflicting paths: {folder} is a file, and {path} lies below it")
+                raise MountError(f"conflicting paths: {folder} is a file, and {path} lies below it")
 
 
-def _shows(shown: Path, files: Payload) -> bool:
+def _has_content(shown: Path, files: Payload) -> bool:
     """Whether a directory has exactly these files, with this content and these modes."""
     present = {
         os.path.relpath(os.path.join(folder, name), shown)
@@ -78,35 +78,36 @@ def _shows(shown: Path, files: Payload) -> bool:
     return present == files.keys() and all(_same(shown / path, file) for path, file in files.items())
 
 
-def _same(path: Path, file: File) -> bool:
+def _same(path: Path, file: VolumeFile) -> bool:
     status = path.stat()
-    # Giving a group access adds bits; those asked for must be there.
+    # fsGroup adds permission bits: only those requested are compared.
     return (status.st_mode & file.mode) == file.mode and path.read_bytes() == file.data
 
 
-def _written(directory: Path, files: Payload, wall: float) -> Path:
+def _write_files(directory: Path, files: Payload, wall: float) -> Path:
     stamp = datetime.fromtimestamp(wall, UTC).strftime("..%Y_%m_%d_%H_%M_%S.")
-    fresh = Path(tempfile.mkdtemp(prefix=stamp, dir=directory))
+    new_directory = Path(tempfile.mkdtemp(prefix=stamp, dir=directory))
     try:
-        fresh.chmod(0o755)
+        new_directory.chmod(0o755)
         for path, file in files.items():
-            target = fresh / path
-            for folder in reversed(target.relative_to(fresh).parents[:-1]):
-                (fresh / folder).mkdir(exist_ok=True)
-                (fresh / folder).chmod(0o755)
+            target = new_directory / path
+            for folder in reversed(target.relative_to(new_directory).parents[:-1]):
+                (new_directory / folder).mkdir(exist_ok=True)
+                (new_directory / folder).chmod(0o755)
             target.write_bytes(file.data)
             if file.owner is not None:
-                with suppress(PermissionError):  # without the right to give files away, everybody runs as us
+                # without the right to change owners, all containers run as this user
+                with suppress(PermissionError):
                     os.chown(target, file.owner, -1)
             target.chmod(file.mode)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
+    except OSError:
+        shutil.rmtree(new_directory, ignore_errors=True)
         raise
-    return fresh
+    return new_directory
 
 
-def _show(directory: Path, names: set[str]) -> None:
-    """Visible links for these names; links of ours for others go."""
+def _link(directory: Path, names: set[str]) -> None:
+    """Links these names to the current data and removes other links to it."""
     for entry in os.scandir(directory):
         ours = entry.is_symlink() and os.readlink(entry.path).startswith(f"{DATA}/")
         if ours and entry.name not in names:
@@ -115,5 +116,5 @@ def _show(directory: Path, names: set[str]) -> None:
         link = directory / name
         if not link.is_symlink():
             if link.is_dir():
-                raise CannotMount(f"{name} is a mount point of another volume")
+                raise MountError(f"{name} is a mount point of another volume")
             link.symlink_to(f"{DATA}/{name}")

@@ -1,4 +1,4 @@
-"""fsGroup: the files of a volume belong to a group that may read and write them, as far as we may give them away."""
+"""fsGroup: makes the files of a volume accessible to a group, as far as this process may change them."""
 
 import os
 import stat
@@ -7,20 +7,20 @@ from pathlib import Path
 _READ_WRITE, _READ_ONLY, _ENTER = 0o660, 0o440, 0o110
 
 
-def give_to_group(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
-    """Gives everything below `root` to a group. What we may not change stays as it is, as with a kubelet."""
+def set_volume_ownership(root: Path, group: int, *, read_only: bool, only_on_mismatch: bool = False) -> None:
+    """Changes the group of everything below `root`. As in the kubelet, files that may not be changed are skipped."""
     root = root.resolve()
-    if only_on_mismatch and _given(root, group, read_only):
+    if only_on_mismatch and _is_owned(root, group, read_only):
         return
     if root.is_dir():
         for _, folders, files, at in os.fwalk(root, topdown=False):
             for name in (*files, *folders):
-                _give(name, at, group, read_only)
-    _give(str(root), None, group, read_only)  # last: whoever is interrupted finds it not yet given
+                _set_owner(name, at, group, read_only)
+    _set_owner(str(root), None, group, read_only)  # last, so that an interrupted run is repeated
 
 
-def _give(name: str, folder: int | None, group: int, read_only: bool) -> None:
-    """Opens before it looks: a container that shares the volume must not swap in a link to something of the host's."""
+def _set_owner(name: str, folder: int | None, group: int, read_only: bool) -> None:
+    """Opens the file before the check: a container that shares the volume must not swap in a link to a host file."""
     try:
         at = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     except (PermissionError, FileNotFoundError):
@@ -43,7 +43,7 @@ def _wanted(mode: int, read_only: bool) -> int:
     return bits | _ENTER | stat.S_ISGID if stat.S_ISDIR(mode) else bits
 
 
-def _given(root: Path, group: int, read_only: bool) -> bool:
+def _is_owned(root: Path, group: int, read_only: bool) -> bool:
     status = root.stat()
     wanted = _wanted(status.st_mode, read_only)
     return status.st_gid == group and status.st_mode & wanted == wanted

@@ -1,14 +1,14 @@
-"""Paths of this host: made or checked as their type demands, with a kubelet's words."""
+"""hostPath volumes: paths of this host, created or checked according to their type."""
 
 import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from volcano.nodes.kubelet.volumes.payload import CannotMount
+from volcano.nodes.kubelet.volumes.payload import MountError
 
-# What a type demands: the test of the file's mode, and what it is called.
-_DEMANDS: dict[str, tuple[Callable[[int], bool], str]] = {
+# By type: the test of the file mode, and its name in messages.
+_TYPES: dict[str, tuple[Callable[[int], bool], str]] = {
     "Directory": (stat.S_ISDIR, "a directory"),
     "DirectoryOrCreate": (stat.S_ISDIR, "a directory"),
     "File": (stat.S_ISREG, "a file"),
@@ -19,21 +19,21 @@ _DEMANDS: dict[str, tuple[Callable[[int], bool], str]] = {
 }
 
 
-def provide(path: str, kind: str) -> None:
-    """Makes sure that a path is what its type says. With no type, what is missing becomes a directory."""
-    if kind and kind not in _DEMANDS:
-        raise CannotMount(f"{kind} is an invalid volume type")
+def ensure_host_path(path: str, kind: str) -> None:
+    """Ensures that a path has its type. Without a type, a missing path becomes a directory."""
+    if kind and kind not in _TYPES:
+        raise MountError(f"{kind} is an invalid volume type")
     if not os.path.lexists(path):
         _make(Path(path), kind)
     if not kind:
         return
-    fits, name = _DEMANDS[kind]
+    fits, name = _TYPES[kind]
     try:
         mode = os.stat(path).st_mode
     except OSError:
         mode = 0
     if not fits(mode):
-        raise CannotMount(f"hostPath type check failed: {path} is not {name}")
+        raise MountError(f"hostPath type check failed: {path} is not {name}")
 
 
 def _make(path: Path, kind: str) -> None:
@@ -43,4 +43,4 @@ def _make(path: Path, kind: str) -> None:
         elif kind == "FileOrCreate":
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o644))
     except OSError as error:
-        raise CannotMount(f"hostPath {path} cannot be made: {error.strerror}") from None
+        raise MountError(f"hostPath {path} cannot be made: {error.strerror}") from None

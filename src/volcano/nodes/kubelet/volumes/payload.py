@@ -1,30 +1,29 @@
-"""The files that volumes made of ConfigMaps, Secrets, fields and tokens consist of."""
+"""Files of volumes that are made of ConfigMaps, Secrets, downward API fields and tokens."""
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from volcano.kube.manifest import Manifest
-from volcano.nodes.kubelet.environment.downward import UnknownField, metadata_value, resource_value
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
+from volcano.nodes.kubelet.environment.downward import PodInfo, UnknownField, metadata_value, resource_value
 
 DEFAULT_MODE = 0o644
 
 
-class CannotMount(Exception):
-    """A volume cannot be made now; the message says why, as a kubelet would."""
+class MountError(Exception):
+    """A volume cannot be set up now; the message is that of the kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
-class File:
-    """One file of a volume; `owner` is who it belongs to, if not to us."""
+class VolumeFile:
+    """One file of a volume; `owner` is its user if it is not the kubelet's."""
 
     data: bytes
     mode: int = DEFAULT_MODE
     owner: int | None = None
 
 
-Payload = dict[str, File]  # by the path within the volume
+Payload = dict[str, VolumeFile]  # by the path within the volume
 
 
 def from_config_map(known: Mapping[str, Manifest | None], source: Manifest, mode: int) -> Payload:
@@ -32,17 +31,17 @@ def from_config_map(known: Mapping[str, Manifest | None], source: Manifest, mode
     found = _object(known, source, source.get("name") or "", "configmap")
     content = {key: value.encode() for key, value in (found.get("data") or {}).items()}
     content |= {key: base64.b64decode(value) for key, value in (found.get("binaryData") or {}).items()}
-    return _chosen(content, source, mode, "configmap references non-existent config key: {}")
+    return _select_items(content, source, mode, "configmap references non-existent config key: {}")
 
 
 def from_secret(known: Mapping[str, Manifest | None], source: Manifest, mode: int) -> Payload:
-    """The files of a Secret; a volume calls its name `secretName`, a projection `name`."""
+    """The files of a Secret; its name is `secretName` in a volume and `name` in a projection."""
     found = _object(known, source, source.get("secretName") or source.get("name") or "", "secret")
     content = {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
-    return _chosen(content, source, mode, "references non-existent secret key: {}")
+    return _select_items(content, source, mode, "references non-existent secret key: {}")
 
 
-def from_fields(pod: Manifest, items: Sequence[Manifest], mode: int, facts: PodFacts) -> Payload:
+def from_downward_api(pod: Manifest, items: Sequence[Manifest], mode: int, info: PodInfo) -> Payload:
     """The files of a downwardAPI volume."""
     payload = {}
     for item in items:
@@ -50,10 +49,10 @@ def from_fields(pod: Manifest, items: Sequence[Manifest], mode: int, facts: PodF
             if field := item.get("fieldRef"):
                 text = metadata_value(pod, field["fieldPath"])
             else:
-                text = resource_value(pod, item.get("resourceFieldRef") or {"resource": ""}, facts)
+                text = resource_value(pod, item.get("resourceFieldRef") or {"resource": ""}, info)
         except UnknownField as error:
-            raise CannotMount(str(error)) from None
-        payload[item["path"]] = File(text.encode(), _mode(item, mode))
+            raise MountError(str(error)) from None
+        payload[item["path"]] = VolumeFile(text.encode(), _mode(item, mode))
     return payload
 
 
@@ -61,22 +60,22 @@ def _object(known: Mapping[str, Manifest | None], source: Manifest, name: str, k
     found = known.get(name)
     if found is None:
         if not source.get("optional"):
-            raise CannotMount(f'{kind} "{name}" not found')
+            raise MountError(f'{kind} "{name}" not found')
         return {}
     return found
 
 
-def _chosen(content: Mapping[str, bytes], source: Manifest, mode: int, complaint: str) -> Payload:
-    """Everything there is, or the items asked for under the paths they asked for."""
+def _select_items(content: Mapping[str, bytes], source: Manifest, mode: int, error_format: str) -> Payload:
+    """All files, or the selected items at their paths."""
     items = source.get("items")
     if not items:
-        return {key: File(data, mode) for key, data in content.items()}
+        return {key: VolumeFile(data, mode) for key, data in content.items()}
     payload = {}
     for item in items:
         if item["key"] in content:
-            payload[item["path"]] = File(content[item["key"]], _mode(item, mode))
+            payload[item["path"]] = VolumeFile(content[item["key"]], _mode(item, mode))
         elif not source.get("optional"):
-            raise CannotMount(complaint.format(item["key"]))
+            raise MountError(error_format.format(item["key"]))
     return payload
 
 
@@ -86,7 +85,7 @@ def _mode(item: Manifest, default: int) -> int:
 
 
 def nested_mount_points(pod: Manifest, volume: str) -> Iterator[str]:
-    """Paths within a volume at which other volumes are mounted: read-only volumes must have them beforehand."""
+    """Paths within a volume at which other volumes are mounted: a read-only volume must already contain them."""
     for group in ("initContainers", "containers"):
         for container in pod["spec"].get(group) or ():
             mounts = container.get("volumeMounts") or ()

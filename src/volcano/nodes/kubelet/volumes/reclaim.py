@@ -1,4 +1,4 @@
-"""Deleted volumes of our own class: the directory goes first (unless it is to be retained), then the object."""
+"""Reclaims deleted volumes of the local StorageClass: removes the directory, unless retained, then the finalizer."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -11,8 +11,9 @@ from volcano.kube.errors import ApiError, NotFound
 from volcano.kube.informers import SharedInformerFactory
 from volcano.kube.kinds import PERSISTENT_VOLUME
 from volcano.kube.manifest import Manifest, is_deleting, key_of
+from volcano.kube.workqueue import Waker, WorkQueue
 from volcano.log import Log
-from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_ours, used_by
+from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_in_use, is_local_volume
 from volcano.nodes.kubelet.volumes.store import remove_tree
 
 log = Log("volumes")
@@ -20,11 +21,11 @@ log = Log("volumes")
 RETRY_SECONDS = 1.0
 
 
-class Reclaimer:
-    """Follows PersistentVolumes for as long as `run` runs.
+class VolumeReclaimer:
+    """Watches PersistentVolumes while `run` runs.
 
-    `directory` is where our volumes are: nothing outside it is ever removed. A volume that one of the `pods` here still
-    uses waits until that is over.
+    `directory` contains the volumes: nothing outside it is ever removed. A volume that one of `pods` uses
+    is reclaimed when the pod has ended.
     """
 
     def __init__(
@@ -40,49 +41,59 @@ class Reclaimer:
         self._clock = clock
         self._directory = directory
         self._pods = pods
-        self._leaving: dict[str, Manifest] = {}
-        self._wake = asyncio.Event()
+        self._deleting: dict[str, Manifest] = {}
+        self._queue: WorkQueue[str] = WorkQueue()
+        self._waker = Waker(clock)
 
     async def run(self) -> None:
         watch = Watch(PERSISTENT_VOLUME)
-        with self._informers.subscription(watch, self.take):
+        with self._informers.add_event_handler(watch, self.on_event):
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._informers.following(watch))
+                group.create_task(self._informers.wait_stopped(watch))
                 group.create_task(self._work())
 
-    def take(self, event: Event) -> None:
-        """Hears of one volume."""
+    def on_event(self, event: Event) -> None:
         if event.type is EventType.BOOKMARK:
             return
         name = key_of(event.object).name
         held = FINALIZER in (event.object["metadata"].get("finalizers") or ())
         if event.type is EventType.DELETED or not (held and is_deleting(event.object)):
-            self._leaving.pop(name, None)
+            self._deleting.pop(name, None)
+            self._queue.discard(name)
             return
-        self._leaving[name] = event.object
-        self._wake.set()
+        self._deleting[name] = event.object
+        self._queue.add(name)
+        self._waker.wake()
 
     async def _work(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            for name, volume in list(self._leaving.items()):
-                if used_by(self._pods(), volume) or not await self._let_go(volume):
-                    continue
-                self._leaving.pop(name, None)
-            if self._leaving:
-                await self._clock.sleep(RETRY_SECONDS)
-                self._wake.set()
+        try:
+            while True:
+                self._waker.clear()
+                for name in self._queue.get(self._clock.now().monotonic):
+                    await self._process(name)
+                    self._queue.done(name)
+                await self._waker.wait(self._queue.next_due())
+        finally:
+            self._waker.close()
 
-    async def _let_go(self, volume: Manifest) -> bool:
-        """Removes the directory and our mark; False when it has to be tried again."""
+    async def _process(self, name: str) -> None:
+        volume = self._deleting.get(name)
+        if volume is None:
+            return
+        if is_in_use(self._pods(), volume) or not await self._reclaim(volume):
+            self._queue.add_at(name, self._clock.now().monotonic + RETRY_SECONDS)
+        else:
+            self._deleting.pop(name, None)
+
+    async def _reclaim(self, volume: Manifest) -> bool:
+        """Removes the directory and the finalizer; False if it has to be retried."""
         path = self._path(volume)
         if path is not None and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
             try:
                 await asyncio.to_thread(remove_tree, path)
-            except OSError as error:  # files of users we cannot act for: the volume must not hang for ever
+            except OSError as error:  # files of other users: the volume must not stay forever
                 log.warning(
-                    "directory of a volume left behind", volume=key_of(volume).name, path=path, error=error
+                    "volume directory not removed", volume=key_of(volume).name, path=path, reason=str(error)
                 )
         metadata = volume["metadata"]
         others = [each for each in metadata["finalizers"] if each != FINALIZER]
@@ -92,10 +103,12 @@ class Reclaimer:
         except NotFound:
             return True
         except ApiError as error:
-            log.info("volume not let go yet", volume=key_of(volume).name, reason=error.message)
+            log.info("volume finalizer not removed", volume=key_of(volume).name, reason=error.message)
             return False
         return True
 
     def _path(self, volume: Manifest) -> Path | None:
         path = Path((volume["spec"].get("hostPath") or {}).get("path") or "/")
-        return path if is_ours(volume) and path.parent == self._directory and path.name != ".." else None
+        return (
+            path if is_local_volume(volume) and path.parent == self._directory and path.name != ".." else None
+        )

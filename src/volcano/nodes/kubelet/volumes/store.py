@@ -1,4 +1,4 @@
-"""The volumes of the pods on this host: made before a pod starts, refreshed while it runs, removed when it is gone."""
+"""Volume manager: sets up volumes before a pod starts, updates them while it runs, and removes them afterwards."""
 
 import asyncio
 import os
@@ -15,22 +15,22 @@ from volcano.kube.errors import ApiError
 from volcano.kube.kinds import PERSISTENT_VOLUME
 from volcano.kube.manifest import Manifest, key_of, uid_of
 from volcano.kube.quantity import units
+from volcano.nodes.kubelet.environment.downward import PodInfo
 from volcano.nodes.kubelet.environment.expansion import expand, unknown_names
-from volcano.nodes.kubelet.environment.pod_info import PodFacts
-from volcano.nodes.kubelet.environment.references import References, every_container, gather_content
+from volcano.nodes.kubelet.environment.references import References, all_containers, fetch_volume_sources
 from volcano.nodes.kubelet.volumes import atomic, payload
-from volcano.nodes.kubelet.volumes.claims import FINALIZER, is_ours, path_of, volume_behind
-from volcano.nodes.kubelet.volumes.fs_group import give_to_group
-from volcano.nodes.kubelet.volumes.hostpaths import provide
-from volcano.nodes.kubelet.volumes.payload import DEFAULT_MODE, CannotMount, File, Payload
-from volcano.nodes.kubelet.volumes.subpaths import CONFIG_ERROR, part_of
-from volcano.nodes.kubelet.volumes.tokens import AskToken, Tokens, through
+from volcano.nodes.kubelet.volumes.claims import FINALIZER, bound_volume, is_local_volume, local_path
+from volcano.nodes.kubelet.volumes.fs_group import set_volume_ownership
+from volcano.nodes.kubelet.volumes.hostpaths import ensure_host_path
+from volcano.nodes.kubelet.volumes.payload import DEFAULT_MODE, MountError, Payload, VolumeFile
+from volcano.nodes.kubelet.volumes.subpaths import CONFIG_ERROR, resolve_subpath
+from volcano.nodes.kubelet.volumes.tokens import TokenManager, TokenRequester, client_token_requester
 from volcano.nodes.shim.specs import Failure, Mount
 
-REFRESH_SECONDS = 60.0  # how often content that changed should be looked for
+REFRESH_SECONDS = 60.0  # how often volumes made of objects are updated
 FAILED_MOUNT = "FailedMount"
 VOLUMES = "volumes"
-# Volumes that are made of objects, and follow them; the directories a kubelet gives their kinds.
+# Volumes made of objects, and the kubelet's names of their directories.
 _CONTENT = {
     "configMap": "configmap",
     "secret": "secret",
@@ -49,47 +49,47 @@ class Volume:
     name: str
     path: str
     read_only: bool = False
-    memory: bool = False  # the runtime puts a tmpfs there
-    size: int = 0  # bytes, of a memory-backed one; 0 is no limit
+    memory: bool = False  # mounted as tmpfs by the runtime
+    size: int = 0  # bytes of a memory volume; 0 is no limit
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
-    """What one pod was given."""
+class _PreparedPod:
+    """The volumes of one pod."""
 
     directory: Path
-    facts: PodFacts
+    info: PodInfo
     volumes: Mapping[str, Volume]
 
 
-class Volumes:
-    """Makes, refreshes and removes. `prepare` again after a restart: it keeps what is there."""
+class VolumeManager:
+    """Volumes of the pods of this host. After a restart, `prepare` keeps existing content."""
 
-    def __init__(self, client: Client, clock: Clock, *, ask_token: AskToken | None = None) -> None:
-        """`ask_token` answers TokenRequests where the client cannot (in process, the API server's own)."""
+    def __init__(self, client: Client, clock: Clock, *, request_token: TokenRequester | None = None) -> None:
+        """`request_token` sends TokenRequests; by default the client does."""
         self._client = client
         self._clock = clock
-        self._tokens = Tokens(ask_token or through(client), clock)
-        self._prepared: dict[str, _Prepared] = {}
+        self._tokens = TokenManager(request_token or client_token_requester(client), clock)
+        self._prepared: dict[str, _PreparedPod] = {}
 
     async def prepare(
-        self, pod: Manifest, directory: Path, references: References, facts: PodFacts
+        self, pod: Manifest, directory: Path, references: References, info: PodInfo
     ) -> Mapping[str, Volume]:
-        """Makes every volume of a pod; `directory` is the pod's own. After a Failure (FailedMount), try again later."""
+        """Sets up every volume of a pod in its `directory`. A Failure (FailedMount) is to be retried later."""
         volumes: dict[str, Volume] = {}
         for volume in pod["spec"].get("volumes") or ():
             name = volume["name"]
             try:
-                volumes[name] = await self._made(pod, volume, directory, references, facts)
-            except (CannotMount, ApiError, OSError) as error:
+                volumes[name] = await self._set_up(pod, volume, directory, references, info)
+            except (MountError, ApiError, OSError) as error:
                 raise Failure(
                     FAILED_MOUNT, f'MountVolume.SetUp failed for volume "{name}" : {error}'
                 ) from None
-        self._prepared[uid_of(pod)] = _Prepared(directory, facts, volumes)
+        self._prepared[uid_of(pod)] = _PreparedPod(directory, info, volumes)
         return volumes
 
     async def refresh(self, pod: Manifest) -> list[str]:
-        """Brings volumes made of objects up to date. Returns what could not be, in words for an event; that stays."""
+        """Updates volumes made of objects. Returns messages for events about those that failed and stay unchanged."""
         prepared = self._prepared.get(uid_of(pod))
         following = [
             volume for volume in pod["spec"].get("volumes") or () if not _CONTENT.keys().isdisjoint(volume)
@@ -97,19 +97,19 @@ class Volumes:
         if prepared is None or not following:
             return []
         try:
-            references = await gather_content(self._client, pod)
+            references = await fetch_volume_sources(self._client, pod)
         except ApiError as error:
             return [error.message]
-        complaints = []
+        errors = []
         for volume in following:
             try:
-                await self._content(pod, volume, prepared.directory, references, prepared.facts)
-            except (CannotMount, OSError) as error:
-                complaints.append(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}')
-        return complaints
+                await self._set_up_content(pod, volume, prepared.directory, references, prepared.info)
+            except (MountError, OSError) as error:
+                errors.append(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {error}')
+        return errors
 
     def mounts(self, pod: Manifest, container: Manifest, environment: Mapping[str, str]) -> tuple[Mount, ...]:
-        """What a container sees of its pod's volumes. `environment` is for `subPathExpr`."""
+        """The volume mounts of a container. `environment` is for `subPathExpr`."""
         volumes = self.volumes_of(uid_of(pod))
         if container.get("volumeDevices"):
             raise Failure(
@@ -120,66 +120,66 @@ class Volumes:
         )
 
     def volumes_of(self, uid: str) -> Mapping[str, Volume]:
-        """The volumes of a pod that was prepared."""
+        """The volumes of a prepared pod."""
         prepared = self._prepared.get(uid)
         return prepared.volumes if prepared else {}
 
     def paths_of(self, uid: str) -> dict[str, str]:
-        """Where a pod's volumes are, by name: what `environment` wants for variables in files."""
+        """The paths of a pod's volumes by name, for `fileKeyRef` variables."""
         return {name: volume.path for name, volume in self.volumes_of(uid).items()}
 
     async def remove(self, uid: str, directory: Path) -> None:
-        """Removes what a pod had to itself; claims and paths of the host stay. Its containers are over by now."""
+        """Removes the volumes in a pod's directory; claims and host paths stay. No container runs any more."""
         await asyncio.to_thread(remove_tree, directory / VOLUMES)
         self._prepared.pop(uid, None)
         self._tokens.forget(uid)
 
-    async def _made(
+    async def _set_up(
         self,
         pod: Manifest,
         volume: Manifest,
         directory: Path,
         references: References,
-        facts: PodFacts,
+        info: PodInfo,
     ) -> Volume:
         kind = next((key for key, value in volume.items() if key != "name" and value is not None), "emptyDir")
         if kind == "emptyDir":
-            return _empty(pod, volume, directory)
+            return _set_up_empty_dir(pod, volume, directory)
         if kind in _CONTENT:
-            return await self._content(pod, volume, directory, references, facts)
+            return await self._set_up_content(pod, volume, directory, references, info)
         if kind == "hostPath":
             source = volume["hostPath"]
-            provide(source["path"], source.get("type") or "")
+            ensure_host_path(source["path"], source.get("type") or "")
             return Volume(volume["name"], source["path"])
         if kind in _CLAIMS:
-            return await self._claimed(pod, volume, volume_behind(pod, volume, references))
-        raise CannotMount(
+            return await self._set_up_claim(pod, volume, bound_volume(pod, volume, references))
+        raise MountError(
             f"volumes of kind {kind} are not supported on this node; those supported are {', '.join(_SUPPORTED)}"
         )
 
-    async def _content(
-        self, pod: Manifest, volume: Manifest, directory: Path, references: References, facts: PodFacts
+    async def _set_up_content(
+        self, pod: Manifest, volume: Manifest, directory: Path, references: References, info: PodInfo
     ) -> Volume:
-        """A volume made of objects. Nobody writes to it but we."""
+        """A read-only volume made of objects."""
         kind = next(key for key in volume if key in _CONTENT)
-        files = await self._files(pod, kind, volume[kind] or {}, references, facts)
-        path = place_of(directory, _CONTENT[kind], volume["name"])
+        files = await self._files(pod, kind, volume[kind] or {}, references, info)
+        path = volume_path(directory, _CONTENT[kind], volume["name"])
         group = _group(pod)
         path.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o755)  # whatever our umask: containers may run as anybody
+        path.chmod(0o755)  # regardless of the umask: containers may run as any user
         for point in payload.nested_mount_points(pod, volume["name"]):
             if point.partition("/")[0] not in {name.partition("/")[0] for name in files}:
                 (path / point).mkdir(parents=True, exist_ok=True)
 
-        def give_away(fresh: Path) -> None:
+        def set_ownership(fresh: Path) -> None:
             if group is not None:
-                give_to_group(fresh, group, read_only=True)
+                set_volume_ownership(fresh, group, read_only=True)
 
-        atomic.write(path, files, self._clock.now().wall, give_away)
+        atomic.write(path, files, self._clock.now().wall, set_ownership)
         return Volume(volume["name"], str(path), read_only=True)
 
     async def _files(
-        self, pod: Manifest, kind: str, source: Manifest, references: References, facts: PodFacts
+        self, pod: Manifest, kind: str, source: Manifest, references: References, info: PodInfo
     ) -> Payload:
         default = source.get("defaultMode")
         mode = DEFAULT_MODE if default is None else int(default)
@@ -189,39 +189,47 @@ class Volumes:
             case "secret":
                 return payload.from_secret(references.secrets, source, mode)
             case "downwardAPI":
-                return payload.from_fields(pod, source.get("items") or (), mode, facts)
+                return payload.from_downward_api(pod, source.get("items") or (), mode, info)
             case "serviceAccountToken":
-                owner = _single_user(pod)
+                owner = _common_user(pod)
                 private = owner is not None or _group(pod) is not None
-                text = await self._tokens.token(pod, source)
-                return {source["path"]: File(text, _ONLY_OWNER if private else mode, owner)}
+                text = await self._tokens.get(pod, source)
+                return {source["path"]: VolumeFile(text, _ONLY_OWNER if private else mode, owner)}
             case "projected":
                 together: Payload = {}
                 for part in source.get("sources") or ():
                     inner = next(iter(part))
                     content = {**(part[inner] or {}), "defaultMode": mode}
-                    together |= await self._files(pod, inner, content, references, facts)
+                    together |= await self._files(pod, inner, content, references, info)
                 return together
-        raise CannotMount(
+        raise MountError(
             f"projected source {kind} is not supported on this node; use configMap, secret, downwardAPI or "
             "serviceAccountToken"
         )
 
-    async def _claimed(self, pod: Manifest, volume: Manifest, persistent: Manifest) -> Volume:
-        if is_ours(persistent):
-            await self._mark(persistent)
-        path = path_of(persistent)
+    async def _set_up_claim(self, pod: Manifest, volume: Manifest, persistent: Manifest) -> Volume:
+        if is_local_volume(persistent):
+            await self._add_finalizer(persistent)
+        path = local_path(persistent)
         read_only = bool((volume.get("persistentVolumeClaim") or {}).get("readOnly"))
         group = _group(pod)
-        if group is not None and not read_only and (is_ours(persistent) or persistent["spec"].get("local")):
+        if (
+            group is not None
+            and not read_only
+            and (is_local_volume(persistent) or persistent["spec"].get("local"))
+        ):
             policy = (pod["spec"].get("securityContext") or {}).get("fsGroupChangePolicy")
             await asyncio.to_thread(
-                give_to_group, Path(path), group, read_only=False, only_on_mismatch=policy == "OnRootMismatch"
+                set_volume_ownership,
+                Path(path),
+                group,
+                read_only=False,
+                only_on_mismatch=policy == "OnRootMismatch",
             )
         return Volume(volume["name"], path, read_only)
 
-    async def _mark(self, persistent: Manifest) -> None:
-        """Notes on a volume that it has a directory here, before it has one."""
+    async def _add_finalizer(self, persistent: Manifest) -> None:
+        """Marks a volume as having a directory on this host, before it is created."""
         metadata = persistent["metadata"]
         held = metadata.get("finalizers") or []
         if FINALIZER not in held:
@@ -230,55 +238,55 @@ class Volumes:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a directory and everything in it, also what was made unreadable; links are not followed."""
+    """Removes a directory with its content, including inaccessible directories; links are not followed."""
     if path.is_symlink() or not path.exists():
         return
-    _open_up(str(path))
+    _make_accessible(str(path))
     for folder, names, _ in os.walk(path):
         for name in names:
-            _open_up(os.path.join(folder, name))
-    with suppress(FileNotFoundError):  # somebody else removes it as well
+            _make_accessible(os.path.join(folder, name))
+    with suppress(FileNotFoundError):  # removed concurrently
         shutil.rmtree(path)
 
 
-def _open_up(path: str) -> None:
-    """Lets us into a directory of ours that somebody has closed."""
+def _make_accessible(path: str) -> None:
+    """Restores access to a directory whose mode excludes its owner."""
     with suppress(OSError):
         mode = os.lstat(path).st_mode
         if stat.S_ISDIR(mode) and mode & stat.S_IRWXU != stat.S_IRWXU:
             os.chmod(path, stat.S_IRWXU)
 
 
-def _empty(pod: Manifest, volume: Manifest, directory: Path) -> Volume:
-    """A directory for as long as the pod is. In memory unless a part of it is mounted: parts are found on disk only."""
+def _set_up_empty_dir(pod: Manifest, volume: Manifest, directory: Path) -> Volume:
+    """An emptyDir volume. With `subPath` mounts it is on disk even if its medium is Memory."""
     source = volume.get("emptyDir") or {}
-    path = place_of(directory, "empty-dir", volume["name"])
+    path = volume_path(directory, "empty-dir", volume["name"])
     fresh = not path.is_dir()
     path.mkdir(parents=True, exist_ok=True)
     if fresh:
         path.chmod(0o777)
         if (group := _group(pod)) is not None:
-            give_to_group(path, group, read_only=False)
+            set_volume_ownership(path, group, read_only=False)
     medium = source.get("medium") or ""
     if medium.startswith("HugePages"):
-        raise CannotMount(
+        raise MountError(
             "emptyDir of medium HugePages is not supported on this node; use Memory or leave it out"
         )
-    if medium == "Memory" and not _in_parts(pod, volume["name"]):
+    if medium == "Memory" and not _has_subpath_mounts(pod, volume["name"]):
         return Volume(volume["name"], str(path), memory=True, size=_memory_size(pod, source))
     return Volume(volume["name"], str(path))
 
 
-def _in_parts(pod: Manifest, name: str) -> bool:
+def _has_subpath_mounts(pod: Manifest, name: str) -> bool:
     return any(
         mount["name"] == name and (mount.get("subPath") or mount.get("subPathExpr"))
-        for container in every_container(pod)
+        for container in all_containers(pod)
         for mount in container.get("volumeMounts") or ()
     )
 
 
 def _memory_size(pod: Manifest, source: Manifest) -> int:
-    """The smaller of the volume's limit and what the pod's containers together may use; 0 when neither is set."""
+    """The smaller of the volume's limit and the sum of the containers' memory limits; 0 when neither is set."""
     limits = [
         ((container.get("resources") or {}).get("limits") or {}).get("memory")
         for container in pod["spec"]["containers"]
@@ -304,7 +312,7 @@ def _mount(
         sub_path = expand(expression, environment)
     source = volume.path
     if sub_path:
-        source = part_of(volume.path, sub_path, mount=mount["name"], container=container["name"])
+        source = resolve_subpath(volume.path, sub_path, mount=mount["name"], container=container["name"])
     target = mount["mountPath"]
     return Mount(
         source=source,
@@ -315,8 +323,8 @@ def _mount(
     )
 
 
-def place_of(directory: Path, plugin: str, name: str) -> Path:
-    """Where a pod's volume is that lives in the pod's directory."""
+def volume_path(directory: Path, plugin: str, name: str) -> Path:
+    """The path of a volume in a pod's directory."""
     return directory / VOLUMES / f"kubernetes.io~{plugin}" / name
 
 
@@ -324,8 +332,8 @@ def _group(pod: Manifest) -> int | None:
     return (pod["spec"].get("securityContext") or {}).get("fsGroup")
 
 
-def _single_user(pod: Manifest) -> int | None:
-    """Whom every container of a pod runs as, if that is one and the same."""
+def _common_user(pod: Manifest) -> int | None:
+    """The user of all containers of a pod, if they have the same."""
     common = (pod["spec"].get("securityContext") or {}).get("runAsUser")
-    users = {(each.get("securityContext") or {}).get("runAsUser", common) for each in every_container(pod)}
+    users = {(each.get("securityContext") or {}).get("runAsUser", common) for each in all_containers(pod)}
     return users.pop() if len(users) == 1 else None

@@ -1,4 +1,4 @@
-"""Service account tokens of pods: asked for, kept, and asked for again when four fifths of their life are over."""
+"""Service account tokens of pods: requested, cached, and renewed after four fifths of their lifetime."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from volcano.kube.client import Client
 from volcano.kube.errors import ApiError
 from volcano.kube.kinds import SERVICE_ACCOUNT
 from volcano.kube.manifest import Key, Manifest, key_of, uid_of
-from volcano.nodes.kubelet.volumes.payload import CannotMount
+from volcano.nodes.kubelet.volumes.payload import MountError
 
-# Answers a TokenRequest for the account at a key.
-AskToken = Callable[[Key, Manifest], Awaitable[Manifest]]
+# Sends a TokenRequest for the service account with a key.
+TokenRequester = Callable[[Key, Manifest], Awaitable[Manifest]]
 
-USUAL_SECONDS = 3600
-LEFT_AT_RENEWAL = 0.2
-LONGEST_USE = 24 * 3600.0
+DEFAULT_EXPIRATION_SECONDS = 3600
+REMAINING_AT_RENEWAL = 0.2
+MAX_TOKEN_AGE = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,49 +24,52 @@ class _Token:
     renew: float  # wall time
 
 
-class Tokens:
-    """One token for each pod, audience and length of life."""
+class TokenManager:
+    """One token for each pod, audience and expiration."""
 
-    def __init__(self, ask: AskToken, clock: Clock) -> None:
-        self._ask = ask
+    def __init__(self, send: TokenRequester, clock: Clock) -> None:
+        self._request = send
         self._clock = clock
-        self._kept: dict[tuple[str, str, int], _Token] = {}
+        self._tokens: dict[tuple[str, str, int], _Token] = {}
 
-    async def token(self, pod: Manifest, source: Manifest) -> bytes:
-        """The token for a `serviceAccountToken` projection. One that could not be renewed is used while it lasts."""
-        audience, seconds = source.get("audience") or "", source.get("expirationSeconds") or USUAL_SECONDS
+    async def get(self, pod: Manifest, source: Manifest) -> bytes:
+        """The token of a `serviceAccountToken` projection. If its renewal fails, it is used until it expires."""
+        audience, seconds = (
+            source.get("audience") or "",
+            source.get("expirationSeconds") or DEFAULT_EXPIRATION_SECONDS,
+        )
         which = (uid_of(pod), audience, seconds)
-        kept, now = self._kept.get(which), self._clock.now().wall
-        if kept is not None and now < kept.renew:
-            return kept.text
+        token, now = self._tokens.get(which), self._clock.now().wall
+        if token is not None and now < token.renew:
+            return token.text
         account = Key(key_of(pod).namespace, pod["spec"].get("serviceAccountName") or "default")
         try:
-            answer = await self._ask(account, _request(pod, account, audience, seconds))
+            response = await self._request(account, _request(pod, account, audience, seconds))
         except ApiError as error:
-            if kept is not None:
-                return kept.text
-            raise CannotMount(f"failed to fetch token: {error.message}") from None
-        expires = parse_timestamp(answer["status"]["expirationTimestamp"])
-        renew = min(expires - LEFT_AT_RENEWAL * (expires - now), now + LONGEST_USE)
-        self._kept[which] = _Token(str(answer["status"]["token"]).encode(), renew)
-        return self._kept[which].text
+            if token is not None:
+                return token.text
+            raise MountError(f"failed to fetch token: {error.message}") from None
+        expires = parse_timestamp(response["status"]["expirationTimestamp"])
+        renew = min(expires - REMAINING_AT_RENEWAL * (expires - now), now + MAX_TOKEN_AGE)
+        self._tokens[which] = _Token(str(response["status"]["token"]).encode(), renew)
+        return self._tokens[which].text
 
     def forget(self, uid: str) -> None:
-        for which in [which for which in self._kept if which[0] == uid]:
-            del self._kept[which]
+        for which in [which for which in self._tokens if which[0] == uid]:
+            del self._tokens[which]
 
 
-def through(client: Client) -> AskToken:
-    """Asks the API server as any client does."""
+def client_token_requester(client: Client) -> TokenRequester:
+    """Requests tokens from the API server."""
 
-    async def ask(account: Key, request: Manifest) -> Manifest:
+    async def send(account: Key, request: Manifest) -> Manifest:
         return await client.create(SERVICE_ACCOUNT, request, subresource="token")
 
-    return ask
+    return send
 
 
 def _request(pod: Manifest, account: Key, audience: str, seconds: int) -> Manifest:
-    """A request for a token that is worth nothing once the pod is gone."""
+    """A TokenRequest for a token that is bound to the pod."""
     return {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",

@@ -1,4 +1,4 @@
-"""Who is called what: the hosts files of pods that have no name server, from the pods that are known."""
+"""Hosts files of pods without a name server, from the names and addresses of all pods."""
 
 import contextlib
 import os
@@ -10,38 +10,38 @@ from pathlib import Path
 from volcano.nodes.shim.specs import SandboxSpec
 
 HEADING = "\n# Other pods of this host.\n"
-_ALONE = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Resident:
-    """A pod with the address it has; empty when it has none."""
+class PodSandbox:
+    """A pod with its address; empty when it has none."""
 
     spec: SandboxSpec
     address: str
 
 
-def hosts_text(own: Resident, residents: Iterable[Resident]) -> str:
-    """A pod's hosts file: what its spec says, then every pod that has an address by each of its names."""
-    text = own.spec.hosts.replace("{address}", own.address or _ALONE)
+def hosts_text(own: PodSandbox, pods: Iterable[PodSandbox]) -> str:
+    """Returns a pod's hosts file: the one of its spec, then every pod with an address by each of its names."""
+    text = own.spec.hosts.replace("{address}", own.address or _LOOPBACK)
     if own.spec.host_network:
         return text
     lines: list[str] = []
     services: dict[str, list[str]] = defaultdict(list)
-    for resident in sorted(residents, key=lambda each: each.spec.uid):
-        if not resident.address:
+    for pod in sorted(pods, key=lambda each: each.spec.uid):
+        if not pod.address:
             continue
-        for name in resident.spec.names:
-            lines.append(f"{resident.address}\t{' '.join(_forms(name, own.spec.namespace))}\n")
-            services[name.partition(".")[2]].append(resident.address)
+        for name in pod.spec.names:
+            lines.append(f"{pod.address}\t{' '.join(_name_forms(name, own.spec.namespace))}\n")
+            services[name.partition(".")[2]].append(pod.address)
     for service, addresses in services.items():
-        forms = " ".join(_forms(service, own.spec.namespace))
+        forms = " ".join(_name_forms(service, own.spec.namespace))
         lines += [f"{address}\t{forms}\n" for address in dict.fromkeys(addresses)]
     return text + HEADING + "".join(lines) if lines else text
 
 
-def _forms(name: str, namespace: str) -> Iterator[str]:
-    """A fully qualified name and what may be written for it, seen from a namespace."""
+def _name_forms(name: str, namespace: str) -> Iterator[str]:
+    """Yields a fully qualified name and its short forms, as seen from a namespace."""
     yield name
     labels = name.split(".")
     position = labels.index("svc") if "svc" in labels else 0
@@ -52,15 +52,15 @@ def _forms(name: str, namespace: str) -> Iterator[str]:
             yield ".".join(labels[: position - 1])
 
 
-def resolv_text(wanted: str, nowhere: Iterable[str]) -> str:
-    """A resolv.conf without name servers that do not answer; empty when none is left: the engine's own is better."""
-    unserved = {f"nameserver {address}" for address in nowhere}
+def resolv_text(wanted: str, unserved_addresses: Iterable[str]) -> str:
+    """Returns a resolv.conf without unserved name servers; empty when none is left: the engine's own is used."""
+    unserved = {f"nameserver {address}" for address in unserved_addresses}
     lines = [line for line in wanted.splitlines() if line.strip() not in unserved]
     return "\n".join(lines) + "\n" if any(line.startswith("nameserver") for line in lines) else ""
 
 
 def write_in_place(path: Path, text: str) -> None:
-    """Writes over a file that containers have mounted: a new one in its place would not be theirs."""
+    """Overwrites a file that containers have mounted; they would not see a file that replaces it."""
     content = text.encode()
     with contextlib.suppress(FileNotFoundError):
         if path.read_bytes() == content:

@@ -1,4 +1,4 @@
-"""Images: pulled as their policy says, one at a time each, with growing pauses after a refusal."""
+"""Pulls images by their pull policy, one pull per image at a time, with back-off after errors."""
 
 import asyncio
 import json
@@ -6,41 +6,42 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from volcano.clock import Clock
-from volcano.nodes.runtimes.engine.calls import Engine
+from volcano.kube.workqueue import Backoff
+from volcano.nodes.runtimes.engine.cli import EngineCLI
 from volcano.nodes.shim.specs import ContainerSpec, Failure
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
-PULL_PATIENCE = 3600.0
+PULL_BACKOFF = Backoff(first=10.0, longest=300.0)
+PULL_TIMEOUT = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """A pull that failed: until when nobody tries again, and why."""
+class PullFailure:
+    """A failed pull: when to try again, and why it failed."""
 
     until: float  # monotonic
-    pause: float
+    count: int  # of failures in a row
     message: str
 
 
-class Images:
-    """What pods run."""
+class ImagePuller:
+    """Makes images present on the engine."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: EngineCLI, clock: Clock) -> None:
         self._engine = engine
         self._clock = clock
-        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._troubles: dict[str, Trouble] = {}
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._failures: dict[str, PullFailure] = {}
 
     async def ensure(self, spec: ContainerSpec) -> None:
-        """Has the image here, or raises a Failure as a kubelet words it."""
+        """Pulls the image if its policy requires it; raises a Failure with the kubelet's reason and message."""
         image = spec.image
-        if not image or any(mark.isspace() for mark in image):
+        if not image or any(character.isspace() for character in image):
             raise Failure(
                 "InvalidImageName", f'Failed to apply default image tag "{image}": not an image name'
             )
         policy = spec.pull_policy or default_policy(image)
-        async with self._turns[image]:
-            present = policy != "Always" and (await self._engine.call("image", "inspect", image)).well
+        async with self._locks[image]:
+            present = policy != "Always" and (await self._engine.call("image", "inspect", image)).ok
             if not present and policy == "Never":
                 text = f'Container image "{image}" is not present with pull policy of Never'
                 raise Failure("ErrImageNeverPull", text)
@@ -48,11 +49,11 @@ class Images:
                 await self._pull(image)
 
     async def check_user(self, spec: ContainerSpec) -> None:
-        """Refuses an image that would run as root where that must not be."""
+        """Rejects an image that runs as root where runAsNonRoot is set."""
         if not spec.identity.not_root:
             return
-        answer = await self._engine.call("image", "inspect", spec.image)
-        found = json.loads(answer.text) if answer.well else []
+        result = await self._engine.call("image", "inspect", spec.image)
+        found = json.loads(result.text) if result.ok else []
         user = str((found[0].get("Config") or {}).get("User") or "") if found else ""
         name = user.partition(":")[0]
         if name in ("", "0"):
@@ -64,24 +65,26 @@ class Images:
         raise Failure("CreateContainerConfigError", f"{why} (container: {spec.name})")
 
     async def _pull(self, image: str) -> None:
-        before = self._troubles.get(image)
+        before = self._failures.get(image)
         now = self._clock.now().monotonic
         if before is not None and now < before.until:
             text = f'Back-off pulling image "{image}": ErrImagePull: {before.message}'
             raise Failure("ImagePullBackOff", text)
-        answer = await self._engine.call("pull", "--quiet", image, patience=PULL_PATIENCE)
-        if answer.well:
-            self._troubles.pop(image, None)
+        result = await self._engine.call("pull", "--quiet", image, timeout=PULL_TIMEOUT)
+        if result.ok:
+            self._failures.pop(image, None)
             return
-        pause = min(2 * before.pause, LONGEST_PAUSE) if before is not None else FIRST_PAUSE
-        message = f'failed to pull image "{image}": {answer.complaint}'
-        # The agent tries again every ten seconds; a pause is over when its last one is.
-        self._troubles[image] = Trouble(self._clock.now().monotonic + pause - 1.0, pause, message)
+        count = before.count if before is not None else 0
+        message = f'failed to pull image "{image}": {result.error}'
+        # The kubelet retries every ten seconds; the back-off must be over by then.
+        self._failures[image] = PullFailure(
+            self._clock.now().monotonic + PULL_BACKOFF.delay(count) - 1.0, count + 1, message
+        )
         raise Failure("ErrImagePull", message)
 
 
 def default_policy(image: str) -> str:
-    """As Kubernetes fills it in: what may have changed is asked for again."""
+    """Default imagePullPolicy, as Kubernetes sets it."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]

@@ -1,7 +1,7 @@
-"""Sockets in a pod's network, made by entering it: what listens on a pod's loopback is reached, too.
+"""Opens sockets in a pod's network namespace, which also reach the pod's loopback interface.
 
-Root enters with a thread of its own. Without root only the engine's own user namespace may, so that podman starts
-`python -m volcano.nodes.runtimes.engine.network <pid> <family>` in it, which hands the socket over.
+Root joins the namespace in a thread. Without root, podman starts `python -m
+volcano.nodes.runtimes.engine.network <pid> <family>` in its user namespace, which sends the socket back.
 """
 
 import array
@@ -14,25 +14,24 @@ import threading
 from volcano.nodes.shim.isolation import syscalls
 
 _MODULE = "volcano.nodes.runtimes.engine.network"
-_NEWNET = 0x40000000
 
 
 def open_within(pid: int, family: int) -> socket.socket:
-    """A socket in the network of a process. Enters it for good: for a thread or process that ends right after."""
+    """Joins the network of a process for good and opens a socket: for a thread or process that ends right after."""
     network = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
-        syscalls.setns(network, _NEWNET)
+        syscalls.setns(network, syscalls.CLONE_NEWNET)
     finally:
         os.close(network)
     return socket.socket(family, socket.SOCK_STREAM)
 
 
-async def opened(pid: int, family: int) -> socket.socket:
-    """The same from an event loop. OSError when this process may not."""
+async def open_in_thread(pid: int, family: int) -> socket.socket:
+    """Opens the socket in a thread. OSError when this process lacks the privilege."""
     loop = asyncio.get_running_loop()
     made: asyncio.Future[socket.socket] = loop.create_future()
 
-    def give(result: socket.socket | None, error: OSError | None) -> None:
+    def resolve(result: socket.socket | None, error: OSError | None) -> None:
         if made.done():
             if result is not None:
                 result.close()
@@ -44,22 +43,22 @@ async def opened(pid: int, family: int) -> socket.socket:
     def work() -> None:
         try:
             result, error = open_within(pid, family), None
-        except OSError as trouble:
-            result, error = None, trouble
-        loop.call_soon_threadsafe(give, result, error)
+        except OSError as failure:
+            result, error = None, failure
+        loop.call_soon_threadsafe(resolve, result, error)
 
-    threading.Thread(target=work, name="a pod's network", daemon=True).start()
+    threading.Thread(target=work, name="pod-network", daemon=True).start()
     return await made
 
 
-async def opened_by(program: str, pid: int, family: int) -> socket.socket:
-    """The same through rootless podman's user namespace."""
-    ours, theirs = socket.socketpair()
-    with ours:
-        with theirs:
+async def open_with_podman(program: str, pid: int, family: int) -> socket.socket:
+    """Opens the socket through rootless podman's user namespace."""
+    own_end, helper_end = socket.socketpair()
+    with own_end:
+        with helper_end:
             helper = await asyncio.create_subprocess_exec(
                 *(program, "unshare", sys.executable, "-P", "-m", _MODULE, str(pid), str(int(family))),
-                stdin=theirs.fileno(),
+                stdin=helper_end.fileno(),
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=asyncio.subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -68,13 +67,13 @@ async def opened_by(program: str, pid: int, family: int) -> socket.socket:
         try:
             async with asyncio.timeout(10.0):
                 await helper.wait()
-        except BaseException:
+        except (TimeoutError, asyncio.CancelledError):
             helper.kill()
             await helper.wait()
             raise
-        ours.setblocking(False)
+        own_end.setblocking(False)
         try:
-            _, descriptors, _, _ = socket.recv_fds(ours, 1, 1)
+            _, descriptors, _, _ = socket.recv_fds(own_end, 1, 1)
         except BlockingIOError:
             descriptors = []
     if not descriptors:

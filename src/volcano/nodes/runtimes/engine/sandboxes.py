@@ -1,4 +1,4 @@
-"""Pods of an engine: a container that holds what theirs share, and the files that each of those is given."""
+"""Pod sandboxes on an engine: the pause container, and the hosts and resolv.conf files of the pod."""
 
 import contextlib
 import dataclasses
@@ -9,47 +9,61 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from volcano.log import Log
-from volcano.nodes.runtimes.engine import commands as commands
-from volcano.nodes.runtimes.engine.calls import Engine
-from volcano.nodes.runtimes.engine.commands import Abilities, Belonging, Flavour
-from volcano.nodes.runtimes.engine.hosts_files import Resident, hosts_text, resolv_text, write_in_place
+from volcano.nodes.runtimes.engine import capability_probe, commands
+from volcano.nodes.runtimes.engine.cli import EngineCLI
+from volcano.nodes.runtimes.engine.commands import ClusterRef, EngineCapabilities, EngineProfile
+from volcano.nodes.runtimes.engine.container_inspect import InspectedContainer, parse_inspect
+from volcano.nodes.runtimes.engine.hosts_files import PodSandbox, hosts_text, resolv_text, write_in_place
 from volcano.nodes.runtimes.engine.pause_image import IMAGE
-from volcano.nodes.runtimes.engine.records import Known, known
 from volcano.nodes.shim import wire
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Mount, SandboxSpec, SandboxState
 
-MEMORY = Path("/dev/shm")
+SHARED_MEMORY = Path("/dev/shm")
 _SPEC, _HOSTS, _RESOLV = "engine.json", "hosts", "resolv.conf"
 _IN_USE = ("already in use", "already exists")
 _log = Log("nodes.engine")
 
 
-def memory_of(cluster: str) -> Path:
-    """Where the memory-backed volumes of a cluster are."""
-    return MEMORY / f"volcano-{cluster}"
+def memory_directory(cluster: str) -> Path:
+    """Directory of the memory-backed volumes of a cluster."""
+    return SHARED_MEMORY / f"volcano-{cluster}"
 
 
 class Sandboxes:
-    """Every pod that an engine has for us."""
+    """All pod sandboxes of this cluster."""
 
-    def __init__(self, engine: Engine, flavour: Flavour, belonging: Belonging) -> None:
-        self.able = Abilities()
-        self.unserved: set[str] = set()  # addresses that pods were promised a server at, in vain
+    def __init__(self, engine: EngineCLI, profile: EngineProfile, cluster: ClusterRef) -> None:
+        self._capabilities = EngineCapabilities()
+        self._unserved: set[str] = set()  # name servers of specs at which nothing listens
         self._engine = engine
-        self._flavour = flavour
-        self._belonging = belonging
-        self._residents: dict[str, Resident] = {}
+        self._profile = profile
+        self._cluster = cluster
+        self._pods: dict[str, PodSandbox] = {}
         self._pids: dict[str, int] = {}
 
-    def find(self, pod: str) -> Resident | None:
-        return self._residents.get(pod)
+    @property
+    def capabilities(self) -> EngineCapabilities:
+        return self._capabilities
+
+    async def probe(self) -> None:
+        """Probes the engine; to be awaited before the first sandbox is created."""
+        self._capabilities = await capability_probe.probe_capabilities(
+            self._engine, self._profile, self._cluster
+        )
+
+    def exclude_name_server(self, address: str) -> None:
+        """Removes a name server from the resolv.conf of sandboxes created from now on."""
+        self._unserved.add(address)
+
+    def find(self, pod: str) -> PodSandbox | None:
+        return self._pods.get(pod)
 
     def pid(self, pod: str) -> int:
-        """The process that holds the pod's network."""
+        """Pid of the pause container's process."""
         return self._pids.get(pod, 0)
 
-    def adopt(self, found: Iterable[Known]) -> list[SandboxState]:
-        """Takes over those of an earlier process that still hold their namespaces."""
+    def adopt(self, found: Iterable[InspectedContainer]) -> list[SandboxState]:
+        """Adopts running sandboxes of an earlier process."""
         for each in found:
             path = Path(each.labels.get(commands.DIRECTORY, ""), "sandbox", _SPEC)
             if not each.running:
@@ -57,61 +71,61 @@ class Sandboxes:
             try:
                 spec = wire.sandbox_spec(json.loads(path.read_text()))
             except (OSError, ValueError, TypeError, KeyError) as error:
-                _log.warning("pod not adopted", pod=each.pod, reason=str(error))
+                _log.warning("sandbox not adopted", pod=each.pod, error=error)
                 continue
-            self._settle(spec, each)
-        self._tell_names()
-        return [self._state(resident) for resident in self._residents.values()]
+            self._add(spec, each)
+        self._write_hosts_files()
+        return [self._state(pod_sandbox) for pod_sandbox in self._pods.values()]
 
     async def create(self, spec: SandboxSpec) -> SandboxState:
-        resident = self._residents.get(spec.uid)
-        if resident is not None:
-            return self._state(resident)
-        return await self.create_anew(spec)
+        pod_sandbox = self._pods.get(spec.uid)
+        if pod_sandbox is not None:
+            return self._state(pod_sandbox)
+        return await self.recreate(spec)
 
-    async def create_anew(self, spec: SandboxSpec) -> SandboxState:
-        """Whatever there was of it before is removed."""
-        command = commands.create_sandbox(self._flavour, self._belonging, self.able, spec, IMAGE)
-        made = await self._engine.call(*command)
-        if not made.well and any(words in made.complaint for words in _IN_USE):
+    async def recreate(self, spec: SandboxSpec) -> SandboxState:
+        """Creates a sandbox; an existing one is removed."""
+        command = commands.create_sandbox(self._profile, self._cluster, self._capabilities, spec, IMAGE)
+        created = await self._engine.call(*command)
+        if not created.ok and any(text in created.error for text in _IN_USE):
             await self.remove_containers(spec.uid)
-            made = await self._engine.call(*command)
-        name = commands.sandbox_name(self._belonging, spec.uid)
-        started = await self._engine.call("start", name) if made.well else made
-        found = await self._engine.inspect(name) if started.well else []
+            created = await self._engine.call(*command)
+        name = commands.sandbox_name(self._cluster, spec.uid)
+        started = await self._engine.call("start", name) if created.ok else created
+        found = await self._engine.inspect(name) if started.ok else []
         if not found:
             await self.remove_containers(spec.uid)
-            raise Failure("FailedCreatePodSandBox", started.complaint or f"container {name} is gone")
+            raise Failure("FailedCreatePodSandBox", started.error or f"container {name} is gone")
         self._write(spec)
-        resident = self._settle(spec, known(found[0]))
-        self._tell_names()
-        return self._state(resident)
+        pod_sandbox = self._add(spec, parse_inspect(found[0]))
+        self._write_hosts_files()
+        return self._state(pod_sandbox)
 
     async def remove(self, pod: str) -> None:
         await self.remove_containers(pod)
         self._pids.pop(pod, None)
-        resident = self._residents.pop(pod, None)
-        shutil.rmtree(memory_of(self._belonging.cluster) / pod, ignore_errors=True)
-        if resident is not None:
-            shutil.rmtree(Path(resident.spec.directory, "sandbox"), ignore_errors=True)
-            self._tell_names()
+        pod_sandbox = self._pods.pop(pod, None)
+        shutil.rmtree(memory_directory(self._cluster.id) / pod, ignore_errors=True)
+        if pod_sandbox is not None:
+            shutil.rmtree(Path(pod_sandbox.spec.directory, "sandbox"), ignore_errors=True)
+            self._write_hosts_files()
 
     async def remove_containers(self, pod: str) -> None:
-        """Ends everything of a pod; what joins its sandbox goes before that."""
+        """Removes the containers of a pod, then its sandbox, whose namespaces they join."""
         labels = (f"{commands.POD_UID}={pod}", f"{commands.PART}={commands.CONTAINER_PART}")
-        listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._belonging.filters(*labels))
-        if not listed.well:
-            raise Failure("FailedKillPod", listed.complaint)
-        for some in (listed.text.split(), [commands.sandbox_name(self._belonging, pod)]):
-            remove = ("rm", "--force", "--volumes", *self._flavour.removes)
-            answer = await self._engine.call(*remove, *some) if some else None
-            if answer is not None and not answer.well and not answer.about_nothing:
-                raise Failure("FailedKillPod", answer.complaint)
+        listed = await self._engine.call("ps", "-aq", "--no-trunc", *self._cluster.filters(*labels))
+        if not listed.ok:
+            raise Failure("FailedKillPod", listed.error)
+        for some in (listed.text.split(), [commands.sandbox_name(self._cluster, pod)]):
+            remove = ("rm", "--force", "--volumes", *self._profile.remove_options)
+            result = await self._engine.call(*remove, *some) if some else None
+            if result is not None and not result.ok and not result.not_found:
+                raise Failure("FailedKillPod", result.error)
 
     def mounts(self, spec: ContainerSpec) -> list[Mount]:
-        """What a container sees of this host: its volumes, and the names its pod knows."""
-        sandbox = self._residents[spec.pod].spec
-        mounts = [self._backed(spec.pod, mount) for mount in spec.mounts]
+        """Returns the mounts of a container: its volumes, and the pod's hosts and resolv.conf."""
+        sandbox = self._pods[spec.pod].spec
+        mounts = [self._with_memory_backing(spec.pod, mount) for mount in spec.mounts]
         targets = {mount.target for mount in mounts}
         for name in (_HOSTS, _RESOLV):
             path = Path(sandbox.directory, "sandbox", name)
@@ -119,11 +133,11 @@ class Sandboxes:
                 mounts.append(Mount(str(path), f"/etc/{name}"))
         return mounts
 
-    def _backed(self, pod: str, mount: Mount) -> Mount:
-        """A memory-backed volume is a directory of the host's shared memory: a tmpfs would be one container's own."""
-        if not mount.memory or not MEMORY.is_dir():
+    def _with_memory_backing(self, pod: str, mount: Mount) -> Mount:
+        """Replaces a memory-backed volume by a directory in /dev/shm: containers would not share a tmpfs mount."""
+        if not mount.memory or not SHARED_MEMORY.is_dir():
             return mount
-        top = memory_of(self._belonging.cluster)
+        top = memory_directory(self._cluster.id)
         top.mkdir(mode=0o711, exist_ok=True)
         inside = mount.source.strip("/").replace("/", "_")
         directory = top / pod / inside[-200:]
@@ -135,33 +149,34 @@ class Sandboxes:
                 os.chown(directory, like.st_uid, like.st_gid)
         return dataclasses.replace(mount, source=str(directory), memory=False)
 
-    def _settle(self, spec: SandboxSpec, found: Known) -> Resident:
+    def _add(self, spec: SandboxSpec, found: InspectedContainer) -> PodSandbox:
         address = found.address or (spec.host_address if spec.host_network else "")
-        resident = self._residents[spec.uid] = Resident(spec, address)
+        pod_sandbox = self._pods[spec.uid] = PodSandbox(spec, address)
         self._pids[spec.uid] = found.pid
-        return resident
+        return pod_sandbox
 
     def _write(self, spec: SandboxSpec) -> None:
         directory = Path(spec.directory, "sandbox")
-        write_in_place(directory / _SPEC, json.dumps(wire.plain(spec)))
-        if resolv := resolv_text(spec.resolv_conf, self.unserved):
+        write_in_place(directory / _SPEC, json.dumps(wire.to_json(spec)))
+        if resolv := resolv_text(spec.resolv_conf, self._unserved):
             write_in_place(directory / _RESOLV, resolv)
 
-    def _tell_names(self) -> None:
-        """Every pod knows the names of all."""
-        residents = list(self._residents.values())
-        others = [each for each in residents if not each.spec.host_network or each.address]
-        for each in residents:
+    def _write_hosts_files(self) -> None:
+        """Writes the names of all pods into the hosts file of each."""
+        pods = list(self._pods.values())
+        others = [each for each in pods if not each.spec.host_network or each.address]
+        for each in pods:
             path = Path(each.spec.directory, "sandbox", _HOSTS)
             try:
                 write_in_place(path, hosts_text(each, others))
             except OSError as error:
-                _log.warning("names of pods not written", path=path, reason=str(error))
+                _log.warning("hosts file not written", path=path, error=error)
 
     @staticmethod
-    def _state(resident: Resident) -> SandboxState:
+    def _state(pod_sandbox: PodSandbox) -> SandboxState:
         spec: Mapping[str, str] = {
-            name: getattr(resident.spec, name) for name in ("uid", "namespace", "name", "node", "directory")
+            name: getattr(pod_sandbox.spec, name)
+            for name in ("uid", "namespace", "name", "node", "directory")
         }
-        address = "" if resident.spec.host_network else resident.address
+        address = "" if pod_sandbox.spec.host_network else pod_sandbox.address
         return SandboxState(**spec, address=address)

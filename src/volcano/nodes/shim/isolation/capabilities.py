@@ -1,11 +1,11 @@
-"""Which capabilities a container has: a usual set, more or fewer as its security context says."""
+"""Capabilities of a container: the default set of container engines, changed by its security context."""
 
 from collections.abc import Iterable
 
 from volcano.nodes.shim.isolation import syscalls
 from volcano.nodes.shim.specs import Failure, Security
 
-# In the kernel's order: a capability's number is its place.
+# In the kernel's order: the number of a capability is its index.
 NAMES = (
     "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
     "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK",
@@ -15,35 +15,35 @@ NAMES = (
     "AUDIT_READ", "PERFMON", "BPF", "CHECKPOINT_RESTORE",
 )  # fmt: skip
 
-USUAL = frozenset((
+DEFAULT = frozenset((
     "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE",
     "NET_RAW", "SYS_CHROOT", "MKNOD", "AUDIT_WRITE", "SETFCAP",
 ))  # fmt: skip
 
 
-def wanted(security: Security) -> frozenset[str]:
-    """The capabilities that a container is to have; what is added counts for more than what is dropped."""
+def effective(security: Security) -> frozenset[str]:
+    """Returns the capabilities of a container; added ones take precedence over dropped ones."""
     everything = frozenset(NAMES)
     if security.privileged:
         return everything
     added, dropped = _named(security.add_capabilities), _named(security.drop_capabilities)
     if "ALL" in added:
         return everything - dropped
-    return (frozenset() if "ALL" in dropped else USUAL - dropped) | added
+    return (frozenset() if "ALL" in dropped else DEFAULT - dropped) | added
 
 
 def mask(names: Iterable[str]) -> int:
     return sum(1 << NAMES.index(name) for name in names)
 
 
-def held() -> int:
-    """The mask of what this process may use."""
+def permitted() -> int:
+    """Mask of this process's permitted capabilities."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as status:
         return next(int(line.split()[1], 16) for line in status if line.startswith("CapPrm:"))
 
 
-def bound(kept: int) -> None:
-    """No program started from here on gets a capability beyond `kept`, whatever it is."""
+def limit_bounding_set(kept: int) -> None:
+    """Drops all capabilities but `kept` from the bounding set, for every program executed from here on."""
     for number in range(len(NAMES)):
         if not kept >> number & 1:
             syscalls.prctl(syscalls.PR_CAPBSET_DROP, number)

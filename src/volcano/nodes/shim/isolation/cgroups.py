@@ -1,8 +1,8 @@
-"""Limits and accounts of containers in control groups, version 1, version 2 or both; found again by name after a crash.
+"""Cgroups of containers, version 1, version 2 or both: limits and usage, found by name after a crash.
 
-A container's group is `volcano/<cluster>/<pod>/<container>` below the root of each hierarchy (as root), or below the
-part of the version 2 hierarchy that was delegated to us. The keeper holds a lock on `volcano/<cluster>`, so that
-another one knows which groups nobody owns any more.
+A container's cgroup is `volcano/<cluster>/<pod>/<container>` below the root of each hierarchy (as root),
+or below the delegated part of the version 2 hierarchy. The shim holds a lock on `volcano/<cluster>`;
+cgroups without a lock belong to no running shim.
 """
 
 import contextlib
@@ -15,27 +15,27 @@ import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-TOP = "volcano"
-_ONLY_LIMITS = frozenset({"pids"})  # controllers that account for nothing we tell
-_PERIOD = 100_000  # microseconds in which a cpu limit is counted
-_WANTED = ("cpu", "cpuacct", "memory", "pids")
+TOP_DIRECTORY = "volcano"
+_LIMIT_ONLY = frozenset({"pids"})  # controllers whose accounting is not used
+_CPU_PERIOD = 100_000  # microseconds
+_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids")
 _ATTEMPTS = 5
-_PATIENCE = 1000  # milliseconds for a killed process to be gone
-_CPU_SHARES_LEAST, _CPU_SHARES_MOST = 2, 262_144
+_KILL_TIMEOUT = 1000  # milliseconds until a killed process has exited
+_MIN_CPU_SHARES, _MAX_CPU_SHARES = 2, 262_144
 
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted tree of groups, with those of our controllers that it has."""
+    """A mounted cgroup hierarchy with the controllers used here."""
 
-    base: str  # the directory below which ours go
+    base: str  # parent directory of the cgroups made here
     controllers: frozenset[str]
     version: int
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """0 is none."""
+class CgroupLimits:
+    """Resource limits of a cgroup; 0 is no limit."""
 
     cpu_request: float = 0.0
     cpu_limit: float = 0.0
@@ -43,38 +43,38 @@ class Limits:
     pids_limit: int = 0
 
 
-def identity(directory: str) -> str:
-    """The name under which a cluster's groups are found again: that of its data directory."""
+def cluster_id(directory: str) -> str:
+    """Name of a cluster's cgroups, derived from its data directory."""
     return hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:16]
 
 
 @dataclass(slots=True)
-class Groups:
-    """The groups of one cluster."""
+class Cgroups:
+    """Cgroups of one cluster."""
 
     name: str
     hierarchies: tuple[Hierarchy, ...]
     _locks: list[int] = field(default_factory=list)
-    _leaving: list[str] = field(default_factory=list)  # groups that still had a dying process
+    _pending_removals: list[str] = field(default_factory=list)  # cgroups whose processes had not exited yet
 
     def open(self) -> None:
-        """Makes the cluster's own groups and locks them; a hierarchy that refuses is done without."""
+        """Creates and locks the cgroups of the cluster; hierarchies that cannot be used are skipped."""
         usable: list[Hierarchy] = []
         for hierarchy in self.hierarchies:
             try:
-                self._locks.append(self._made(hierarchy))
+                self._locks.append(self._create_locked(hierarchy))
                 usable.append(hierarchy)
             except OSError:
                 continue
         self.hierarchies = tuple(usable)
 
-    def _made(self, hierarchy: Hierarchy) -> int:
-        """The lock on the cluster's group. One that is not locked yet may be swept by somebody else: made again."""
-        top = os.path.join(hierarchy.base, TOP, self.name)
+    def _create_locked(self, hierarchy: Hierarchy) -> int:
+        """Creates and locks the cluster's cgroup; retries if another shim removes it before it is locked."""
+        top = os.path.join(hierarchy.base, TOP_DIRECTORY, self.name)
         for _ in range(_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 os.makedirs(top, exist_ok=True)
-                lock = _locked(top, fcntl.LOCK_SH)
+                lock = _lock_directory(top, fcntl.LOCK_SH)
                 if hierarchy.version == 2:
                     for each in (hierarchy.base, os.path.dirname(top), top):
                         _enable(each, hierarchy.controllers)
@@ -85,15 +85,16 @@ class Groups:
     def controllers(self) -> frozenset[str]:
         return frozenset(name for each in self.hierarchies for name in each.controllers)
 
-    def create(self, path: str, limits: Limits, *, leaf: bool) -> list[str]:
-        """Makes `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories, to be joined."""
-        self.tidy()
+    def create(self, path: str, limits: CgroupLimits, *, leaf: bool) -> list[str]:
+        """Creates `path` ("<pod>" or "<pod>/<container>") in every hierarchy; returns the directories to join."""
+        self._retry_removals()
         made: list[str] = []
         for hierarchy in self.hierarchies:
             directory = self._directory(hierarchy, path)
             pod_has_it = leaf and os.path.isdir(os.path.dirname(directory))
-            # Joining a group takes milliseconds: one that only limits is for pods that have such a limit.
-            if hierarchy.controllers == _ONLY_LIMITS and not (limits.pids_limit or pod_has_it):
+            # Joining a cgroup takes milliseconds: one that only sets limits is created only for pods with
+            # such a limit.
+            if hierarchy.controllers == _LIMIT_ONLY and not (limits.pids_limit or pod_has_it):
                 continue
             os.makedirs(directory, exist_ok=True)
             settings = SETTINGS[hierarchy.version](limits)
@@ -105,8 +106,8 @@ class Groups:
             made.append(directory)
         return made
 
-    def shown(self, path: str) -> list[tuple[str, str]]:
-        """The directories of a group, by the names under which /sys/fs/cgroup has them: none for version 2's."""
+    def visible_directories(self, path: str) -> list[tuple[str, str]]:
+        """Returns the directories of a cgroup with their names below /sys/fs/cgroup; empty for version 2."""
         unified = [self._directory(each, path) for each in self.hierarchies if each.version == 2]
         if unified:
             return [("", unified[0])]
@@ -115,8 +116,8 @@ class Groups:
         ]
         return [(name, directory) for name, directory in directories if os.path.isdir(directory)]
 
-    def killed_for_memory(self, path: str) -> bool:
-        """Whether the kernel has killed something in the group for want of memory."""
+    def oom_killed(self, path: str) -> bool:
+        """Whether the kernel has killed a process of the cgroup for lack of memory."""
         names = {1: "memory.oom_control", 2: "memory.events"}
         for hierarchy in self._with("memory"):
             counts = _table(os.path.join(self._directory(hierarchy, path), names[hierarchy.version]))
@@ -125,7 +126,7 @@ class Groups:
         return False
 
     def usage(self, path: str) -> tuple[float, int] | None:
-        """Seconds of cpu, and bytes of memory that are not just cached files; None where neither is accounted."""
+        """CPU seconds, and bytes of memory without cached files; None where neither is accounted."""
         seconds, memory = None, None
         for hierarchy in self.hierarchies:
             directory = self._directory(hierarchy, path)
@@ -140,96 +141,96 @@ class Groups:
         return None if seconds is None or memory is None else (seconds, memory)
 
     def remove(self, path: str) -> None:
-        """Takes a group away, with those below it; one that is still busy dying goes with a later call."""
-        self._leaving.extend(self._directory(hierarchy, path) for hierarchy in self.hierarchies)
-        self.tidy()
+        """Removes a cgroup with its children; one whose processes have not exited yet is removed by a later call."""
+        self._pending_removals.extend(self._directory(hierarchy, path) for hierarchy in self.hierarchies)
+        self._retry_removals()
 
-    def tidy(self) -> None:
-        self._leaving = [each for each in self._leaving if not _removed(each)]
+    def _retry_removals(self) -> None:
+        self._pending_removals = [each for each in self._pending_removals if not _try_remove(each)]
 
     def close(self) -> None:
         for hierarchy in self.hierarchies:
-            top = os.path.join(hierarchy.base, TOP, self.name)
-            _removed(top)
+            top = os.path.join(hierarchy.base, TOP_DIRECTORY, self.name)
+            _try_remove(top)
             _try_rmdir(os.path.dirname(top))
         for each in self._locks:
             os.close(each)
         self._locks.clear()
 
     def _directory(self, hierarchy: Hierarchy, path: str) -> str:
-        return os.path.join(hierarchy.base, TOP, self.name, path)
+        return os.path.join(hierarchy.base, TOP_DIRECTORY, self.name, path)
 
     def _with(self, controller: str) -> Iterator[Hierarchy]:
         return (each for each in self.hierarchies if controller in each.controllers)
 
 
 def join(directories: list[str]) -> None:
-    """Moves the calling process."""
+    """Moves the calling process into cgroups."""
     for each in directories:
         with open(os.path.join(each, "cgroup.procs"), "w", encoding="ascii") as file:
             file.write("0")
 
 
-def sweep(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
-    """Ends what is left of clusters that have no keeper: that of `name`, and any other. Returns the groups removed."""
-    gone: list[str] = []
+def remove_orphaned(hierarchies: tuple[Hierarchy, ...], name: str) -> list[str]:
+    """Kills and removes the cgroups of clusters without a running shim, `name` first; returns them."""
+    removed: list[str] = []
     for hierarchy in hierarchies:
-        top = os.path.join(hierarchy.base, TOP)
-        for cluster in sorted(_subgroups(top), key=lambda each: os.path.basename(each) != name):
+        top = os.path.join(hierarchy.base, TOP_DIRECTORY)
+        for cluster in sorted(_children(top), key=lambda each: os.path.basename(each) != name):
             try:
-                lock = _locked(cluster, fcntl.LOCK_EX)
+                lock = _lock_directory(cluster, fcntl.LOCK_EX)
             except OSError:
-                continue  # its keeper lives
+                continue  # its shim is running
             try:
-                if _emptied(cluster):
-                    gone.append(cluster)
+                if _kill_and_remove(cluster):
+                    removed.append(cluster)
             finally:
                 os.close(lock)
         _try_rmdir(top)
-    return gone
+    return removed
 
 
-def _emptied(cluster: str) -> bool:
-    """Kills what runs in a cluster's groups, waits until it is gone, and removes them."""
+def _kill_and_remove(cluster: str) -> bool:
+    """Kills the processes in a cluster's cgroups, waits until they have exited, and removes the cgroups."""
     for process in _processes_below(cluster):
-        with contextlib.suppress(OSError):  # it ended by itself
-            _end(process)
-    return _removed(cluster)
+        with contextlib.suppress(OSError):  # it has exited already
+            _kill(process)
+    return _try_remove(cluster)
 
 
-def _end(process: int) -> None:
+def _kill(process: int) -> None:
     descriptor = os.pidfd_open(process)
     try:
         signal.pidfd_send_signal(descriptor, signal.SIGKILL)
         waiter = select.poll()
         waiter.register(descriptor, select.POLLIN)
-        waiter.poll(_PATIENCE)
+        waiter.poll(_KILL_TIMEOUT)
     finally:
         os.close(descriptor)
 
 
-def found(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> tuple[Hierarchy, ...]:
-    """The hierarchies of this host that we may write to."""
+def discover(mounts: str = "/proc/self/mounts", own: str = "/proc/self/cgroup") -> tuple[Hierarchy, ...]:
+    """Returns the cgroup hierarchies that this process may write to."""
     hierarchies: list[Hierarchy] = []
-    own_version_2 = _own_group(own)
+    own_cgroup = _own_cgroup(own)
     with open(mounts, encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             _, point, kind, options = line.split(" ")[:4]
             if kind == "cgroup":
-                controllers = frozenset(options.split(",")) & set(_WANTED)
+                controllers = frozenset(options.split(",")) & set(_CONTROLLERS)
                 if controllers and os.access(point, os.W_OK):
                     hierarchies.append(Hierarchy(point, controllers, 1))
             elif kind == "cgroup2":
-                hierarchies.extend(_version_2(point, own_version_2))
+                hierarchies.extend(_delegated(point, own_cgroup))
     return tuple({each.base: each for each in hierarchies}.values())
 
 
-def _version_2(point: str, own: str) -> Iterator[Hierarchy]:
-    """The root of the tree, or the highest group above our own that was delegated to us and holds no process."""
+def _delegated(point: str, own: str) -> Iterator[Hierarchy]:
+    """The root of the hierarchy, or the highest ancestor of the own cgroup that is delegated and has no process."""
     parts = [part for part in own.split("/") if part]
     for depth in range(len(parts) + 1):
         base = os.path.join(point, *parts[:depth])
-        controllers = frozenset(_read(os.path.join(base, "cgroup.controllers")).split()) & set(_WANTED)
+        controllers = frozenset(_read(os.path.join(base, "cgroup.controllers")).split()) & set(_CONTROLLERS)
         writable = os.access(base, os.W_OK) and os.access(
             os.path.join(base, "cgroup.subtree_control"), os.W_OK
         )
@@ -239,12 +240,12 @@ def _version_2(point: str, own: str) -> Iterator[Hierarchy]:
             return
 
 
-def version_1(limits: Limits) -> dict[str, str]:
+def version_1(limits: CgroupLimits) -> dict[str, str]:
     settings: dict[str, str] = {}
     if limits.cpu_request:
         settings["cpu.shares"] = str(shares(limits.cpu_request))
     if limits.cpu_limit:
-        settings["cpu.cfs_period_us"] = str(_PERIOD)
+        settings["cpu.cfs_period_us"] = str(_CPU_PERIOD)
         settings["cpu.cfs_quota_us"] = str(_quota(limits.cpu_limit))
     if limits.memory_limit:
         settings["memory.limit_in_bytes"] = str(limits.memory_limit)
@@ -254,12 +255,12 @@ def version_1(limits: Limits) -> dict[str, str]:
     return settings
 
 
-def version_2(limits: Limits) -> dict[str, str]:
+def version_2(limits: CgroupLimits) -> dict[str, str]:
     settings: dict[str, str] = {}
     if limits.cpu_request:
         settings["cpu.weight"] = str(1 + (shares(limits.cpu_request) - 2) * 9999 // 262_142)
     if limits.cpu_limit:
-        settings["cpu.max"] = f"{_quota(limits.cpu_limit)} {_PERIOD}"
+        settings["cpu.max"] = f"{_quota(limits.cpu_limit)} {_CPU_PERIOD}"
     if limits.memory_limit:
         settings["memory.max"] = str(limits.memory_limit)
         settings["memory.swap.max"] = "0"
@@ -274,14 +275,14 @@ _MEMORY = {1: ("memory.usage_in_bytes", "total_inactive_file"), 2: ("memory.curr
 
 
 def shares(cores: float) -> int:
-    return min(max(int(cores * 1024), _CPU_SHARES_LEAST), _CPU_SHARES_MOST)
+    return min(max(int(cores * 1024), _MIN_CPU_SHARES), _MAX_CPU_SHARES)
 
 
 def _quota(cores: float) -> int:
-    return max(1000, round(cores * _PERIOD))
+    return max(1000, round(cores * _CPU_PERIOD))
 
 
-def _own_group(path: str) -> str:
+def _own_cgroup(path: str) -> str:
     return next((line.split("::", 1)[1] for line in _read(path).splitlines() if line.startswith("0::")), "/")
 
 
@@ -293,7 +294,7 @@ def _enable(directory: str, controllers: frozenset[str]) -> None:
             file.write(" ".join(f"+{name}" for name in missing))
 
 
-def _locked(directory: str, kind: int) -> int:
+def _lock_directory(directory: str, kind: int) -> int:
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -308,14 +309,15 @@ def _set(path: str, value: str) -> None:
         with open(path, "w", encoding="ascii") as file:
             file.write(value)
     except OSError as error:
-        # Swap may not be accounted, and a kernel may lack bandwidth control or group kills: the rest still holds.
+        # Swap accounting, CPU bandwidth control or group kill may be missing in the kernel; the other limits
+        # apply.
         if error.errno not in (errno.ENOENT, errno.EACCES, errno.EOPNOTSUPP) and "memsw" not in path:
             raise
 
 
-def _removed(directory: str) -> bool:
-    for child in _subgroups(directory):
-        _removed(child)
+def _try_remove(directory: str) -> bool:
+    for child in _children(directory):
+        _try_remove(child)
     return _try_rmdir(directory)
 
 
@@ -329,7 +331,7 @@ def _try_rmdir(directory: str) -> bool:
     return True
 
 
-def _subgroups(directory: str) -> list[str]:
+def _children(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
             return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -339,12 +341,12 @@ def _subgroups(directory: str) -> list[str]:
 
 def _processes_below(directory: str) -> Iterator[int]:
     yield from _processes(directory)
-    for child in _subgroups(directory):
+    for child in _children(directory):
         yield from _processes_below(child)
 
 
 def _processes(directory: str) -> list[int]:
-    """Without those of other pid namespaces, which read 0."""
+    """Pids in a cgroup; processes of other pid namespaces, listed as 0, are left out."""
     return [int(line) for line in _read(os.path.join(directory, "cgroup.procs")).split() if line != "0"]
 
 

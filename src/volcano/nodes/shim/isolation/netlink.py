@@ -1,28 +1,27 @@
-"""rtnetlink by hand: the few requests that make a bridge, veth pairs, addresses and routes, with no other program."""
+"""Minimal rtnetlink client: bridges, veth pairs, addresses and routes without external programs."""
 
 import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator
 
-_NEWLINK, _DELLINK, _GETLINK, _NEWADDR, _NEWROUTE = 16, 17, 18, 20, 24
-_REQUEST, _ACKNOWLEDGE, _DUMP, _CREATE, _EXCLUSIVE = 1, 4, 0x300, 0x400, 0x200
-_ERROR, _DONE = 2, 3
+_RTM_NEWLINK, _RTM_DELLINK, _RTM_GETLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 17, 18, 20, 24
+_NLM_F_REQUEST, _NLM_F_ACK, _NLM_F_DUMP, _NLM_F_CREATE, _NLM_F_EXCL = 1, 4, 0x300, 0x400, 0x200
+_NLMSG_ERROR, _NLMSG_DONE = 2, 3
 
-_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = (
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_FD = (
     1,
     3,
     10,
     18,
-    26,
     28,
 )
 _INFO_KIND, _INFO_DATA, _VETH_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _RTA_GATEWAY = 5
-_UP = 1
-_UNIVERSE, _TABLE_MAIN, _PROTOCOL_BOOT, _UNICAST = 0, 254, 3, 1
-_NESTED = 0x8000
+_IFF_UP = 1
+_RT_SCOPE_UNIVERSE, _RT_TABLE_MAIN, _RTPROT_BOOT, _RTN_UNICAST = 0, 254, 3, 1
+_NLA_F_NESTED = 0x8000
 
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
@@ -31,15 +30,15 @@ _ROUTE = struct.Struct("=BBBBBBBBI")
 _ATTRIBUTE = struct.Struct("=HH")
 
 
-class Request:
-    """One message to the kernel: a kind, flags and a body that is already encoded."""
+class RouteRequest:
+    """A netlink message: type, flags and encoded body."""
 
     def __init__(self, kind: int, body: bytes, flags: int = 0) -> None:
         self.kind, self.body, self.flags = kind, body, flags
 
 
-class Netlink:
-    """A socket to the routing tables of the network namespace it was opened in."""
+class NetlinkSocket:
+    """A route socket of the network namespace in which it is opened."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
@@ -48,78 +47,86 @@ class Netlink:
     def close(self) -> None:
         self._socket.close()
 
-    def ask(self, requests: Iterable[Request]) -> None:
-        """Sends them all at once; the first that the kernel refuses is raised as an OSError."""
-        encoded = [_encoded(each, number) for number, each in enumerate(requests, 1)]
+    def send(self, requests: Iterable[RouteRequest]) -> None:
+        """Sends all requests at once; the first error of the kernel is raised as an OSError."""
+        encoded = [_encoded(each, index) for index, each in enumerate(requests, 1)]
         self._socket.send(b"".join(encoded))
-        waiting, refused = len(encoded), 0
+        waiting, failed = len(encoded), 0
         while waiting:
             for kind, body in _messages(self._socket.recv(65536)):
-                if kind == _ERROR:
+                if kind == _NLMSG_ERROR:
                     waiting -= 1
-                    refused = refused or -int(struct.unpack_from("=i", body)[0])
-        if refused:
-            raise OSError(refused, os.strerror(refused))
+                    failed = failed or -int(struct.unpack_from("=i", body)[0])
+        if failed:
+            raise OSError(failed, os.strerror(failed))
 
     def links(self) -> dict[str, int]:
-        """The names and numbers of the interfaces there are."""
-        self._socket.send(_encoded(Request(_GETLINK, _LINK.pack(0, 0, 0, 0, 0), _DUMP), 1, acknowledge=False))
+        """Returns the indexes of all interfaces by name."""
+        self._socket.send(
+            _encoded(RouteRequest(_RTM_GETLINK, _LINK.pack(0, 0, 0, 0, 0), _NLM_F_DUMP), 1, acknowledge=False)
+        )
         found: dict[str, int] = {}
         while True:
             for kind, body in _messages(self._socket.recv(1 << 20)):
-                if kind in (_DONE, _ERROR):
+                if kind in (_NLMSG_DONE, _NLMSG_ERROR):
                     return found
                 name = _attributes(body[_LINK.size :])[_IFLA_IFNAME].rstrip(b"\0").decode()
                 found[name] = _LINK.unpack_from(body)[2]
 
 
-def bridge(name: str, number: int) -> Request:
-    """A bridge under a number of our choosing, up."""
+def bridge(name: str, index: int) -> RouteRequest:
+    """Creates a bridge with a given index and sets it up."""
     body = (
-        _LINK.pack(0, 0, number, _UP, _UP)
+        _LINK.pack(0, 0, index, _IFF_UP, _IFF_UP)
         + _text(_IFLA_IFNAME, name)
         + _nest(_IFLA_LINKINFO, _kind("bridge"))
     )
-    return Request(_NEWLINK, body, _CREATE | _EXCLUSIVE)
+    return RouteRequest(_RTM_NEWLINK, body, _NLM_F_CREATE | _NLM_F_EXCL)
 
 
 def veth(
-    name: str, number: int, master: int, peer: str, peer_number: int, mac: bytes, namespace: int
-) -> Request:
-    """A pair of interfaces: `name` here, a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
-    far = _LINK.pack(0, 0, peer_number, 0, 0) + _text(_IFLA_IFNAME, peer) + _attribute(_IFLA_ADDRESS, mac)
-    far += _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
-    about = _kind("veth") + _nest(_INFO_DATA, _attribute(_VETH_PEER, far))
-    body = _LINK.pack(0, 0, number, _UP, _UP) + _text(_IFLA_IFNAME, name)
+    name: str, index: int, master: int, peer: str, peer_index: int, mac: bytes, namespace: int
+) -> RouteRequest:
+    """Creates a veth pair: `name` here as a port of `master`; `peer`, with `mac`, in the namespace of a descriptor."""
+    peer_link = (
+        _LINK.pack(0, 0, peer_index, 0, 0) + _text(_IFLA_IFNAME, peer) + _attribute(_IFLA_ADDRESS, mac)
+    )
+    peer_link += _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
+    info = _kind("veth") + _nest(_INFO_DATA, _attribute(_VETH_PEER, peer_link))
+    body = _LINK.pack(0, 0, index, _IFF_UP, _IFF_UP) + _text(_IFLA_IFNAME, name)
     body += _attribute(_IFLA_MASTER, struct.pack("=I", master))
-    return Request(_NEWLINK, body + _nest(_IFLA_LINKINFO, about), _CREATE | _EXCLUSIVE)
+    return RouteRequest(_RTM_NEWLINK, body + _nest(_IFLA_LINKINFO, info), _NLM_F_CREATE | _NLM_F_EXCL)
 
 
-def up(number: int) -> Request:
-    return Request(_NEWLINK, _LINK.pack(0, 0, number, _UP, _UP))
+def up(index: int) -> RouteRequest:
+    return RouteRequest(_RTM_NEWLINK, _LINK.pack(0, 0, index, _IFF_UP, _IFF_UP))
 
 
-def delete(name: str) -> Request:
-    return Request(_DELLINK, _LINK.pack(0, 0, 0, 0, 0) + _text(_IFLA_IFNAME, name))
+def delete(name: str) -> RouteRequest:
+    return RouteRequest(_RTM_DELLINK, _LINK.pack(0, 0, 0, 0, 0) + _text(_IFLA_IFNAME, name))
 
 
-def address(number: int, text: str, prefix: int) -> Request:
+def address(index: int, text: str, prefix: int) -> RouteRequest:
     raw = socket.inet_aton(text)
-    body = _ADDRESS.pack(socket.AF_INET, prefix, 0, _UNIVERSE, number)
-    return Request(
-        _NEWADDR, body + _attribute(_IFA_LOCAL, raw) + _attribute(_IFA_ADDRESS, raw), _CREATE | _EXCLUSIVE
+    body = _ADDRESS.pack(socket.AF_INET, prefix, 0, _RT_SCOPE_UNIVERSE, index)
+    return RouteRequest(
+        _RTM_NEWADDR,
+        body + _attribute(_IFA_LOCAL, raw) + _attribute(_IFA_ADDRESS, raw),
+        _NLM_F_CREATE | _NLM_F_EXCL,
     )
 
 
-def default_route(gateway: str) -> Request:
-    body = _ROUTE.pack(socket.AF_INET, 0, 0, 0, _TABLE_MAIN, _PROTOCOL_BOOT, _UNIVERSE, _UNICAST, 0)
-    return Request(
-        _NEWROUTE, body + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway)), _CREATE | _EXCLUSIVE
+def default_route(gateway: str) -> RouteRequest:
+    body = _ROUTE.pack(
+        socket.AF_INET, 0, 0, 0, _RT_TABLE_MAIN, _RTPROT_BOOT, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, 0
+    )
+    return RouteRequest(
+        _RTM_NEWROUTE, body + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway)), _NLM_F_CREATE | _NLM_F_EXCL
     )
 
 
-def _encoded(request: Request, sequence: int, *, acknowledge: bool = True) -> bytes:
-    flags = _REQUEST | request.flags | (_ACKNOWLEDGE if acknowledge else 0)
+def _encoded(request: RouteRequest, sequence: int, *, acknowledge: bool = True) -> bytes:
+    flags = _NLM_F_REQUEST | request.flags | (_NLM_F_ACK if acknowledge else 0)
     padding = -len(request.body) % 4
     size = _HEADER.size + len(request.body)
     return _HEADER.pack(size, request.kind, flags, sequence, 0) + request.body + bytes(padding)
@@ -146,7 +153,7 @@ def _attribute(kind: int, value: bytes) -> bytes:
 
 
 def _nest(kind: int, value: bytes) -> bytes:
-    return _attribute(kind | _NESTED, value)
+    return _attribute(kind | _NLA_F_NESTED, value)
 
 
 def _text(kind: int, value: str) -> bytes:

@@ -1,7 +1,6 @@
-"""Plain processes of this host: no walls, but each pod has its own address and directories, and ends as a whole."""
+"""Plain processes of this host, without namespaces; each pod has its own address and directories."""
 
 import contextlib
-import errno
 import hashlib
 import os
 import re
@@ -12,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from volcano.nodes.shim import listeners, processes
-from volcano.nodes.shim.isolation.base import Command, Sandbox, Stdio
+from volcano.nodes.shim.isolation.base import ExecCommand, Sandbox, Stdio, strerror
 from volcano.nodes.shim.specs import ContainerSpec, Failure, Identity, Mount, SandboxSpec, SandboxState, Usage
-from volcano.nodes.shim.supervisor import DEFAULT_PATH, Launch, supervise
+from volcano.nodes.shim.supervisor import DEFAULT_PATH, SupervisedProcess, supervise
 
-# Every process of a plain container inherits this name; `sweep` finds by it what outlived keeper and supervisor.
-MARK = "VOLCANO_ROOT"
+# Set in every process of a plain container, to find those that survived shim and supervisor.
+ROOT_VARIABLE = "VOLCANO_ROOT"
 # Below the pod's sandbox; no container can have such a name.
 _HOME, _TEMPORARY = "_home", "_tmp"
 _NETWORK = "127.88"
@@ -38,14 +37,14 @@ _UNPRIVILEGED = (
 
 @dataclass(slots=True)
 class PlainSandbox:
-    """A pod: an address of 127.88.0.0/16 and a directory."""
+    """A pod with an address of 127.88.0.0/16."""
 
     spec: SandboxSpec
     address: str
 
 
-class Plain:
-    """Implements `Isolation`; every pid it gives is that of a supervisor."""
+class PlainIsolation:
+    """Implements `Isolation`; the pid of a container is that of its supervisor."""
 
     def __init__(self, directory: str) -> None:
         self.limitations: Sequence[str] = (
@@ -54,8 +53,8 @@ class Plain:
         self._sandboxes: dict[str, PlainSandbox] = {}
         self._containers: dict[int, ContainerSpec] = {}
         self._executions: dict[int, set[int]] = {}  # by the container's pid
-        self._too_large: set[int] = set()
-        # Clusters of one machine share 127.88.0.0/16: each begins somewhere else.
+        self._over_limit: set[int] = set()
+        # Clusters of one machine share 127.88.0.0/16: each starts at another address.
         self._next = int.from_bytes(hashlib.blake2b(os.fsencode(directory), digest_size=4).digest(), "big")
 
     def open(self) -> None:
@@ -64,9 +63,9 @@ class Plain:
     def create(self, spec: SandboxSpec) -> PlainSandbox:
         for name in (_HOME, _TEMPORARY):
             try:
-                os.makedirs(os.path.join(_own(spec), name), exist_ok=True)
+                os.makedirs(os.path.join(_sandbox_directory(spec), name), exist_ok=True)
             except OSError as error:
-                raise Failure("FailedCreatePodSandBox", f"{error.filename}: {_words(error)}") from error
+                raise Failure("FailedCreatePodSandBox", f"{error.filename}: {strerror(error)}") from error
         sandbox = PlainSandbox(spec, self._address(spec.wanted_address))
         self._sandboxes[spec.uid] = sandbox
         return sandbox
@@ -74,23 +73,27 @@ class Plain:
     def start(self, sandbox: Sandbox, spec: ContainerSpec, stdio: Stdio) -> int:
         root = _root(sandbox, spec)
         try:
-            shutil.rmtree(root, ignore_errors=True)  # each attempt begins afresh
+            shutil.rmtree(root, ignore_errors=True)  # each attempt starts with an empty root
             os.makedirs(root)
             for mount in sorted(spec.mounts, key=lambda mount: mount.target):
-                _offer(mount, root)
-            _hand_over(sandbox, root, spec.identity)
+                _link_mount(mount, root)
+            _chown_directories(sandbox, root, spec.identity)
         except OSError as error:
-            raise Failure("CreateContainerError", f"{error.filename}: {_words(error)}") from error
-        pid = supervise(_launch(sandbox, spec, spec.command, spec.environment, spec.working_directory, stdio))
+            raise Failure("CreateContainerError", f"{error.filename}: {strerror(error)}") from error
+        pid = supervise(
+            _supervised(sandbox, spec, spec.command, spec.environment, spec.working_directory, stdio)
+        )
         self._containers[pid] = spec
         self._executions[pid] = set()
         return pid
 
-    def execute(self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: Command, stdio: Stdio) -> int:
-        launch = _launch(
+    def execute(
+        self, sandbox: Sandbox, spec: ContainerSpec, pid: int, command: ExecCommand, stdio: Stdio
+    ) -> int:
+        process = _supervised(
             sandbox, spec, command.command, command.environment, command.working_directory, stdio
         )
-        execution = supervise(launch)
+        execution = supervise(process)
         self._executions[pid].add(execution)
         return execution
 
@@ -98,9 +101,9 @@ class Plain:
         return os.openpty()
 
     def signal(self, sandbox: Sandbox, pid: int, number: int) -> None:
-        """The supervisor passes on what it can catch; the rest goes past it."""
+        """The supervisor forwards signals that it can catch; SIGKILL and SIGSTOP are sent to the program directly."""
         if number == signal.SIGKILL:
-            processes.kill_all_below(pid)
+            processes.kill_descendants(pid)
         elif number == signal.SIGSTOP:
             processes.send(processes.children(pid)[:1], number)
         else:
@@ -108,22 +111,22 @@ class Plain:
 
     def finish(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> bool:
         for execution in self._executions.pop(pid, set()):
-            processes.kill_all_below(execution)
+            processes.kill_descendants(execution)
         self._containers.pop(pid, None)
         self._kill_orphans()
-        too_large = pid in self._too_large
-        self._too_large.discard(pid)
-        return too_large
+        over_limit = pid in self._over_limit
+        self._over_limit.discard(pid)
+        return over_limit
 
     def remove(self, sandbox: Sandbox) -> None:
         self._sandboxes.pop(sandbox.spec.uid, None)
-        shutil.rmtree(_own(sandbox.spec), ignore_errors=True)
+        shutil.rmtree(_sandbox_directory(sandbox.spec), ignore_errors=True)
 
     def open_socket(self, sandbox: Sandbox | None, family: int, kind: int) -> socket.socket:
         return socket.socket(family, kind)
 
     def usage(self, sandbox: Sandbox, spec: ContainerSpec, pid: int) -> Usage | None:
-        # What has ended below was reaped by the supervisor, whose own account holds it.
+        # The CPU time of exited processes is included: the supervisor reaped them.
         tree = self._tree(pid)
         used = sum(map(processes.cpu_seconds, tree))
         return Usage(spec.pod, spec.name, used, sum(map(processes.private_memory, tree[1:])))
@@ -132,14 +135,14 @@ class Plain:
         for sandbox in list(self._sandboxes.values()):
             self.remove(sandbox)
 
-    def restore(self, lost: Sequence[SandboxState]) -> None:
-        """Supervisors end their trees when their keeper is killed; when they were killed too, this does."""
-        kill_strays(lost)
+    def remove_leftovers(self, lost: Sequence[SandboxState]) -> None:
+        """Kills the processes of containers whose supervisors were killed, too, and removes their sandboxes."""
+        kill_leftover_processes(lost)
         for sandbox in lost:
             shutil.rmtree(os.path.join(sandbox.directory, "sandbox"), ignore_errors=True)
 
-    def targets(self, sandbox: Sandbox, port: int) -> list[str]:
-        """The addresses at which the pod's own processes listen on a port: the network is everybody's."""
+    def listening_addresses(self, sandbox: Sandbox, port: int) -> list[str]:
+        """Returns the addresses at which the pod's own processes listen on a port; the network is the host's."""
         pids = [
             below
             for pid, spec in self._containers.items()
@@ -148,18 +151,18 @@ class Plain:
         ]
         return listeners.addresses(pids, port, sandbox.address)
 
-    def watch(self) -> None:
-        """Kills containers that are over their memory limit; called about once a second."""
+    def enforce_memory_limits(self) -> None:
+        """Kills containers that exceed their memory limit; called about once a second."""
         for pid, spec in self._containers.items():
-            if not spec.memory_limit or pid in self._too_large:
+            if not spec.memory_limit or pid in self._over_limit:
                 continue
             tree = self._tree(pid)[1:]
             if (
                 sum(map(processes.private_memory, tree)) > spec.memory_limit
-                and sum(map(processes.shared_out_memory, tree)) > spec.memory_limit
+                and sum(map(processes.proportional_memory, tree)) > spec.memory_limit
             ):
-                self._too_large.add(pid)
-                processes.kill_all_below(pid)
+                self._over_limit.add(pid)
+                processes.kill_descendants(pid)
 
     def _tree(self, pid: int) -> list[int]:
         below = processes.descendants(pid)
@@ -168,12 +171,12 @@ class Plain:
         return [pid, *below]
 
     def _kill_orphans(self) -> None:
-        """A supervisor that was killed leaves its tree to the keeper."""
+        """Kills processes whose supervisor was killed: they become children of the shim."""
         known = self._containers.keys() | {pid for pids in self._executions.values() for pid in pids}
-        strays = set(processes.children(os.getpid())) - known
-        for pid in strays:
-            processes.kill_all_below(pid)
-        processes.send(strays, signal.SIGKILL)
+        orphans = set(processes.children(os.getpid())) - known
+        for pid in orphans:
+            processes.kill_descendants(pid)
+        processes.send(orphans, signal.SIGKILL)
 
     def _address(self, wanted: str) -> str:
         taken = {sandbox.address for sandbox in self._sandboxes.values()}
@@ -188,48 +191,48 @@ class Plain:
         raise Failure("FailedCreatePodSandBox", f"all {_ADDRESSES} addresses of {_NETWORK}.0.0/16 are taken")
 
 
-def kill_strays(lost: Sequence[SandboxState]) -> list[int]:
-    """Kills the processes of plain containers that have outlived keeper and supervisor; their pids."""
-    homes = tuple(f"{sandbox.directory.rstrip('/')}/" for sandbox in lost)
+def kill_leftover_processes(lost: Sequence[SandboxState]) -> list[int]:
+    """Kills processes of plain containers that survived shim and supervisor; returns their pids."""
+    directories = tuple(f"{sandbox.directory.rstrip('/')}/" for sandbox in lost)
     found = [
         pid
         for pid in processes.every_pid()
-        if homes and processes.environment(pid).get(MARK, "").startswith(homes)
+        if directories and processes.environment(pid).get(ROOT_VARIABLE, "").startswith(directories)
     ]
     processes.send(found, signal.SIGKILL)
     return found
 
 
-def _launch(
+def _supervised(
     sandbox: Sandbox,
     spec: ContainerSpec,
     command: Sequence[str],
     environment: Mapping[str, str],
     directory: str,
     stdio: Stdio,
-) -> Launch:
+) -> SupervisedProcess:
     root = _root(sandbox, spec)
-    own = _own(sandbox.spec)
-    offered = {
+    own = _sandbox_directory(sandbox.spec)
+    defaults = {
         "PATH": os.environ.get("PATH", DEFAULT_PATH),
         "HOME": os.path.join(own, _HOME),
         "TMPDIR": os.path.join(own, _TEMPORARY),
         "HOSTNAME": sandbox.spec.hostname,
         **({"TERM": "xterm"} if stdio.tty else {}),
-        **{_variable(mount): mount.source for mount in spec.mounts},
+        **{_mount_variable(mount): mount.source for mount in spec.mounts},
     }
-    return Launch(
-        command=[redirected(argument, spec.mounts) for argument in command],
-        environment={**offered, **environment, MARK: root},
-        directory=_directory(directory, spec, root),
+    return SupervisedProcess(
+        command=[substitute_mount_paths(argument, spec.mounts) for argument in command],
+        environment={**defaults, **environment, ROOT_VARIABLE: root},
+        directory=_working_directory(directory, spec, root),
         stdio=stdio,
         identity=spec.identity,
         no_new_privileges=spec.security.no_new_privileges,
     )
 
 
-def _directory(wanted: str, spec: ContainerSpec, root: str) -> str:
-    """Where a program starts: in a volume when its directory is one, else at the host's own directory of that name."""
+def _working_directory(wanted: str, spec: ContainerSpec, root: str) -> str:
+    """Returns the source of a volume if the working directory is in one, else the host's directory of that name."""
     if not wanted:
         return root
     for mount in sorted(spec.mounts, key=lambda mount: len(mount.target), reverse=True):
@@ -238,8 +241,8 @@ def _directory(wanted: str, spec: ContainerSpec, root: str) -> str:
     return wanted
 
 
-def redirected(argument: str, mounts: Sequence[Mount]) -> str:
-    """A word of a command with the paths of mounts, which nobody can mount here, replaced by where they are."""
+def substitute_mount_paths(argument: str, mounts: Sequence[Mount]) -> str:
+    """Replaces the mount paths in an argument by the sources of the mounts, as nothing is mounted here."""
     for mount in sorted(mounts, key=lambda mount: len(mount.target), reverse=True):
         target = mount.target.rstrip("/")
         if target and target in argument:
@@ -248,8 +251,8 @@ def redirected(argument: str, mounts: Sequence[Mount]) -> str:
     return argument
 
 
-def _offer(mount: Mount, root: str) -> None:
-    """A link below the container's root to what a mount shows; none in another mount, which is not ours to write to."""
+def _link_mount(mount: Mount, root: str) -> None:
+    """Links a mount below the container's root, unless its target is inside another mount."""
     if mount.memory:
         os.makedirs(mount.source, exist_ok=True)
     link = os.path.normpath(os.path.join(root, mount.target.strip("/")))
@@ -261,26 +264,22 @@ def _offer(mount: Mount, root: str) -> None:
         os.symlink(mount.source, link)
 
 
-def _hand_over(sandbox: Sandbox, root: str, identity: Identity) -> None:
-    """The container's own directories belong to whom it runs as."""
+def _chown_directories(sandbox: Sandbox, root: str, identity: Identity) -> None:
+    """Gives the container's own directories to its user."""
     if os.geteuid() != 0 or identity.user is None:
         return
-    own = _own(sandbox.spec)
+    own = _sandbox_directory(sandbox.spec)
     for path in (root, os.path.join(own, _HOME), os.path.join(own, _TEMPORARY)):
         os.chown(path, identity.user, -1 if identity.group is None else identity.group)
 
 
-def _variable(mount: Mount) -> str:
+def _mount_variable(mount: Mount) -> str:
     return "VOLCANO_MOUNT_" + re.sub(r"[^A-Z0-9]+", "_", mount.target.strip("/").upper())
 
 
-def _own(spec: SandboxSpec) -> str:
+def _sandbox_directory(spec: SandboxSpec) -> str:
     return os.path.join(spec.directory, "sandbox")
 
 
 def _root(sandbox: Sandbox, spec: ContainerSpec) -> str:
-    return os.path.join(_own(sandbox.spec), spec.name, "root")
-
-
-def _words(error: OSError) -> str:
-    return os.strerror(error.errno or errno.EIO).lower()
+    return os.path.join(_sandbox_directory(sandbox.spec), spec.name, "root")

@@ -1,13 +1,14 @@
-"""Whether a kind of isolation works on this machine, tried for real in a child that is thrown away."""
+"""Probes whether a mode of isolation works on this machine; also a program: `python -m ... MODE`."""
 
 import os
 import signal
+import sys
 from collections.abc import Callable
 
-from volcano.nodes.shim.isolation import entering, network, root, syscalls
-from volcano.nodes.shim.specs import Mode
+from volcano.nodes.shim.isolation import network, rootfs, syscalls, unshare
+from volcano.nodes.shim.specs import Failure, Mode
 
-_SETTINGS = {  # a value that forbids user namespaces to ordinary users, and what would be right
+_SYSCTLS = {  # value that denies user namespaces to ordinary users, remedy
     "/proc/sys/kernel/unprivileged_userns_clone": ("0", "sysctl kernel.unprivileged_userns_clone=1"),
     "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
         "1",
@@ -16,11 +17,11 @@ _SETTINGS = {  # a value that forbids user namespaces to ordinary users, and wha
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl user.max_user_namespaces=10000"),
 }
 
-_FINE = "fine"
+_AVAILABLE = "available"
 
 
-def possible(mode: Mode) -> str:
-    """Empty when `mode` works here; else the reason why it does not."""
+def unavailable_reason(mode: Mode) -> str:
+    """Returns the reason why `mode` does not work here, found out in a child process; empty when it works."""
     if mode is Mode.PLAIN:
         return ""
     if mode is Mode.NETNS and os.geteuid() != 0:
@@ -35,18 +36,18 @@ def possible(mode: Mode) -> str:
             os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as answer:
-        said = answer.read().decode()
+        reason = answer.read().decode()
     os.waitpid(child, 0)
-    return "" if said == _FINE else said or "the trial ended without a word"
+    return "" if reason == _AVAILABLE else reason or "the probe ended without output"
 
 
 def _reason(mode: Mode) -> str:
     steps: tuple[tuple[str, Callable[[], object]], ...] = (
-        ("namespaces for users and mounts", lambda: entering.enter(mode)),
-        ("a network namespace", entering.enter_network),
-        ("a bridge between pods", lambda: network.Hub().build()),
-        ("files in memory", lambda: syscalls.mount("trial", "/tmp", "tmpfs")),
-        ("terminals", lambda: root.mount_terminals("/tmp", tty_group=False)),
+        ("namespaces for users and mounts", lambda: unshare.unshare_host_namespaces(mode)),
+        ("a network namespace", unshare.unshare_network),
+        ("a bridge between pods", lambda: network.PodNetwork().build()),
+        ("files in memory", lambda: syscalls.mount("probe", "/tmp", "tmpfs")),
+        ("terminals", lambda: rootfs.mount_devpts("/tmp", tty_group=False)),
         ("a pid namespace with its own /proc", _try_pid_namespace),
     )
     for what, attempt in steps:
@@ -54,9 +55,9 @@ def _reason(mode: Mode) -> str:
             attempt()
         except OSError as error:
             return f"{what}: {error.strerror or error}{_hint(mode, what, steps[0][0])}"
-        except Exception as error:
-            return f"{what}: {error!r}"
-    return _FINE
+        except Failure as failure:
+            return f"{what}: {failure}"
+    return _AVAILABLE
 
 
 def _try_pid_namespace() -> None:
@@ -77,7 +78,7 @@ def _try_pid_namespace() -> None:
 def _hint(mode: Mode, what: str, first: str) -> str:
     if mode is not Mode.USERNS or what != first:
         return ""
-    for path, (forbidding, remedy) in _SETTINGS.items():
+    for path, (forbidding, remedy) in _SYSCTLS.items():
         try:
             with open(path, encoding="ascii") as setting:
                 if setting.read().strip() == forbidding:
@@ -85,3 +86,19 @@ def _hint(mode: Mode, what: str, first: str) -> str:
         except OSError:
             continue
     return ""
+
+
+def main() -> None:
+    """Exits 0 when the namespaces and the bridge of a mode can be made, else writes the error to standard error."""
+    # Everything made here ends with this process.
+    try:
+        unshare.unshare_host_namespaces(Mode(sys.argv[1]))
+        unshare.unshare_network()
+        network.PodNetwork().build()
+    except (OSError, Failure) as error:
+        os.write(2, f"{error}\n".encode())
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""capacity: queues say what they deserve, may borrow up to their capability, and give back what others deserve."""
+"""capacity: queues declare what they deserve, may borrow up to their capability, and return what others deserve."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -12,62 +12,62 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Purpose, Refusal, Vote
-from volcano.scheduler.engine.plugin_metrics import Reading, amounts
-from volcano.scheduler.plugins.capacity.entitlement import Entitlement, flat, in_tree
-from volcano.scheduler.plugins.proportion.shares import (
-    HAIR,
-    Holdings,
-    asked,
-    how_many,
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Purpose, Rejection, Vote
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
+from volcano.scheduler.plugins.capacity.deserved import Deserved, flat_deserved, hierarchical_deserved
+from volcano.scheduler.plugins.proportion.queue_usage import (
+    EPSILON,
+    QueueUsage,
+    count_within,
+    enqueue_rejection,
+    insufficient,
+    is_within,
     keeps_guarantees,
-    lacking,
     over_share,
-    room_for,
-    tolerances,
-    within,
+    overuse_tolerances,
+    requested_columns,
 )
 from volcano.scheduler.plugins.proportion.tree import (
     QueueTree,
+    build_tree,
     capability,
     guarantees,
-    plant,
     real_capabilities,
 )
 
 
 class Capacity(Plugin):
-    """Borrowing is limited by capability, reclaiming by what is deserved; `enableHierarchy` makes a tree of it."""
+    """Limits borrowing by capability and reclaiming by the deserved share; `enableHierarchy` applies it to a tree."""
 
     arguments: ClassVar = (
         Argument("ancestorReclaimLevel"),
-        Argument("capacity.*", Type.BOOLEAN),  # about resource claims; accepted and without effect yet
+        Argument("capacity.*", Type.BOOLEAN),  # for resource claims; accepted without effect
     )
 
     def open(self, arguments: Arguments) -> None:
         self.hierarchical = arguments.hierarchy
         self.level = max(arguments.integer("ancestorReclaimLevel", 0), 0) if self.hierarchical else 0
         self._kept: Sequence[Task] = ()
-        self._hunt: Hunt | None = None
+        self._context: EvictionContext | None = None
 
-    # -- what belongs to whom --------------------------------------------------------------------------------
+    # -- shares ----------------------------------------------------------------------------------------------
 
     @cached_property
     def tree(self) -> QueueTree:
-        return plant(self.snapshot.queues, flat=not self.hierarchical)
+        return build_tree(self.snapshot.queues, flat=not self.hierarchical)
 
     @cached_property
-    def broken(self) -> str:
-        """What is wrong with the tree; nothing is scheduled then."""
+    def tree_error(self) -> str:
+        """Why the tree of queues is invalid; no task is scheduled then."""
         if not self.hierarchical:
             return ""
         missing = () if ROOT_QUEUE in self.snapshot.queues else ("there is no queue root",)
         return "; ".join((*missing, *self.tree.problems))
 
     @cached_property
-    def holdings(self) -> Holdings:
-        """Made when first asked for, which is before the first placement is booked."""
-        return Holdings(self.snapshot, self.ledger, self.tree)
+    def usage(self) -> QueueUsage:
+        """Created on first use, which is before the first placement of the cycle."""
+        return QueueUsage(self.snapshot, self.ledger, self.tree)
 
     @cached_property
     def guarantee(self) -> dict[str, Vector]:
@@ -78,211 +78,220 @@ class Capacity(Plugin):
         return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
 
     @cached_property
-    def deserved(self) -> dict[str, Entitlement]:
+    def deserved(self) -> dict[str, Deserved]:
         if not self.hierarchical:
-            return flat(self.snapshot.queues, self.resources, self.capability, self.guarantee)
+            return flat_deserved(self.snapshot.queues, self.resources, self.capability, self.guarantee)
         requested = {name: totals.requested for name, totals in self.snapshot.totals.items()}
-        return in_tree(
+        return hierarchical_deserved(
             self.tree, self.resources, self.capability, self.guarantee, requested, self.snapshot.total
         )
 
     @cached_property
     def tolerance(self) -> dict[str, float | None]:
-        return tolerances(self.snapshot.queues.values())
+        return overuse_tolerances(self.snapshot.queues.values())
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.holdings.place(tasks)
+        self.usage.allocate(tasks)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.holdings.take(tasks)
+        self.usage.deallocate(tasks)
 
-    def share(self, queue: str) -> float:
-        """The largest part of what a queue deserves that it holds; 1 for a queue that deserves nothing."""
-        entitlement = self.deserved.get(queue)
-        return 1.0 if entitlement is None else entitlement.share(self.holdings.allocated[queue])
+    def _share(self, queue: str) -> float:
+        """Returns the largest fraction of its deserved share that a queue holds; 1 for a queue that deserves
+        nothing."""
+        deserved = self.deserved.get(queue)
+        return 1.0 if deserved is None else deserved.share(self.usage.allocated[queue])
 
     # -- order -----------------------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[object, ...]:
-        """Important queues first; then, level by level, the smaller share; then who deserves something."""
+        """Queues of higher priority first; then, level by level, the smaller share; then those that deserve
+        anything."""
         path = reversed(self.tree.path(queue.name))
-        levels = tuple((self.share(name), self.deserved[name].empty) for name in path)
-        return (-queue.priority, not self.tree.leaf(queue.name), levels)
+        levels = tuple((self._share(name), self.deserved[name].empty) for name in path)
+        return (-queue.priority, not self.tree.is_leaf(queue.name), levels)
 
     def victim_queue_order(self, queue: Queue, evictor: Queue) -> int:
-        """In a tree, closest relatives give first."""
+        """In a tree, the closest relatives first."""
         if not self.hierarchical:
             return 0
         theirs, ours = self.tree.path(queue.name), self.tree.path(evictor.name)
         return -len(set(theirs) & set(ours))
 
-    # -- how much a queue may take ---------------------------------------------------------------------------
+    # -- limits of a queue -----------------------------------------------------------------------------------
 
-    def _closed(self, queue: Queue) -> Refusal | None:
-        """What keeps the queue from taking anything at all."""
-        if self.broken:
-            return Refusal(f"the tree of queues is broken: {self.broken}", reason="QueueTreeBroken")
-        if not self.tree.leaf(queue.name):
-            return Refusal(f"queue {queue.name} has children; submit to one of them", reason="QueueNotLeaf")
+    def _queue_rejection(self, queue: Queue) -> Rejection | None:
+        """Returns why the queue gets no resources at all."""
+        if self.tree_error:
+            return Rejection(f"the tree of queues is broken: {self.tree_error}", reason="QueueTreeBroken")
+        if not self.tree.is_leaf(queue.name):
+            return Rejection(f"queue {queue.name} has children; submit to one of them", reason="QueueNotLeaf")
         if not queue.open:
-            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
         return None
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
-        if self._closed(queue) is not None:
+        if self._queue_rejection(queue) is not None:
             return 0
-        parts = self.holdings.parts(task.shape)
+        parts = self.usage.request_items(task.shape)
         for name in self.tree.path(queue.name):
-            count = min(count, how_many(parts, self.holdings.allocated[name], self.capability[name]))
+            count = min(count, count_within(parts, self.usage.allocated[name], self.capability[name]))
         return count
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
-        refusal = self._closed(queue)
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
+        rejection = self._queue_rejection(queue)
         for name in self.tree.path(queue.name):
-            refusal = refusal or lacking(
-                self.holdings.allocated[name] + task.request,
+            rejection = rejection or insufficient(
+                self.usage.allocated[name] + task.request,
                 self.capability[name],
-                asked(task.request),
+                requested_columns(task.request),
                 self.resources,
                 f"queue {name} has what it may have",
             )
-        return refusal
+        return rejection
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         queue = self.snapshot.queues[job.queue]
-        refusal = self._closed(queue)
-        if refusal is not None:
-            return refusal
+        rejection = self._queue_rejection(queue)
+        if rejection is not None:
+            return rejection
         if job.group.min_resources is None:
             return Vote.PERMIT
-        return room_for(self.holdings, job, self.capability, self.session.preempts) or Vote.PERMIT
+        return enqueue_rejection(self.usage, job, self.capability, self.session.preempts) or Vote.PERMIT
 
     def job_enqueued(self, job: Job) -> None:
-        self.holdings.admit(job)
+        self.usage.enqueue(job)
 
-    def measure(self) -> Iterator[Reading]:
-        """What each queue deserves and may have, and how far it is; nothing in a cycle that could not change it."""
+    def measure(self) -> Iterator[MetricSample]:
+        """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name in self.tree.parent:
-            queue, share = self.snapshot.queues[name], self.share(name)
-            yield Reading("queue_share", (name,), share)
-            yield Reading("queue_overused", (name,), float(share > 1))
+            queue, share = self.snapshot.queues[name], self._share(name)
+            yield MetricSample("queue_share", (name,), share)
+            yield MetricSample("queue_overused", (name,), float(share > 1))
             yield from amounts("deserved", name, self.deserved[name].amount, self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
-    # -- who may reclaim, and from whom ----------------------------------------------------------------------
+    # -- reclaim ---------------------------------------------------------------------------------------------
 
     def preemptive(self, queue: Queue, tasks: Sequence[Task]) -> bool:
-        """Some resource it asks for stays within what the queue, or an ancestor that counts, deserves."""
-        if self._closed(queue) is not None:
+        """Some requested resource stays within what the queue, or one of the considered ancestors, deserves."""
+        if self._queue_rejection(queue) is not None:
             return False
         request: Vector = np.sum([task.request for task in tasks], axis=0)
-        columns = asked(request)
+        columns = requested_columns(request)
         path = self.tree.path(queue.name)
-        if not within(self.holdings.allocated[queue.name] + request, self.capability[queue.name], columns):
+        if not is_within(self.usage.allocated[queue.name] + request, self.capability[queue.name], columns):
             return False
-        # An ancestor that already holds more than it may would not let the tasks in, whoever made room for them.
+        # Tasks below an ancestor that is over its capability could not be placed, even after evictions.
         if not all(
-            within(self.holdings.allocated[name], self.capability[name], columns) for name in path[1:]
+            is_within(self.usage.allocated[name], self.capability[name], columns) for name in path[1:]
         ):
             return False
         return any(self._deserves(name, request, columns) for name in path[: self.level + 1])
 
     def _deserves(self, name: str, request: Vector, columns: Mask) -> bool:
-        need, amount = self.holdings.allocated[name] + request, self.deserved[name].amount
+        need, amount = self.usage.allocated[name] + request, self.deserved[name].amount
         counted = columns & ((need >= STEP) & (amount >= STEP))
         return bool((need[counted] <= amount[counted] + STEP).any())
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        if not hunt.purpose.across_queues:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        if not context.purpose.across_queues:
             return candidates
-        self._kept, self._hunt = list(self._victims(hunt, candidates)), hunt
+        self._kept, self._context = list(self._victims(context, candidates)), context
         return self._kept
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        known = candidates is self._kept and hunt is self._hunt
-        return candidates if known else list(self._victims(hunt, candidates))
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        known = candidates is self._kept and context is self._context
+        return candidates if known else list(self._victims(context, candidates))
 
-    def unified_evictable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        if hunt.purpose is Purpose.GANG_PREEMPT:
+    def unified_evictable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        if context.purpose is Purpose.GANG_PREEMPT:
             return candidates
-        return self.reclaimable(hunt, candidates)
+        return self.reclaimable(context, candidates)
 
-    def _victims(self, hunt: Hunt, candidates: Sequence[Task]) -> Iterator[Task]:
-        """Walks the candidates in the order they would go, and keeps those that their queues can spare."""
-        if self.broken:
+    def _victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
+        """Filters candidates, in eviction order, by the limits of their queues."""
+        if self.tree_error:
             return
         running: dict[str, Vector] = {}
-        taker = self.tree.path(hunt.job.queue)
-        full = self._full(hunt, taker)
+        preemptor = self.tree.path(context.job.queue)
+        full = self._full_ancestor(context, preemptor)
         for task in candidates:
             job = self.snapshot.jobs.get(task.job)
-            if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in taker:
+            if job is None or not self.snapshot.queues[job.queue].reclaimable or job.queue in preemptor:
                 continue
-            if not self.holdings.common(task.shape, hunt.task.shape):
+            if not self.usage.common_items(task.shape, context.task.shape):
                 continue
             if full and full not in self.tree.path(job.queue):
                 continue
-            path = [name for name in self.tree.path(job.queue) if name not in taker]
-            held = {name: running.get(name, self.holdings.allocated[name]) for name in path}
-            if not self._eligible(hunt, task, path, held):
+            path = [name for name in self.tree.path(job.queue) if name not in preemptor]
+            held = {name: running.get(name, self.usage.allocated[name]) for name in path}
+            if not self._eligible(context, task, path, held):
                 continue
             left = {name: amount - task.request for name, amount in held.items()}
             if keeps_guarantees(task.request, left, self.guarantee):
                 running.update(left)
                 yield task
 
-    def _full(self, hunt: Hunt, path: Sequence[str]) -> str:
-        """The nearest ancestor of the taker without room for its task: only who is below it can make that room."""
-        parts = self.holdings.parts(hunt.task.shape)
+    def _full_ancestor(self, context: EvictionContext, path: Sequence[str]) -> str:
+        """Returns the preemptor's nearest ancestor without capacity for its task: victims must be below it."""
+        parts = self.usage.request_items(context.task.shape)
         for name in path[1:]:
-            if how_many(parts, self.holdings.allocated[name], self.capability[name]) < 1:
+            if count_within(parts, self.usage.allocated[name], self.capability[name]) < 1:
                 return name
         return ""
 
-    def _eligible(self, hunt: Hunt, task: Task, path: Sequence[str], held: dict[str, Vector]) -> bool:
-        """Whether the queue, and the ancestors that count, hold more than they deserve, or deserve none of it."""
+    def _eligible(
+        self, context: EvictionContext, task: Task, path: Sequence[str], held: dict[str, Vector]
+    ) -> bool:
+        """Reports whether the queue and the considered ancestors hold more than they deserve, or deserve none
+        of the request."""
         queue = path[0]
-        if not self.deserved[queue].common(task.request) and self._related_and_undeserving(hunt, queue):
+        if not self.deserved[queue].covers(task.request) and self._related_and_not_deserving(context, queue):
             return False
         if not all(self._over(name, held[name], task) for name in path[: self.level + 1]):
             return False
-        return self._evens_out(hunt, task, queue, held[queue])
+        return self._reduces_imbalance(context, task, queue, held[queue])
 
-    def _evens_out(self, hunt: Hunt, task: Task, queue: str, held: Vector) -> bool:
-        """Whether the taker, with its task, would hold a smaller part of its share than the giver does now.
+    def _reduces_imbalance(self, context: EvictionContext, task: Task, queue: str, held: Vector) -> bool:
+        """Reports whether the preemptor would hold, with its task, a smaller fraction of its share than the
+        victim's queue now.
 
-        Otherwise the giver could come back for it, and the taker again, for ever.
+        Otherwise the two queues could reclaim from each other in turn.
         """
-        given, taken = self.deserved[queue].amount, self.deserved[hunt.job.queue].amount
-        common = self.holdings.common(task.shape, hunt.task.shape)
+        given, taken = self.deserved[queue].amount, self.deserved[context.job.queue].amount
+        common = self.usage.common_items(task.shape, context.task.shape)
         gives = [held.item(column) / given.item(column) for column, _ in common if given.item(column) >= STEP]
         if not gives:
             return True
-        has = self.holdings.allocated[hunt.job.queue]
+        has = self.usage.allocated[context.job.queue]
         takes = [
             (has.item(column) + amount) / taken.item(column)
-            for column, amount in self.holdings.parts(hunt.task.shape)
+            for column, amount in self.usage.request_items(context.task.shape)
             if taken.item(column) >= STEP
         ]
-        return max(takes, default=0.0) < max(gives) - HAIR
+        return max(takes, default=0.0) < max(gives) - EPSILON
 
     def _over(self, name: str, held: Vector, task: Task) -> bool:
-        entitlement = self.deserved[name]
-        if not entitlement.common(task.request):
-            return True  # it lives on what others leave
-        relevant = entitlement.relevant(task.request)
-        parts = tuple(part for part in self.holdings.parts(task.shape) if relevant[part[0]])
-        return over_share(held, parts, entitlement.amount, self.tolerance.get(name))
+        deserved = self.deserved[name]
+        if not deserved.covers(task.request):
+            return True  # all it holds is borrowed
+        relevant = deserved.relevant_columns(task.request)
+        parts = tuple(part for part in self.usage.request_items(task.shape) if relevant[part[0]])
+        return over_share(held, parts, deserved.amount, self.tolerance.get(name))
 
-    def _related_and_undeserving(self, hunt: Hunt, queue: str) -> bool:
-        """Whether the queues share an ancestor that counts, and the taker's deserves nothing of what it asks for."""
+    def _related_and_not_deserving(self, context: EvictionContext, queue: str) -> bool:
+        """Reports whether the queues share a considered ancestor, and the preemptor's queue deserves none of
+        its request."""
         if not self.level:
             return False
         theirs, ours = (
             self.tree.path(queue)[1 : self.level + 1],
-            self.tree.path(hunt.job.queue)[1 : self.level + 1],
+            self.tree.path(context.job.queue)[1 : self.level + 1],
         )
-        return bool(set(theirs) & set(ours)) and not self.deserved[hunt.job.queue].common(hunt.task.request)
+        return bool(set(theirs) & set(ours)) and not self.deserved[context.job.queue].covers(
+            context.task.request
+        )

@@ -1,4 +1,4 @@
-"""drf: jobs that hold the smallest part of any resource go first, whatever resource that is."""
+"""drf: dominant resource fairness; jobs with the smallest dominant share go first."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -11,43 +11,43 @@ from volcano.model.queue import Queue
 from volcano.model.resources import STEP, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, Hunt, Plugin
-from volcano.scheduler.engine.plugin_metrics import Reading
+from volcano.scheduler.engine.plugin import ABSTAIN, Abstain, EvictionContext, Plugin
+from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.plugins.drf.hierarchy import Hierarchy, parse_path
 
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 SAME_SHARE = 1e-6
-# What is about the tree alone.
-FLAT = frozenset(("queue_order", "reclaimable", "on_allocate", "on_deallocate"))
+# Hooks that are used in hierarchical mode only.
+HIERARCHY_HOOKS = frozenset(("queue_order", "reclaimable", "on_allocate", "on_deallocate"))
 
 
 class Drf(Plugin):
-    """A job's share is the largest part it holds of any resource of the cluster.
+    """A job's dominant share is the largest fraction it holds of any resource of the cluster.
 
-    With the switch `enableHierarchy`, queues are ordered by the shares of a tree as well, given by annotations.
+    With the switch `enableHierarchy`, queues are ordered by the shares of a tree as well, given by
+    annotations.
     """
 
     def open(self, arguments: Arguments) -> None:
         self.hierarchical = arguments.hierarchy
         if not self.hierarchical:
-            self.silent = FLAT
+            self.unused_hooks = HIERARCHY_HOOKS
         real = self.snapshot.total >= STEP
-        # What one unit of each resource is worth; resources the cluster lacks are worth nothing.
+        # Reciprocals of the cluster's resources; 0 for resources that it does not have.
         self.worth = np.divide(1.0, self.snapshot.total, out=np.zeros_like(self.snapshot.total), where=real)
         self._worth: list[float] = self.worth.tolist()
 
-    def share(self, allocated: Vector) -> float:
-        """The dominant share of an allocation."""
-        largest: float = max(map(mul, allocated.tolist(), self._worth))  # too small for arrays to pay
+    def _dominant_share(self, allocated: Vector) -> float:
+        largest: float = max(map(mul, allocated.tolist(), self._worth))  # few numbers: faster than arrays
         return largest
 
     def job_order(self, job: Job) -> float:
-        return self.share(self.ledger.allocated(job))
+        return self._dominant_share(self.ledger.allocated(job))
 
-    def preemptable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Whoever, without the victim, still holds as much as the taker would hold with its task."""
-        taker = self.share(self.ledger.allocated(hunt.job) + hunt.task.request)
+    def preemptable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Candidates whose job still holds, without them, at least what the preemptor would hold with its task."""
+        preemptor = self._dominant_share(self.ledger.allocated(context.job) + context.task.request)
         held: dict[str, Vector] = {}
         victims = []
         for task in candidates:
@@ -56,22 +56,24 @@ class Drf(Plugin):
                 continue
             left = held.get(job.uid, self.ledger.allocated(job)) - task.request
             held[job.uid] = left
-            if self.share(left) >= taker - SAME_SHARE:
+            if self._dominant_share(left) >= preemptor - SAME_SHARE:
                 victims.append(task)
         return victims
 
-    def measure(self) -> Iterator[Reading]:
-        """The shares of the jobs this cycle looked at."""
+    def measure(self) -> Iterator[MetricSample]:
+        """Returns the shares of the jobs that changed in this cycle."""
         for uid in self.ledger.touched_jobs:
             job = self.snapshot.jobs.get(uid)
             if job is not None:
-                yield Reading("job_share", (job.namespace, job.name), self.share(self.ledger.allocated(job)))
+                yield MetricSample(
+                    "job_share", (job.namespace, job.name), self._dominant_share(self.ledger.allocated(job))
+                )
 
     # -- the hierarchy ---------------------------------------------------------------------------------------
 
     @cached_property
     def hierarchy(self) -> Hierarchy:
-        """The tree of queues and jobs as of now; made when the first question about it is asked."""
+        """The tree of queues and jobs; built on first use."""
         tree = Hierarchy(self.snapshot.total)
         for queue in self.snapshot.queues.values():
             path, weights = parse_path(
@@ -83,38 +85,39 @@ class Drf(Plugin):
             tree.add_queue(queue.name, path, weights)
         for job in self.snapshot.jobs.values():
             tree.add_job(job.queue, job.uid, job.total, self.ledger.allocated(job))
-        tree.settle()
+        tree.recompute()
         return tree
 
     def queue_order(self, queue: Queue) -> tuple[tuple[bool, float], ...]:
         return self.hierarchy.key(queue.name) if self.hierarchical else ()
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
-        """Whoever's queue would come after the taker's, once the victim is gone and the taker has its task."""
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task] | Abstain:
+        """Candidates whose queue would be ordered after the preemptor's, with the victim evicted and the
+        preemptor placed."""
         if not self.hierarchical:
             return ABSTAIN
         tree = self.hierarchy
-        taker = tree.allocated(hunt.job.uid)
-        tree.update(hunt.job.uid, taker + hunt.task.request)
+        preemptor = tree.allocated(context.job.uid)
+        tree.update(context.job.uid, preemptor + context.task.request)
         victims = []
         for task in candidates:
             job = self.snapshot.jobs[task.job]
             held = tree.allocated(job.uid)
             tree.update(job.uid, held - task.request)
-            if tree.key(hunt.job.queue) < tree.key(job.queue):
+            if tree.key(context.job.queue) < tree.key(job.queue):
                 victims.append(task)
             tree.update(job.uid, held)
-        tree.update(hunt.job.uid, taker)
+        tree.update(context.job.uid, preemptor)
         return victims
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._follow(tasks[0])
+        self._update_hierarchy(tasks[0])
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self._follow(tasks[0])
+        self._update_hierarchy(tasks[0])
 
-    def _follow(self, task: Task) -> None:
-        """Brings the tree up to what the ledger now says about the task's job; an undo brings it back."""
+    def _update_hierarchy(self, task: Task) -> None:
+        """Updates the task's job in the tree from the ledger; registers the undo."""
         if not self.hierarchical or "hierarchy" not in self.__dict__:
             return
         job = self.snapshot.jobs.get(task.job)

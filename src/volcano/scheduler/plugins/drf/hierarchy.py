@@ -9,19 +9,19 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float64]
 
-LEAST = 0.1  # the smallest amount of a resource that counts
+MIN_RESOURCE = 0.1  # amounts below this count as nothing
 
 
-class Branch:
+class HierarchyNode:
     """A queue or a group of queues: one row per child with its allocation, dominant share and saturation."""
 
-    def __init__(self, name: str, weight: float, width: int, parent: Branch | None = None) -> None:
+    def __init__(self, name: str, weight: float, width: int, parent: HierarchyNode | None = None) -> None:
         self.name = name
         self.weight = weight
         self.parent = parent
         self.row = -1 if parent is None else parent.add_row(name)
         self.rows: dict[str, int] = {}
-        self.branches: dict[str, Branch] = {}
+        self.children: dict[str, HierarchyNode] = {}
         self.allocated = np.zeros(
             (4, width)
         )  # (children, resources); rows not in use yet are zero and saturated
@@ -29,134 +29,135 @@ class Branch:
         self.saturated = np.ones(4, dtype=bool)
 
     def add_row(self, name: str) -> int:
-        """A row for a new child."""
-        room = len(self.shares)
-        if len(self.rows) == room:
+        """Adds a row for a child and returns its index."""
+        capacity = len(self.shares)
+        if len(self.rows) == capacity:
             self.allocated = np.concatenate([self.allocated, np.zeros_like(self.allocated)])
-            self.shares = np.concatenate([self.shares, np.zeros(room)])
-            self.saturated = np.concatenate([self.saturated, np.ones(room, dtype=bool)])
+            self.shares = np.concatenate([self.shares, np.zeros(capacity)])
+            self.saturated = np.concatenate([self.saturated, np.ones(capacity, dtype=bool)])
         self.rows[name] = len(self.rows)
         return self.rows[name]
 
     def combined(self) -> Vector:
-        """The branch's allocation: hungry children count as if all stood at the share of the hungriest.
+        """Returns the node's allocation: unsaturated children count as if all had the smallest of their shares.
 
-        Without this scaling a child that holds much of one resource would make its branch look satisfied
-        although its siblings have nothing.
+        Without this scaling a child that holds much of one resource would make its parent look satisfied
+        although its siblings hold nothing.
         """
         served = self.shares > 0
-        hungry = served & ~self.saturated
-        least = min(1.0, float(self.shares[hungry].min())) if hungry.any() else 1.0
+        unsaturated = served & ~self.saturated
+        least = min(1.0, float(self.shares[unsaturated].min())) if unsaturated.any() else 1.0
         scale = np.zeros(len(self.shares))
         scale[served] = 1.0
-        scale[hungry] = least / self.shares[hungry]
+        scale[unsaturated] = least / self.shares[unsaturated]
         combined: Vector = scale @ self.allocated
         return combined
 
 
 class Hierarchy:
-    """The tree; `update` keeps the shares of a job's ancestors right after every change."""
+    """The tree; `update` keeps the shares of a job's ancestors current."""
 
     def __init__(self, total: Vector) -> None:
         self.total = total
-        self.real = total >= LEAST
-        self.root = Branch("root", 1.0, len(total))
-        self._queues: dict[str, Branch] = {}
-        self._jobs: dict[str, tuple[Branch, int, Vector]] = {}
+        self.real = total >= MIN_RESOURCE
+        self.root = HierarchyNode("root", 1.0, len(total))
+        self._queues: dict[str, HierarchyNode] = {}
+        self._jobs: dict[str, tuple[HierarchyNode, int, Vector]] = {}
         self._spent = np.zeros_like(total)
         self._demanding = self.real.copy()
 
     def add_queue(self, queue: str, path: Sequence[str], weights: Sequence[float]) -> None:
-        """Make the branches of `path`, whose first element is the root."""
-        branch = self.root
+        """Creates the nodes of `path`, whose first element is the root."""
+        node = self.root
         for name, weight in zip(path[1:], weights[1:], strict=True):
-            if name not in branch.branches:
-                branch.branches[name] = Branch(name, weight, len(self.total), branch)
-            branch = branch.branches[name]
-        self._queues[queue] = branch
+            if name not in node.children:
+                node.children[name] = HierarchyNode(name, weight, len(self.total), node)
+            node = node.children[name]
+        self._queues[queue] = node
 
     def add_job(self, queue: str, job: str, request: Vector, allocated: Vector) -> None:
-        """Hang a job under its queue."""
-        branch = self._queues[queue]
-        self._jobs[job] = (branch, branch.add_row(job), request)
+        """Adds a job below its queue."""
+        node = self._queues[queue]
+        self._jobs[job] = (node, node.add_row(job), request)
         self._spent = self._spent + allocated
-        branch.allocated[branch.rows[job]] = allocated
+        node.allocated[node.rows[job]] = allocated
 
-    def settle(self) -> None:
-        """Recompute everything: after loading, or when a resource runs out or becomes free again."""
-        self._demanding = self.real & (self._spent + LEAST < self.total)
-        for branch, row, request in self._jobs.values():
-            self._refresh_leaf(branch, row, request)
-        self._settle_branch(self.root)
+    def recompute(self) -> None:
+        """Recomputes all shares: after loading, or when a resource is exhausted or becomes free again."""
+        self._demanding = self.real & (self._spent + MIN_RESOURCE < self.total)
+        for node, row, request in self._jobs.values():
+            self._refresh_leaf(node, row, request)
+        self._recompute_node(self.root)
 
     def update(self, job: str, allocated: Vector) -> None:
-        """A job now holds `allocated`."""
-        branch, row, request = self._jobs[job]
-        self._spent = self._spent + (allocated - branch.allocated[row])
-        branch.allocated[row] = allocated
-        if not np.array_equal(self.real & (self._spent + LEAST < self.total), self._demanding):
-            self.settle()
+        """Sets the allocation of a job."""
+        node, row, request = self._jobs[job]
+        self._spent = self._spent + (allocated - node.allocated[row])
+        node.allocated[row] = allocated
+        if not np.array_equal(self.real & (self._spent + MIN_RESOURCE < self.total), self._demanding):
+            self.recompute()
             return
-        self._refresh_leaf(branch, row, request)
-        while branch.parent is not None:
-            self._refresh_branch(branch)
-            branch = branch.parent
+        self._refresh_leaf(node, row, request)
+        while node.parent is not None:
+            self._refresh_node(node)
+            node = node.parent
 
     def allocated(self, job: str) -> Vector:
-        """What a job holds."""
-        branch, row, _ = self._jobs[job]
-        held: Vector = branch.allocated[row].copy()
+        """Returns the allocation of a job."""
+        node, row, _ = self._jobs[job]
+        held: Vector = node.allocated[row].copy()
         return held
 
     def key(self, queue: str) -> tuple[tuple[bool, float], ...]:
-        """Sorts queues: level by level hungry before satisfied, then the smaller share per weight."""
+        """Returns the sort key of a queue: level by level, unsaturated first, then the smaller share per weight."""
         key = []
-        for branch in self._path(queue):
-            assert branch.parent is not None
-            share = float(branch.parent.shares[branch.row]) / branch.weight
-            key.append((bool(branch.parent.saturated[branch.row]), share))
+        for node in self._path(queue):
+            assert node.parent is not None
+            share = float(node.parent.shares[node.row]) / node.weight
+            key.append((bool(node.parent.saturated[node.row]), share))
         return tuple(key)
 
     def share(self, queue: str) -> float:
-        """The dominant share of a queue."""
-        branch = self._queues[queue]
-        return 0.0 if branch.parent is None else float(branch.parent.shares[branch.row])
+        """Returns the dominant share of a queue."""
+        node = self._queues[queue]
+        return 0.0 if node.parent is None else float(node.parent.shares[node.row])
 
-    def _path(self, queue: str) -> list[Branch]:
-        path: list[Branch] = []
-        branch: Branch | None = self._queues[queue]
-        while branch is not None and branch.parent is not None:
-            path.append(branch)
-            branch = branch.parent
+    def _path(self, queue: str) -> list[HierarchyNode]:
+        path: list[HierarchyNode] = []
+        node: HierarchyNode | None = self._queues[queue]
+        while node is not None and node.parent is not None:
+            path.append(node)
+            node = node.parent
         return path[::-1]
 
     def _dominant(self, allocated: Vector) -> float:
         shares = allocated[self.real] / self.total[self.real]
         return float(shares.max()) if shares.size else 0.0
 
-    def _refresh_leaf(self, branch: Branch, row: int, request: Vector) -> None:
-        held = branch.allocated[row]
+    def _refresh_leaf(self, node: HierarchyNode, row: int, request: Vector) -> None:
+        held = node.allocated[row]
         served = (held > 0) & (request > 0) & (held >= request)
         blocked = (request > 0) & ~self._demanding
-        branch.saturated[row] = bool((served | blocked).any())
-        branch.shares[row] = self._dominant(held)
+        node.saturated[row] = bool((served | blocked).any())
+        node.shares[row] = self._dominant(held)
 
-    def _refresh_branch(self, branch: Branch) -> None:
-        assert branch.parent is not None
-        combined = branch.combined()
-        branch.parent.allocated[branch.row] = combined
-        branch.parent.shares[branch.row] = self._dominant(combined)
-        branch.parent.saturated[branch.row] = bool(branch.saturated.all())
+    def _refresh_node(self, node: HierarchyNode) -> None:
+        assert node.parent is not None
+        combined = node.combined()
+        node.parent.allocated[node.row] = combined
+        node.parent.shares[node.row] = self._dominant(combined)
+        node.parent.saturated[node.row] = bool(node.saturated.all())
 
-    def _settle_branch(self, branch: Branch) -> None:
-        for child in branch.branches.values():
-            self._settle_branch(child)
-        if branch.parent is not None:
-            self._refresh_branch(branch)
+    def _recompute_node(self, node: HierarchyNode) -> None:
+        for child in node.children.values():
+            self._recompute_node(child)
+        if node.parent is not None:
+            self._refresh_node(node)
 
 
 def parse_path(queue: str, weight: float, hierarchy: str, weights: str) -> tuple[list[str], list[float]]:
-    """The branches and weights of a queue's annotations; without them it hangs under the root by its own weight."""
+    """Parses a queue's annotations into a path and weights; without them it is a child of the root with its
+    own weight."""
     path = [part for part in hierarchy.split("/") if part]
     if not path:
         return ["root", queue], [1.0, max(weight, 1.0)]
@@ -167,7 +168,7 @@ def parse_path(queue: str, weight: float, hierarchy: str, weights: str) -> tuple
 
 
 def _weight(text: str) -> float:
-    """A level's weight; anything that is not a number of at least 1 counts as 1."""
+    """Parses the weight of a level; values below 1 or malformed count as 1."""
     try:
         return max(float(text), 1.0)
     except ValueError:

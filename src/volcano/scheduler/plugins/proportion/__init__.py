@@ -1,4 +1,4 @@
-"""proportion: queues share the cluster by weight, borrow what others leave, and give it back."""
+"""proportion: divides the cluster among queues by weight; queues borrow idle shares and return them."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -10,51 +10,52 @@ from volcano.model.job import Job
 from volcano.model.queue import Queue
 from volcano.model.resources import PODS, STEP, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.plugin import Hunt, Plugin, Refusal, Vote
-from volcano.scheduler.engine.plugin_metrics import Reading, amounts
-from volcano.scheduler.plugins.proportion.division import Claim, divide, gather
-from volcano.scheduler.plugins.proportion.shares import (
-    Holdings,
-    Limits,
-    Protection,
-    asked,
-    how_many,
-    lacking,
-    room_for,
-    tolerances,
-    within,
+from volcano.scheduler.engine.plugin import EvictionContext, Plugin, Rejection, Vote
+from volcano.scheduler.engine.plugin_metrics import MetricSample, amounts
+from volcano.scheduler.plugins.proportion.division import QueueDemand, divide_by_weight, subtree_demands
+from volcano.scheduler.plugins.proportion.oversized_gangs import OversizedGangs
+from volcano.scheduler.plugins.proportion.queue_usage import (
+    QueueUsage,
+    ReclaimFilter,
+    ReclaimLimits,
+    count_within,
+    enqueue_rejection,
+    insufficient,
+    is_within,
+    overuse_tolerances,
+    requested_columns,
 )
 from volcano.scheduler.plugins.proportion.tree import (
     QueueTree,
+    build_tree,
     capability,
     guarantees,
-    plant,
     real_capabilities,
 )
-from volcano.scheduler.plugins.proportion.whole import WholeGangs
 
-OWN = "/own"  # the jobs of a queue that also has children stand beside the children under this name
+OWN = "/own"  # suffix for the jobs of a queue that also has children: they take part beside the children
 
 
 class Proportion(Plugin):
-    """A queue deserves its weight's part of the cluster, or of its parent's part, as far as it asks for it.
+    """A queue deserves a share of the cluster, or of its parent's share, by weight and at most what it requests.
 
-    What it does not ask for is divided among the others in turn, brothers and sisters first. It may hold what it
-    deserves; who comes to hold more, because others came back for their part, can be reclaimed from.
+    Shares that are not requested are divided among the other queues, siblings first. A queue may hold what
+    it deserves; when it holds more, because other queues request their share again, the excess can be
+    reclaimed.
     """
 
-    weighs_taker = False
+    depends_on_preemptor = False
 
-    # -- what belongs to whom --------------------------------------------------------------------------------
+    # -- shares ----------------------------------------------------------------------------------------------
 
     @cached_property
     def tree(self) -> QueueTree:
-        return plant(self.snapshot.queues)
+        return build_tree(self.snapshot.queues)
 
     @cached_property
-    def holdings(self) -> Holdings:
-        """Made when first asked for, which is before the first placement is booked."""
-        return Holdings(self.snapshot, self.ledger, self.tree)
+    def usage(self) -> QueueUsage:
+        """Created on first use, which is before the first placement of the cycle."""
+        return QueueUsage(self.snapshot, self.ledger, self.tree)
 
     @cached_property
     def guarantee(self) -> dict[str, Vector]:
@@ -62,102 +63,112 @@ class Proportion(Plugin):
 
     @cached_property
     def capability(self) -> dict[str, Vector]:
-        """The most each queue may have: what is left of the cluster after the others' guarantees, and its own limit."""
+        """Upper limit of each queue: its capability, within the cluster without the guarantees of the other
+        queues."""
         return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
 
     @cached_property
     def deserved(self) -> dict[str, Vector]:
-        """Each queue's share of the cluster, as it stood when the cycle began."""
+        """Each queue's share of the cluster when the cycle started."""
         tree, zero = self.tree, self.resources.zeros()
-        own: dict[str, Claim] = {}
+        own: dict[str, QueueDemand] = {}
         children = {name: list(below) for name, below in tree.children.items()}
         for name in tree.parent:
-            queue, limit, promised = tree.queues[name], self.capability[name], self.guarantee[name]
+            queue, limit, guaranteed = tree.queues[name], self.capability[name], self.guarantee[name]
             requested = self.snapshot.totals[name].requested if name in self.snapshot.totals else zero
-            if tree.leaf(name):
-                own[name] = Claim(queue.weight, promised, np.minimum(requested, limit))
+            if tree.is_leaf(name):
+                own[name] = QueueDemand(queue.weight, guaranteed, np.minimum(requested, limit))
                 continue
-            own[name] = Claim(queue.weight, promised, limit)
+            own[name] = QueueDemand(queue.weight, guaranteed, limit)
             if requested.any():
-                own[name + OWN] = Claim(1, zero, np.minimum(requested, limit))
+                own[name + OWN] = QueueDemand(1, zero, np.minimum(requested, limit))
                 children[name].append(name + OWN)
-        shares = divide(self.snapshot.total, gather(own, children, ROOT_QUEUE), children, ROOT_QUEUE)
+        shares = divide_by_weight(
+            self.snapshot.total, subtree_demands(own, children, ROOT_QUEUE), children, ROOT_QUEUE
+        )
         shares.update({name.removesuffix(OWN): part for name, part in shares.items() if name.endswith(OWN)})
         return shares
 
     @cached_property
-    def whole(self) -> WholeGangs:
-        return WholeGangs(self)
+    def oversized_gangs(self) -> OversizedGangs:
+        return OversizedGangs(self)
 
     @cached_property
-    def protection(self) -> Protection:
-        limits = Limits(self.guarantee, self.deserved, tolerances(self.snapshot.queues.values()))
-        return Protection(self.holdings, limits)
+    def reclaim_filter(self) -> ReclaimFilter:
+        limits = ReclaimLimits(
+            self.guarantee, self.deserved, overuse_tolerances(self.snapshot.queues.values())
+        )
+        return ReclaimFilter(self.usage, limits)
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.holdings.place(tasks)
+        self.usage.allocate(tasks)
 
     def on_deallocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None:
-        self.holdings.take(tasks)
+        self.usage.deallocate(tasks)
 
     # -- order and admission ---------------------------------------------------------------------------------
 
     def queue_order(self, queue: Queue) -> tuple[int, float]:
-        """Important queues first, then those that hold the smallest part of what they deserve."""
-        return (-queue.priority, self.share(queue.name))
+        """Queues of higher priority first, then those with the smallest share in use."""
+        return (-queue.priority, self._share(queue.name))
 
-    def share(self, queue: str) -> float:
-        """The largest part of what a queue deserves, over all resources, that it holds."""
+    def _share(self, queue: str) -> float:
+        """Returns the largest fraction, over all resources, of its deserved share that a queue holds."""
         worth = self._worth.get(queue)
-        return 0.0 if worth is None else float((self.holdings.allocated[queue] * worth).max())
+        return 0.0 if worth is None else float((self.usage.allocated[queue] * worth).max())
 
     @cached_property
     def _worth(self) -> dict[str, Vector]:
-        """What one unit of each resource is of what a queue deserves; nothing where it deserves nothing."""
+        """Reciprocals of the deserved amounts; 0 where a queue deserves nothing."""
         return {
             name: np.divide(1.0, amount, out=np.zeros_like(amount), where=amount >= STEP)
             for name, amount in self.deserved.items()
         }
 
-    def job_enqueueable(self, job: Job) -> Vote | Refusal:
+    def job_enqueueable(self, job: Job) -> Vote | Rejection:
         queue = self.snapshot.queues[job.queue]
         if not queue.open:
-            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
         if job.group.min_resources is None:
             return Vote.PERMIT
-        return room_for(self.holdings, job, self.capability, self.session.preempts) or Vote.PERMIT
+        return enqueue_rejection(self.usage, job, self.capability, self.session.preempts) or Vote.PERMIT
 
     def job_enqueued(self, job: Job) -> None:
-        self.holdings.admit(job)
+        self.usage.enqueue(job)
 
-    # -- how much a queue may take ---------------------------------------------------------------------------
+    # -- limits of a queue -----------------------------------------------------------------------------------
 
     def overused(self, queue: Queue) -> bool:
-        """Whether there is nothing left, in any resource, that the queue deserves and does not hold."""
-        deserved, held = self._share_of(queue), self.holdings.allocated[queue.name]
+        """Reports whether the queue holds its deserved share of every resource."""
+        deserved, held = self._share_of(queue), self.usage.allocated[queue.name]
         for column in range(len(deserved)):
             if column != PODS and deserved.item(column) - held.item(column) >= STEP:
                 return False
-        return not self.whole.unfinished(queue)
+        return not self.oversized_gangs.has_incomplete_gang(queue)
 
     def allocatable(self, queue: Queue, task: Task, count: int) -> int:
         if not queue.open:
             return 0
-        parts = self.holdings.parts(task.shape)
-        found = min(count, how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)))
-        if found < count and (lacking := self.whole.lacks(queue, self.snapshot.jobs[task.job])) > found:
+        parts = self.usage.request_items(task.shape)
+        found = min(count, count_within(parts, self.usage.allocated[queue.name], self._share_of(queue)))
+        if (
+            found < count
+            and (missing := self.oversized_gangs.missing_tasks(queue, self.snapshot.jobs[task.job])) > found
+        ):
             path = self.tree.path(queue.name)
-            room = min(how_many(parts, self.holdings.allocated[name], self.capability[name]) for name in path)
-            found = max(found, min(count, lacking, room))
+            capacity = min(
+                count_within(parts, self.usage.allocated[name], self.capability[name]) for name in path
+            )
+            found = max(found, min(count, missing, capacity))
         return found
 
-    def why_not_allocatable(self, queue: Queue, task: Task) -> Refusal | None:
+    def why_not_allocatable(self, queue: Queue, task: Task) -> Rejection | None:
         if not queue.open:
-            return Refusal(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
-        return lacking(
-            self.holdings.allocated[queue.name] + task.request,
+            return Rejection(f"queue {queue.name} is {queue.state.lower()}", reason="QueueClosed")
+        return insufficient(
+            self.usage.allocated[queue.name] + task.request,
             self._share_of(queue),
-            asked(task.request),
+            requested_columns(task.request),
             self.resources,
             f"queue {queue.name} has what it deserves",
         )
@@ -166,36 +177,38 @@ class Proportion(Plugin):
         if not queue.open:
             return False
         if len(tasks) == 1:
-            parts = self.holdings.parts(tasks[0].shape)
-            return how_many(parts, self.holdings.allocated[queue.name], self._share_of(queue)) > 0
+            parts = self.usage.request_items(tasks[0].shape)
+            return count_within(parts, self.usage.allocated[queue.name], self._share_of(queue)) > 0
         request: Vector = np.sum([task.request for task in tasks], axis=0)
-        return within(self.holdings.allocated[queue.name] + request, self._share_of(queue), asked(request))
+        return is_within(
+            self.usage.allocated[queue.name] + request, self._share_of(queue), requested_columns(request)
+        )
 
     def _share_of(self, queue: Queue) -> Vector:
         deserved = self.deserved.get(queue.name)
         return self.resources.zeros() if deserved is None else deserved
 
-    def measure(self) -> Iterator[Reading]:
-        """What each queue deserves and may have, and how far it is; nothing in a cycle that could not change it."""
+    def measure(self) -> Iterator[MetricSample]:
+        """Returns the shares and limits of the queues; nothing in a cycle that could not change them."""
         if "deserved" not in self.__dict__ and not self.snapshot.changed:
             return
         for name, queue in self.snapshot.queues.items():
             if name not in self.deserved or not self.tree.parent.get(name):
                 continue
-            yield Reading("queue_share", (name,), self.share(name))
-            idle = not self.holdings.allocated[name].any()  # it has all that it deserves: nothing
-            yield Reading("queue_overused", (name,), float(not idle and self.overused(queue)))
+            yield MetricSample("queue_share", (name,), self._share(name))
+            idle = not self.usage.allocated[name].any()  # it deserves nothing, so it holds all of it
+            yield MetricSample("queue_overused", (name,), float(not idle and self.overused(queue)))
             yield from amounts("deserved", name, self.deserved[name], self.resources)
             yield from amounts("capacity", name, capability(queue, self.resources), self.resources)
             yield from amounts("real_capacity", name, self.capability[name], self.resources)
 
-    # -- who gives back --------------------------------------------------------------------------------------
+    # -- victims ---------------------------------------------------------------------------------------------
 
-    def spare(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Nobody takes from a queue its guarantee or its share, whichever tier this plugin stands in."""
-        if not hunt.purpose.across_queues:
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Protects a queue's guarantee and deserved share, whichever tier the plugin is in."""
+        if not context.purpose.across_queues:
             return candidates
-        return self.protection.spare(hunt, candidates)
+        return self.reclaim_filter.filter_victims(context, candidates)
 
-    def reclaimable(self, hunt: Hunt, candidates: Sequence[Task]) -> Sequence[Task]:
-        return self.protection.spare(hunt, candidates)
+    def reclaimable(self, context: EvictionContext, candidates: Sequence[Task]) -> Sequence[Task]:
+        return self.reclaim_filter.filter_victims(context, candidates)

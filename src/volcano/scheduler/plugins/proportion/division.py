@@ -1,4 +1,4 @@
-"""Dividing a cluster by weight: water is poured into every queue at the pace of its weight until all of it is gone."""
+"""Division of a cluster among queues by weight, within a minimum and a maximum per queue."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,59 +11,61 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What one queue brings to the division, in resource columns."""
+class QueueDemand:
+    """Weight and limits of one queue in the division, in resource columns."""
 
     weight: float
-    floor: Vector  # never less than this: the guarantee
-    ceiling: Vector  # never more than this: what it asks for, within what it may have
+    minimum: Vector  # the guarantee
+    maximum: Vector  # the request, within the capability
 
 
-def pour(total: Vector, weights: Vector, floors: Matrix, ceilings: Matrix) -> Matrix:
-    """Shares (queues, resources) at the water level that spends `total`, per resource.
+def weighted_shares(total: Vector, weights: Vector, minimums: Matrix, maximums: Matrix) -> Matrix:
+    """Returns shares (queues, resources) that add up to `total`, per resource.
 
-    A share is `level x weight`, but at least the floor and at most the ceiling. The level is the one at which
-    the shares add up to the total; where all ceilings together ask for less, everybody gets the ceiling, and
-    where the floors alone ask for more, everybody gets the floor.
+    A share is `level x weight`, but at least the minimum and at most the maximum; the level is the one at which the
+    shares add up to the total. If all maximums together are less than the total, every queue gets its maximum; if the
+    minimums alone exceed it, every queue gets its minimum.
     """
-    ceilings = np.maximum(ceilings, floors)
-    shares = floors.copy()
+    maximums = np.maximum(maximums, minimums)
+    shares = minimums.copy()
     for column in range(len(total)):
-        shares[:, column] = _pour_one(float(total[column]), weights, floors[:, column], ceilings[:, column])
+        shares[:, column] = _weighted_share(
+            float(total[column]), weights, minimums[:, column], maximums[:, column]
+        )
     return shares
 
 
-def _pour_one(total: float, weights: Vector, floor: Vector, ceiling: Vector) -> Vector:
-    """One resource: walk the levels at which a queue starts or stops rising, up to the one that spends the total."""
-    if ceiling.sum() <= total:
-        return ceiling
-    thirsty = (weights > 0) & (ceiling > floor)
-    spare = total - floor.sum()
-    if spare <= 0 or not thirsty.any():
-        return floor
-    starts = floor[thirsty] / weights[thirsty]
-    stops = ceiling[thirsty] / weights[thirsty]
+def _weighted_share(total: float, weights: Vector, minimum: Vector, maximum: Vector) -> Vector:
+    """Computes one resource: finds the level among those at which a queue reaches its minimum or its maximum."""
+    if maximum.sum() <= total:
+        return maximum
+    growing = (weights > 0) & (maximum > minimum)
+    left = total - minimum.sum()
+    if left <= 0 or not growing.any():
+        return minimum
+    starts = minimum[growing] / weights[growing]
+    stops = maximum[growing] / weights[growing]
     levels = np.concatenate([starts, stops])
-    paces = np.concatenate([weights[thirsty], -weights[thirsty]])
+    slopes = np.concatenate([weights[growing], -weights[growing]])
     order = np.argsort(levels, kind="stable")
-    levels, paces = levels[order], np.cumsum(paces[order])
-    poured = np.concatenate([[0.0], np.cumsum(np.diff(levels) * paces[:-1])])
-    at = int(np.searchsorted(poured, spare, side="right")) - 1
-    level = levels[at] + (spare - poured[at]) / paces[at] if paces[at] > 0 else levels[at]
-    shares: Vector = np.clip(level * weights, floor, ceiling)
+    levels, slopes = levels[order], np.cumsum(slopes[order])
+    divided = np.concatenate([[0.0], np.cumsum(np.diff(levels) * slopes[:-1])])  # at each level
+    at = int(np.searchsorted(divided, left, side="right")) - 1
+    level = levels[at] + (left - divided[at]) / slopes[at] if slopes[at] > 0 else levels[at]
+    shares: Vector = np.clip(level * weights, minimum, maximum)
     return shares
 
 
-def divide(
+def divide_by_weight(
     total: Vector,
-    claims: Mapping[str, Claim],
+    demands: Mapping[str, QueueDemand],
     children: Mapping[str, Sequence[str]],
     root: str,
 ) -> dict[str, Vector]:
-    """Every queue's share of `total`: each parent's share is poured among its children, so siblings borrow first.
+    """Returns every queue's share of `total`: each parent's share is divided among its children.
 
-    `claims` holds a claim for every queue below `root`; `children` names them level by level. A parent's claim
-    is what its subtree claims together, within its own limits (see `gather`).
+    Siblings therefore borrow from each other first. `demands` has every queue below `root`, with that of a parent for
+    its whole subtree (see `subtree_demands`).
     """
     shares = {root: total}
     pending = [root]
@@ -72,35 +74,38 @@ def divide(
         names = children.get(parent, ())
         if not names:
             continue
-        rows = [claims[name] for name in names]
-        poured = pour(
+        rows = [demands[name] for name in names]
+        divided = weighted_shares(
             shares[parent],
             np.array([row.weight for row in rows], dtype=np.float64),
-            np.array([row.floor for row in rows]),
-            np.array([row.ceiling for row in rows]),
+            np.array([row.minimum for row in rows]),
+            np.array([row.maximum for row in rows]),
         )
-        shares.update(zip(names, poured, strict=True))
+        shares.update(zip(names, divided, strict=True))
         pending.extend(names)
     return shares
 
 
-def gather(own: Mapping[str, Claim], children: Mapping[str, Sequence[str]], root: str) -> dict[str, Claim]:
-    """Claims of whole subtrees: a parent claims what its children claim, at least its own floor.
+def subtree_demands(
+    own: Mapping[str, QueueDemand], children: Mapping[str, Sequence[str]], root: str
+) -> dict[str, QueueDemand]:
+    """Returns the demands of whole subtrees: a parent's is the sum of its children's, at least its own minimum.
 
-    `own[parent].ceiling` is what the parent itself may have; what it asks for on its own account adds nothing.
+    `own[parent].maximum` is the parent's own limit; requests of its own jobs add nothing.
     """
-    claims: dict[str, Claim] = {}
+    demands: dict[str, QueueDemand] = {}
 
-    def visit(name: str) -> Claim:
+    def visit(name: str) -> QueueDemand:
         below = [visit(child) for child in children.get(name, ())]
-        claim = own[name]
+        demand = own[name]
         if below:
-            floor = np.maximum(claim.floor, np.sum([each.floor for each in below], axis=0))
-            asked = np.sum([each.ceiling for each in below], axis=0)
-            claim = Claim(claim.weight, floor, np.maximum(np.minimum(asked, claim.ceiling), floor))
-        claims[name] = claim
-        return claim
+            minimum = np.maximum(demand.minimum, np.sum([each.minimum for each in below], axis=0))
+            requested = np.sum([each.maximum for each in below], axis=0)
+            maximum = np.maximum(np.minimum(requested, demand.maximum), minimum)
+            demand = QueueDemand(demand.weight, minimum, maximum)
+        demands[name] = demand
+        return demand
 
     for top in children.get(root, ()):
         visit(top)
-    return claims
+    return demands

@@ -1,4 +1,4 @@
-"""Queues as a tree: who belongs to whom, what each may have at most, and what each is promised at least."""
+"""The tree of queues: parents and children, capabilities and guarantees."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,27 +12,27 @@ from volcano.model.resources import CPU, MEMORY, ResourceIndex, Vector
 
 @dataclass(frozen=True, slots=True)
 class QueueTree:
-    """Parents and children by name; the root is there whether or not a queue of that name exists."""
+    """Parents and children by name. The root exists whether or not there is a queue of that name."""
 
     queues: Mapping[str, Queue]
     parent: Mapping[str, str]
     children: Mapping[str, Sequence[str]]
-    problems: tuple[str, ...] = ()  # what is wrong with the parents; the queues concerned hang under the root
+    problems: tuple[str, ...] = ()  # invalid parents; the queues concerned are children of the root
     _paths: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def path(self, name: str) -> tuple[str, ...]:
-        """The queue and its ancestors, nearest first, without the root; empty for the root itself."""
+        """Returns the queue and its ancestors, nearest first, without the root; empty for the root itself."""
         found = self._paths.get(name)
         if found is None:
             found = (name, *self.path(self.parent[name])) if name in self.parent else ()
             self._paths[name] = found
         return found
 
-    def leaf(self, name: str) -> bool:
+    def is_leaf(self, name: str) -> bool:
         return not self.children.get(name)
 
-    def downwards(self) -> Iterator[tuple[str, Sequence[str]]]:
-        """Every parent with its children, parents before grandchildren."""
+    def top_down(self) -> Iterator[tuple[str, Sequence[str]]]:
+        """Iterates over all parents with their children, parents before grandchildren."""
         pending = [ROOT_QUEUE]
         while pending:
             name = pending.pop()
@@ -42,8 +42,8 @@ class QueueTree:
                 pending.extend(below)
 
 
-def plant(queues: Mapping[str, Queue], *, flat: bool = False) -> QueueTree:
-    """The tree that the queues' `parent` fields describe; a flat one hangs them all under the root."""
+def build_tree(queues: Mapping[str, Queue], *, flat: bool = False) -> QueueTree:
+    """Builds the tree from the queues' `parent` fields; in a flat one all are children of the root."""
     parent: dict[str, str] = {}
     problems: list[str] = []
     for name, queue in queues.items():
@@ -55,7 +55,7 @@ def plant(queues: Mapping[str, Queue], *, flat: bool = False) -> QueueTree:
             above = ROOT_QUEUE
         parent[name] = above
     for name in sorted(parent):
-        if _goes_round(name, parent):
+        if _in_cycle(name, parent):
             problems.append(f"queue {name!r} is its own ancestor")
             parent[name] = ROOT_QUEUE
     children: dict[str, list[str]] = {}
@@ -64,7 +64,7 @@ def plant(queues: Mapping[str, Queue], *, flat: bool = False) -> QueueTree:
     return QueueTree(queues, parent, children, tuple(problems))
 
 
-def _goes_round(name: str, parent: Mapping[str, str]) -> bool:
+def _in_cycle(name: str, parent: Mapping[str, str]) -> bool:
     seen, at = {name}, parent[name]
     while at != ROOT_QUEUE:
         if at in seen:
@@ -75,7 +75,10 @@ def _goes_round(name: str, parent: Mapping[str, str]) -> bool:
 
 
 def capability(queue: Queue | None, resources: ResourceIndex, inherited: Vector | None = None) -> Vector:
-    """The hard limit of a queue; what it does not name is unlimited, or as its parent has it. No cpu means any cpu."""
+    """Returns the hard limit of a queue; resources it does not name are unlimited, or limited as `inherited`.
+
+    A limit of 0 cpu or memory counts as unlimited.
+    """
     limit = resources.vector(queue.capability if queue else None, missing=np.inf)
     for column in (CPU, MEMORY):
         if limit[column] <= 0:
@@ -84,28 +87,28 @@ def capability(queue: Queue | None, resources: ResourceIndex, inherited: Vector 
 
 
 def guarantees(tree: QueueTree, resources: ResourceIndex) -> dict[str, Vector]:
-    """What every queue is promised: its own guarantee, or its children's together where that is more."""
-    promised = {name: resources.vector(tree.queues[name].guarantee) for name in tree.parent}
-    for parent, below in reversed(list(tree.downwards())):
+    """Returns the guarantee of each queue: its own, or the sum of its children's where that is more."""
+    guaranteed = {name: resources.vector(tree.queues[name].guarantee) for name in tree.parent}
+    for parent, below in reversed(list(tree.top_down())):
         if parent != ROOT_QUEUE:
-            together = np.sum([promised[child] for child in below], axis=0)
-            promised[parent] = np.maximum(promised[parent], together)
-    return promised
+            together = np.sum([guaranteed[child] for child in below], axis=0)
+            guaranteed[parent] = np.maximum(guaranteed[parent], together)
+    return guaranteed
 
 
 def real_capabilities(
-    tree: QueueTree, resources: ResourceIndex, total: Vector, promised: Mapping[str, Vector]
+    tree: QueueTree, resources: ResourceIndex, total: Vector, guaranteed: Mapping[str, Vector]
 ) -> dict[str, Vector]:
-    """What every queue may have at most: what its parent may, less its siblings' promises, within its capability.
+    """Returns the upper limit of each queue: its parent's without the siblings' guarantees, within its capability.
 
-    Under the root, "what the parent may" is the whole cluster, or the root queue's capability.
+    The limit of the root is the whole cluster, or the root queue's capability.
     """
     limits = {ROOT_QUEUE: np.minimum(total, capability(tree.queues.get(ROOT_QUEUE), resources))}
-    for parent, below in tree.downwards():
-        together = np.sum([promised[child] for child in below], axis=0)
-        unpromised = np.maximum(limits[parent] - together, 0.0)
+    for parent, below in tree.top_down():
+        together = np.sum([guaranteed[child] for child in below], axis=0)
+        unguaranteed = np.maximum(limits[parent] - together, 0.0)
         for child in below:
             limits[child] = np.minimum(
-                unpromised + promised[child], capability(tree.queues[child], resources)
+                unguaranteed + guaranteed[child], capability(tree.queues[child], resources)
             )
     return limits

@@ -1,0 +1,81 @@
+"""Validation of MutatingWebhookConfigurations and ValidatingWebhookConfigurations."""
+
+from urllib.parse import urlsplit
+
+from volcano.apiserver.schema.validation import field
+from volcano.apiserver.schema.validation.field import Causes
+from volcano.apiserver.schema.validation.metadata import label_selector
+from volcano.apiserver.schema.validation.names import dns_subdomain
+from volcano.kube.manifest import Manifest
+
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+
+
+def webhook_configuration(manifest: Manifest) -> Causes:
+    """Validates a webhook configuration."""
+    seen: set[str] = set()
+    for index, hook in enumerate(manifest.get("webhooks") or ()):
+        path, name = f"webhooks[{index}]", hook.get("name") or ""
+        if not name:
+            yield field.required(f"{path}.name")
+        elif errors := dns_subdomain(name):
+            yield field.invalid(f"{path}.name", name, ",".join(errors))
+        elif name.count(".") < 2:
+            text = "should be a domain with at least three segments separated by dots"
+            yield field.invalid(f"{path}.name", name, text)
+        if name in seen:
+            yield field.duplicate(f"{path}.name", name)
+        seen.add(name)
+        yield from _webhook(hook, path)
+
+
+def _webhook(hook: Manifest, path: str) -> Causes:
+    for where, rule in field.items(hook, "rules", path):
+        for name in ("operations", "apiGroups", "apiVersions", "resources"):
+            if not rule.get(name):
+                yield field.required(f"{where}.{name}")
+            for index, value in enumerate(rule.get(name) or ()):
+                if not value and name in ("apiVersions", "resources"):
+                    yield field.required(f"{where}.{name}[{index}]")
+        for index, operation in enumerate(rule.get("operations") or ()):
+            if operation not in _OPERATIONS:
+                yield field.unsupported(f"{where}.operations[{index}]", operation, _OPERATIONS)
+    yield from field.one_of(f"{path}.failurePolicy", hook.get("failurePolicy"), ("Fail", "Ignore"))
+    yield from field.one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), ("Equivalent", "Exact"))
+    effects = ("None", "NoneOnDryRun")
+    if not hook.get("sideEffects"):
+        yield field.required(f"{path}.sideEffects", f"must specify one of {', '.join(effects)}")
+    yield from field.one_of(f"{path}.sideEffects", hook.get("sideEffects"), effects)
+    versions = hook.get("admissionReviewVersions") or []
+    if not versions:
+        yield field.required(f"{path}.admissionReviewVersions", "must specify one of v1, v1beta1")
+    elif not {"v1", "v1beta1"} & set(versions):
+        yield field.invalid(
+            f"{path}.admissionReviewVersions", versions, "must include at least one of v1, v1beta1"
+        )
+    seconds = hook.get("timeoutSeconds")
+    if seconds is not None and not 1 <= seconds <= 30:
+        yield field.invalid(
+            f"{path}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds"
+        )
+    for name in ("namespaceSelector", "objectSelector"):
+        yield from label_selector(hook.get(name), f"{path}.{name}")
+    yield from _client(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+
+
+def _client(config: Manifest, path: str) -> Causes:
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield field.required(path, "exactly one of url or service is required")
+    elif url is not None:
+        parts = urlsplit(url)
+        form = "; desired format: https://host[/path]"
+        if parts.scheme != "https":
+            yield field.invalid(f"{path}.url", parts.scheme, f"'https' is the only allowed URL scheme{form}")
+        if not parts.netloc:
+            yield field.invalid(f"{path}.url", "", f"host must be specified{form}")
+    elif service is not None:
+        # parity: a real server reports each of the two fields under the name of the other.
+        for name, reported in (("name", "namespace"), ("namespace", "name")):
+            if not service.get(name):
+                yield field.required(f"{path}.service.{reported}")

@@ -1,0 +1,1 @@
+"""Policy objects that admission and controllers evaluate alike: resource quotas and disruption budgets."""

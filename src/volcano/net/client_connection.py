@@ -1,0 +1,232 @@
+"""One connection to a server: sends a request and receives its reply, whole or as a stream."""
+
+import asyncio
+import socket
+from dataclasses import dataclass
+
+import httptools
+
+from volcano.net.messages import Headers
+from volcano.net.streams import ByteStream
+
+
+class RequestFailed(Exception):
+    """The request failed before its reply was complete. `sent` says whether the server may have acted on it."""
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class RequestTimedOut(RequestFailed):
+    """The server did not reply in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A reply with its whole body."""
+
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedReply:
+    """The head of a reply whose body (or upgraded connection) is read as it arrives."""
+
+    status: int
+    headers: Headers
+    body: ByteStream
+
+
+class ClientConnection(asyncio.Protocol):
+    """Carries one request at a time; `reusable` after a reply that leaves the connection open."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._parser = httptools.HttpResponseParser(self)
+        self._result: asyncio.Future[Reply | StreamedReply] | None = None
+        self._byte_stream: ByteStream | None = None
+        self.upgraded = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._lost: Exception | None = None
+        self.reusable = False
+        self.idle_since = 0.0
+        self.server = ""
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.reusable = True
+        _keep_alive(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.reusable = False
+        self.closed.set_result(None)
+        self._writable.set()
+        if self.upgraded and self._byte_stream is not None:
+            self._byte_stream.feed_eof()
+        elif self._pending() and self._closes_with_body():
+            self._complete()
+        else:
+            self._fail(
+                RequestFailed(f"{self.server} closed the connection" + (f": {error}" if error else ""))
+            )
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def data_received(self, data: bytes) -> None:
+        if self.upgraded and self._byte_stream is not None:
+            self._byte_stream.feed(data)
+            return
+        if not self._pending():
+            self.abort()  # data without a request
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._byte_stream is not None:
+                self._byte_stream.feed(data[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            self._fail(RequestFailed(f"{self.server} does not answer in HTTP: {error}"))
+            self.abort()
+
+    # requests
+
+    async def request(self, data: bytes, *, timeout: float, head_only: bool = False) -> Reply:
+        """Sends a request and returns the whole reply."""
+        reply = await self._send(data, timeout, stream=False, head_only=head_only)
+        assert isinstance(reply, Reply)
+        return reply
+
+    async def stream(self, data: bytes, *, timeout: float) -> StreamedReply:
+        """Sends a request and returns its reply's head; `timeout` is for the head alone."""
+        reply = await self._send(data, timeout, stream=True, head_only=False)
+        assert isinstance(reply, StreamedReply)
+        return reply
+
+    async def _send(
+        self, data: bytes, timeout: float, *, stream: bool, head_only: bool
+    ) -> Reply | StreamedReply:
+        if self._lost is not None or self._transport.is_closing():
+            raise RequestFailed(f"{self.server} closed the connection", sent=False)
+        self.reusable = False
+        self._result = self._loop.create_future()
+        self._stream, self._head_only = stream, head_only
+        self._status, self._headers = 0, dict[str, str]()
+        self._body: list[bytes] = []
+        self._in_head = True
+        self._timer = self._loop.call_later(timeout, self._time_out, timeout)
+        self._transport.write(data)
+        completed = False
+        try:
+            reply = await self._result
+            completed = True
+            return reply
+        finally:
+            self._timer.cancel()
+            if not completed:
+                self.abort()
+
+    def close(self) -> None:
+        """Closes the connection after pending writes."""
+        self.reusable = False
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes the connection at once."""
+        self.reusable = False
+        self._transport.abort()
+
+    # httptools' callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:
+            self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._status = self._parser.get_status_code()
+        if self._head_only and self._status >= 200:
+            self._finish(reusable=False)  # the parser would wait for the body that Content-Length announces
+        elif self._stream and (self._status >= 200 or self._status == 101):
+            self._byte_stream = ByteStream(self._transport, self._writable)
+            self.upgraded = self._status == 101
+            self._set_result(StreamedReply(self._status, self._headers, self._byte_stream))
+
+    def on_body(self, part: bytes) -> None:
+        if self._byte_stream is not None:
+            self._byte_stream.feed(part)
+        else:
+            self._body.append(part)
+
+    def on_message_complete(self) -> None:
+        if self.upgraded or self._head_only:
+            return
+        if self._status < 200:  # 100 Continue and the like: the final reply follows
+            self._headers, self._in_head = {}, True
+        else:
+            self._finish(reusable=self._parser.should_keep_alive())
+
+    # completion
+
+    def _finish(self, *, reusable: bool) -> None:
+        self.reusable = reusable and not self._transport.is_closing()
+        self.idle_since = self._loop.time()
+        self._complete()
+        if not self.reusable:
+            self._transport.close()
+
+    def _complete(self) -> None:
+        if self._byte_stream is not None:
+            self._byte_stream.feed_eof()
+            self._byte_stream = None
+            self._result = None
+        else:
+            body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            self._set_result(Reply(self._status, self._headers, body))
+
+    def _set_result(self, reply: Reply | StreamedReply) -> None:
+        if self._result is not None and not self._result.done():
+            self._result.set_result(reply)
+
+    def _fail(self, error: RequestFailed) -> None:
+        self._lost = error
+        if self._byte_stream is not None:
+            self._byte_stream.feed_eof(error)
+        elif self._result is not None and not self._result.done():
+            self._result.set_exception(error)
+
+    def _time_out(self, seconds: float) -> None:
+        self._fail(RequestTimedOut(f"{self.server} did not answer within {seconds:g} seconds"))
+        self._transport.abort()
+
+    def _pending(self) -> bool:
+        """Whether a reply, or the rest of one, is awaited."""
+        return self._byte_stream is not None or (self._result is not None and not self._result.done())
+
+    def _closes_with_body(self) -> bool:
+        """Whether the end of the connection is the regular end of the reply."""
+        framed = "content-length" in self._headers or "transfer-encoding" in self._headers
+        return not self._in_head and not framed
+
+
+def _keep_alive(transport: asyncio.Transport) -> None:
+    """Enables TCP keep-alive, so that a watch notices a server that disappeared."""
+    endpoint = transport.get_extra_info("socket")
+    if endpoint is None or endpoint.family == socket.AF_UNIX:
+        return
+    endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, seconds in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):  # not available on every system
+            endpoint.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), seconds)

@@ -1,0 +1,87 @@
+"""Cluster informer: lists and watches every kind the scheduler reads into the cluster cache."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from volcano.clock import Clock
+from volcano.kube.client import Client, Event, EventType
+from volcano.kube.controller import Watch
+from volcano.kube.kinds import Kind
+from volcano.kube.reflector import Reflector
+from volcano.log import Log
+from volcano.model.cluster import WATCHED, Cluster
+from volcano.model.job import PodGroup
+from volcano.model.task import Task
+
+log = Log("scheduler")
+
+
+class ClusterInformer:
+    """One reflector per watched kind; all of them feed one cluster cache.
+
+    `on_change` is called after a batch that changed anything, with True when that was only pods that belong to no job;
+    `on_pod_added` for each pod without a node that is created after the first list.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        cluster: Cluster,
+        *,
+        on_change: Callable[[bool], None],
+        on_pod_added: Callable[[Task], None],
+        on_group_deleted: Callable[[PodGroup], None],
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._cluster = cluster
+        self._on_change = on_change
+        self._on_pod_added = on_pod_added
+        self._on_group_deleted = on_group_deleted
+        self._reflectors = [self._reflector(kind) for kind in WATCHED]
+        self.synced = False
+
+    async def run(self) -> None:
+        """Lists and watches until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+
+    async def wait_for_sync(self) -> None:
+        """Returns when every kind has been listed once."""
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+        self.synced = True
+
+    def apply(self, batch: Sequence[Event]) -> None:
+        """Applies a batch of events to the cluster cache and reports the change, if any."""
+        cluster = self._cluster
+        revision, jobless = cluster.revision, cluster.jobless_revision
+        for event in batch:
+            self._apply(event)
+        if cluster.revision != revision:
+            self._on_change(cluster.revision - revision == cluster.jobless_revision - jobless)
+
+    def _apply(self, event: Event) -> None:
+        before = self._cluster.revision
+        try:
+            self._cluster.apply(event)
+        except Exception as error:  # one object that cannot be applied must not stop the watch of the others
+            log.error("event not applied", kind=event.kind, error=error)
+        if self._cluster.revision == before:
+            return
+        changed = event.object
+        if event.type is EventType.DELETED and isinstance(changed, PodGroup):
+            self._on_group_deleted(changed)
+        if self.synced and event.type is EventType.ADDED and isinstance(changed, Task) and not changed.node:
+            self._on_pod_added(changed)
+
+    def _reflector(self, kind: Kind) -> Reflector:
+        decode = self._cluster.decoder(kind)
+        return Reflector(self._client, Watch(kind), self.apply, self._clock, decode=decode, identify=_key_of)
+
+
+def _key_of(decoded: Any) -> object:
+    return getattr(decoded, "namespace", ""), decoded.name

@@ -1,0 +1,269 @@
+"""Usage per queue, and arithmetic on limits, for the queue plugins."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from volcano.kube.names import OVERUSE_TOLERANCE, ROOT_QUEUE
+from volcano.model.job import Job
+from volcano.model.queue import Queue
+from volcano.model.resources import PODS, STEP, Mask, ResourceIndex, Vector, positive
+from volcano.model.snapshot import Snapshot
+from volcano.model.task import Shape, Task
+from volcano.scheduler.engine.ledger import Ledger
+from volcano.scheduler.engine.plugin import EvictionContext, Rejection
+from volcano.scheduler.plugins.proportion.tree import QueueTree
+
+# Shares are quotients of sums: an amount may exceed a limit that it meets exactly by a rounding error.
+EPSILON = 1e-9
+UNLIMITED = 10**9
+QUOTA_INSUFFICIENT = "queue resource quota insufficient"
+
+# A request as (column, amount): plain numbers are faster than arrays for so few.
+RequestItems = tuple[tuple[int, float], ...]
+
+Name = TypeVar("Name", str, int)
+
+
+class QueueUsage:
+    """Allocated, requested and admitted resources of each queue, its subqueues included; updated during the cycle."""
+
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, tree: QueueTree) -> None:
+        self.snapshot = snapshot
+        self.tree = tree
+        self.requested: dict[str, Vector] = {}
+        self.inqueue: dict[str, Vector] = {}
+        self.elastic: dict[str, Vector] = {}
+        allocated: dict[str, Vector] = {}
+        for name, totals in snapshot.totals.items():
+            for above in (*tree.path(name), ROOT_QUEUE):
+                add(allocated, above, totals.allocated)
+                add(self.requested, above, totals.requested)
+                add(self.inqueue, above, totals.inqueue)
+                add(self.elastic, above, totals.elastic)
+        self.allocated = ledger.totals(allocated)
+        self._parts: dict[Shape, RequestItems] = {}
+        self._common: dict[tuple[Shape, Shape], RequestItems] = {}
+        self._ranks: dict[str, dict[int, Vector]] | None = None
+
+    def allocate(self, tasks: Sequence[Task]) -> None:
+        """Accounts for placed tasks of one job and shape."""
+        amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
+        for name in self.path_of(tasks[0]):
+            self.allocated.add(name, amount)
+
+    def deallocate(self, tasks: Sequence[Task]) -> None:
+        """Accounts for tasks of one job and shape that were marked for eviction."""
+        amount = tasks[0].request if len(tasks) == 1 else tasks[0].request * len(tasks)
+        for name in self.path_of(tasks[0]):
+            self.allocated.subtract(name, amount)
+
+    def enqueue(self, job: Job) -> None:
+        """Accounts for the minimum of an admitted job."""
+        guaranteed = positive(job.min_resources - job.gated)
+        for name in (*self.tree.path(job.queue), ROOT_QUEUE):
+            add(self.inqueue, name, guaranteed)
+
+    def request_items(self, shape: Shape) -> RequestItems:
+        """Returns the request of a shape by resource, without the pod count."""
+        found = self._parts.get(shape)
+        if found is None:
+            columns = np.flatnonzero(requested_columns(shape.request)).tolist()
+            found = self._parts[shape] = tuple((column, shape.request.item(column)) for column in columns)
+        return found
+
+    def common_items(self, shape: Shape, other: Shape) -> RequestItems:
+        """Returns the request of a shape in the resources that the other shape requests as well."""
+        found = self._common.get((shape, other))
+        if found is None:
+            columns = {column for column, _ in self.request_items(other)}
+            found = tuple(part for part in self.request_items(shape) if part[0] in columns)
+            self._common[shape, other] = found
+        return found
+
+    def path_of(self, task: Task) -> tuple[str, ...]:
+        """Returns the queue of a task and its ancestors; empty for pods without a job."""
+        job = self.snapshot.jobs.get(task.job)
+        return () if job is None else self.tree.path(job.queue)
+
+    def committed(self, name: str) -> Vector:
+        """Returns the allocated and admitted resources of a queue, less what its jobs hold beyond their minimum."""
+        zero = self.snapshot.resources.zeros()
+        committed: Vector = self.allocated[name] + self.inqueue.get(name, zero) - self.elastic.get(name, zero)
+        return committed
+
+    def preemptable_by(self, job: Job) -> Vector:
+        """Returns the minimums held by jobs of lower priority in the same queue, which preemption can free
+        for this job."""
+        if self._ranks is None:
+            self._ranks = {}
+            for other in self.snapshot.jobs.values():
+                if other.allocated.any():
+                    held = other.allocated - positive(other.allocated - other.min_resources)
+                    add(self._ranks.setdefault(other.queue, {}), other.priority, held)
+        ranks = self._ranks.get(job.queue, {})
+        below = (held for priority, held in ranks.items() if priority < job.priority)
+        return sum(below, start=self.snapshot.resources.zeros())
+
+
+def enqueue_rejection(
+    usage: QueueUsage, job: Job, limits: Mapping[str, Vector], preempting: bool
+) -> Rejection | None:
+    """Rejects a job whose minimum exceeds a limit of its queue or of an ancestor, beside the committed resources.
+
+    With preemption configured, resources that the job could preempt do not count: a job that is never
+    admitted could never preempt.
+    """
+    for name in usage.tree.path(job.queue):
+        need = job.min_resources + usage.committed(name)
+        columns, resources = requested_columns(job.min_resources), usage.snapshot.resources
+        rejection = insufficient(need, limits[name], columns, resources, QUOTA_INSUFFICIENT)
+        if rejection is not None and preempting:
+            rejection = insufficient(
+                need - usage.preemptable_by(job), limits[name], columns, resources, QUOTA_INSUFFICIENT
+            )
+        if rejection is not None:
+            return rejection
+    return None
+
+
+def add(totals: dict[Name, Vector], name: Name, amount: Vector) -> None:
+    totals[name] = totals[name] + amount if name in totals else amount
+
+
+def requested_columns(request: Vector) -> Mask:
+    """Returns the columns of a request, without the pod count."""
+    columns = request > 0
+    columns[PODS] = False
+    return columns
+
+
+def count_within(parts: RequestItems, held: Vector, limit: Vector) -> int:
+    """Returns how many tasks that request `parts` fit between the held amount and the limit."""
+    times = float(UNLIMITED)
+    for column, amount in parts:
+        most = limit.item(column)
+        times = min(times, (most + most * EPSILON + EPSILON - held.item(column)) / amount)
+    return max(0, int(times))
+
+
+def is_within(need: Vector, limit: Vector, columns: Mask) -> bool:
+    """Reports whether a need is within a limit in these columns."""
+    return bool((need[columns] <= limit[columns] * (1 + EPSILON) + EPSILON).all())
+
+
+def insufficient(
+    need: Vector,
+    limit: Vector,
+    columns: Mask,
+    resources: ResourceIndex,
+    message: str,
+    word: str = "insufficient",
+) -> Rejection | None:
+    """Returns a rejection that names the resources above the limit; None when all are within it."""
+    over = columns & (need > limit * (1 + EPSILON) + EPSILON)
+    if not over.any():
+        return None
+    names = [resources.names[column] for column in np.flatnonzero(over)]
+    first = int(np.flatnonzero(over)[0])
+    text = f"{message}: {', '.join(f'{word} {name}' for name in names)}"
+    return Rejection(text, resource=names[0], need=float(need[first]), have=float(limit[first]))
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimLimits:
+    """Limits that protect a queue: its guarantee, its deserved share, and how far it may exceed the share."""
+
+    guarantee: Mapping[str, Vector]
+    deserved: Mapping[str, Vector]
+    tolerance: Mapping[
+        str, float | None
+    ]  # None: no task is reclaimed that would bring the queue below its share
+
+
+def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
+    """Parses the queues' annotation for a tolerated excess over their share; values below 0 or malformed are
+    ignored."""
+    found: dict[str, float | None] = {}
+    for queue in queues:
+        try:
+            tolerance = float(queue.annotations[OVERUSE_TOLERANCE])
+        except (KeyError, ValueError):
+            continue
+        if tolerance >= 0:
+            found[queue.name] = tolerance
+    return found
+
+
+def over_share(held: Vector, parts: RequestItems, deserved: Vector, tolerance: float | None) -> bool:
+    """Reports whether a task that requests `parts` can be reclaimed from a queue that holds this much.
+
+    It can when the queue holds, in one of these resources, more than it deserves (by more than the
+    tolerated fraction) and still holds what it deserves afterwards. With a tolerance of exactly 0 every
+    excess suffices.
+    """
+    for column, amount in parts:
+        share = deserved.item(column)
+        excess = held.item(column) - share
+        if excess > share * (tolerance or 0.0) + STEP and (
+            tolerance == 0 or excess >= amount - STEP - EPSILON * share
+        ):
+            return True
+    return False
+
+
+class ReclaimFilter:
+    """Filters candidates, in eviction order, by the limits of their queues."""
+
+    def __init__(self, usage: QueueUsage, limits: ReclaimLimits) -> None:
+        self.usage = usage
+        self.limits = limits
+        self._kept: list[Task] = []
+        self._context: EvictionContext | None = None
+
+    def filter_victims(self, context: EvictionContext, candidates: Sequence[Task]) -> list[Task]:
+        """Returns the candidates whose eviction leaves their queue its guarantee and its share."""
+        # the result of the previous call passes unchanged
+        if candidates is not self._kept or context is not self._context:
+            self._kept, self._context = list(self._walk(context, candidates)), context
+        return self._kept
+
+    def _walk(self, context: EvictionContext, candidates: Sequence[Task]) -> Iterator[Task]:
+        usage, limits = self.usage, self.limits
+        jobs, queues, allocated = usage.snapshot.jobs, usage.snapshot.queues, usage.allocated
+        running: dict[str, Vector] = {}
+        path = usage.tree.path
+        shared = path(context.job.queue)
+        for task in candidates:
+            job = jobs.get(task.job)
+            if job is None:
+                continue
+            queue = job.group.queue
+            if queue in shared or not queues[queue].reclaimable:
+                continue
+            held = running.get(queue)
+            held = allocated[queue] if held is None else held
+            parts = usage.common_items(task.shape, context.task.shape)
+            if not over_share(held, parts, limits.deserved[queue], limits.tolerance.get(queue)):
+                continue
+            request = task.request
+            left = {queue: held - request}
+            for name in path(queue)[1:]:
+                if name not in shared:
+                    left[name] = running.get(name, allocated[name]) - request
+            if keeps_guarantees(request, left, limits.guarantee):
+                running.update(left)
+                yield task
+
+
+def keeps_guarantees(request: Vector, left: Mapping[str, Vector], guarantee: Mapping[str, Vector]) -> bool:
+    """Reports whether each queue, with the amount left to it, still holds its guarantee in the requested resources."""
+    for name, amount in left.items():
+        guaranteed = guarantee.get(name)
+        if guaranteed is not None and any(guaranteed.tolist()):  # a list is faster than an array here
+            relevant = (request > 0) & (guaranteed > 0)
+            if (amount[relevant] + STEP < guaranteed[relevant]).any():
+                return False
+    return True
