@@ -57,7 +57,7 @@ def review(
 
 
 def found(request: AdmissionRequest) -> dict[str, str]:
-    """Complaints by field, after defaults as the server applies them."""
+    """Violations by field, after defaults as the server applies them."""
     apply_mutator = mutate(request)
     fields = (
         request.operation,
@@ -68,4 +68,4 @@ def found(request: AdmissionRequest) -> dict[str, str]:
         request.lookup,
         request.options,
     )
-    return {complaint.field: complaint.message for complaint in validate(AdmissionRequest(*fields))}
+    return {violation.field: violation.message for violation in validate(AdmissionRequest(*fields))}

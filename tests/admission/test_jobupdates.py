@@ -98,11 +98,11 @@ def test_changes_that_nobody_completed_are_judged_as_if_they_were() -> None:
     old = stored(noted(written(3), written(3)))
     assert list(check_job_update(review(JOB, merged(old, written(5)), old))) == []
     assert list(check_job_update(review(JOB, written(2), old))) == []
-    (complaint,) = check_job_update(review(JOB, merged(old, written(2)), old))
-    assert "3 of 2" in complaint.message  # as it would be stored
+    (violation,) = check_job_update(review(JOB, merged(old, written(2)), old))
+    assert "3 of 2" in violation.message  # as it would be stored
     assert list(check_job_update(review(JOB, stored(written(4)), written(3)))) == []
-    (complaint,) = check_job_update(review(JOB, merged(old, written(3, maxRetry=9)), old))
-    assert "changed: maxRetry" in complaint.message
+    (violation,) = check_job_update(review(JOB, merged(old, written(3, maxRetry=9)), old))
+    assert "changed: maxRetry" in violation.message
 
 
 def test_a_minimum_that_its_author_gave_stays_as_given() -> None:
@@ -111,7 +111,7 @@ def test_a_minimum_that_its_author_gave_stays_as_given() -> None:
         new = merged(old, written(2, minAvailable=given["spec"]["minAvailable"]))
         assert stored(new, old)["spec"]["minAvailable"] == given["spec"]["minAvailable"]
     old = stored(noted(written(3), written(3)))
-    old["spec"]["minAvailable"] = 1  # somebody chose it since, without applying
+    old["spec"]["minAvailable"] = 1  # changed since, without applying
     assert stored(merged(old, written(5)), old)["spec"]["minAvailable"] == 1
     untold = stored(written(3))  # nothing says who gave what
     changed_tasks = {**untold, "spec": {**untold["spec"], "tasks": written(2)["spec"]["tasks"]}}

@@ -81,11 +81,9 @@ def step(target: str) -> Manifest:
 @pytest.mark.parametrize(
     ("kind", "spec", "field"),
     [
-        pytest.param(
-            JOB_FLOW, {"flows": [step("x")]}, "spec.flows[0].dependsOn.targets", id="flow of nobody"
-        ),
+        pytest.param(JOB_FLOW, {"flows": [step("x")]}, "spec.flows[0].dependsOn.targets", id="unknown flow"),
         pytest.param(JOB_FLOW, {"flows": [step("a")]}, "spec.flows", id="flow of itself"),
-        pytest.param(HYPER_NODE, {"members": []}, "spec.members", id="hypernode of nobody"),
+        pytest.param(HYPER_NODE, {"members": []}, "spec.members", id="hypernode without members"),
         pytest.param(
             HYPER_NODE,
             {"members": [{"selector": {"regexMatch": {"pattern": "("}}}]},

@@ -76,7 +76,7 @@ def test_an_affinity_is_given_as_json_and_the_pods_own_wins(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "complaint"),
+    ("content", "violation"),
     [
         ("[1]", "a list `resourceGroups`"),
         ("resourceGroups: {}x: [", "no YAML"),
@@ -86,6 +86,6 @@ def test_an_affinity_is_given_as_json_and_the_pods_own_wins(tmp_path: Path) -> N
         (text(affinity="3"), "an affinity was expected"),
     ],
 )
-def test_what_cannot_be_read_is_said(content: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
+def test_what_cannot_be_read_is_said(content: str, violation: str) -> None:
+    with pytest.raises(ValueError, match=violation):
         read_groups(content)

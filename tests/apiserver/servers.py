@@ -43,7 +43,7 @@ class Answered:
 
 
 class TestServer:
-    """An API server and somebody who asks it things."""
+    """An API server and a client of it."""
 
     __test__ = False
 

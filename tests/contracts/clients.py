@@ -61,7 +61,7 @@ async def direct(directory: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def durable(directory: Path) -> AsyncIterator[Client]:
-    """In process, on a store on disk."""
+    """Straight onto a store on disk."""
     opened = DurableStore(directory / "data")
     made, server = api_server(opened.store)
     await server.start()

@@ -195,10 +195,10 @@ async def test_editing_the_config_map_reconfigures_the_scheduler_and_a_bad_one_i
             CONFIG_MAP, key, {"data": {"volcano-scheduler.conf": 'actions: "dance"\n'}}
         )
 
-        async def complaint() -> str:
+        async def config_error() -> str:
             return running.scheduler.source.error
 
-        assert "dance" in await until(complaint)
+        assert "dance" in await until(config_error)
         assert "preempt" in await actions()
 
 
@@ -240,9 +240,9 @@ async def test_without_the_right_token_nobody_gets_in(tmp_path: Path) -> None:
         with pytest.raises(Unauthorized):
             await client.list(NODE)
         await client.close()
-        stranger = ssl.create_default_context()
+        foreign = ssl.create_default_context()
         with pytest.raises(ssl.SSLError):
-            await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]), ssl=stranger)
+            await asyncio.open_connection("127.0.0.1", int(running.url.rpartition(":")[2]), ssl=foreign)
 
 
 async def test_two_clusters_cannot_share_a_directory(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The manifests this project was created from run unchanged on simulated nodes, and do what they promise."""
+"""The documented example manifests run unchanged on simulated nodes and behave as documented."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -30,7 +30,7 @@ def found(*names: str) -> list[str]:
     return [str(path) for path in paths]
 
 
-async def apply_seeds(running: LocalCluster, *names: str) -> None:
+async def apply_examples(running: LocalCluster, *names: str) -> None:
     await running.apply(read_files(found(*FIRST, *names)))
 
 
@@ -52,10 +52,10 @@ def env_of(pod: Manifest) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-async def test_every_job_of_the_seeds_runs(tmp_path: Path) -> None:
+async def test_every_example_job_runs(tmp_path: Path) -> None:
     jobs = sorted(path.name for path in MANIFESTS.rglob("job-*.yaml"))
     async with cluster(tmp_path, nodes=NODES, sim_duration=1.0) as running:
-        await apply_seeds(running, *jobs, "priority-preemption.yaml")
+        await apply_examples(running, *jobs, "priority-preemption.yaml")
         made = await everything(running.client, JOB)
         assert len(made) >= 9
         for job in made:
@@ -70,7 +70,7 @@ async def test_every_job_of_the_seeds_runs(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_the_pytorch_gang_is_wired_together(tmp_path: Path) -> None:
     async with cluster(tmp_path, nodes=NODES, sim_duration=3.0) as running:
-        await apply_seeds(running, "job-torchrun-gang.yaml")
+        await apply_examples(running, "job-torchrun-gang.yaml")
         await until(phase_of(running.client, "ml", "torchrun-gang", "Running"), 30.0)
         pods = {pod["metadata"]["name"]: pod for pod in await pods_of(running.client, "torchrun-gang")}
         assert sorted(pods) == ["torchrun-gang-master-0", "torchrun-gang-worker-0", "torchrun-gang-worker-1"]
@@ -94,7 +94,7 @@ async def test_the_pytorch_gang_is_wired_together(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_the_mpi_gang_has_its_hosts_and_keys(tmp_path: Path) -> None:
     async with cluster(tmp_path, nodes=NODES, sim_duration=3.0) as running:
-        await apply_seeds(running, "job-mpi-gang.yaml")
+        await apply_examples(running, "job-mpi-gang.yaml")
         await until(phase_of(running.client, "ml", "mpi-gang", "Running"), 30.0)
         pods = await pods_of(running.client, "mpi-gang")
         hosts = env_of(pods[0])["MPI_HOST"]
@@ -111,7 +111,7 @@ async def test_the_mpi_gang_has_its_hosts_and_keys(tmp_path: Path) -> None:
 @pytest.mark.slow
 async def test_the_training_job_knows_its_master_and_its_place(tmp_path: Path) -> None:
     async with cluster(tmp_path, nodes=NODES, sim_duration=3.0) as running:
-        await apply_seeds(running, "job-distributed-training.yaml")
+        await apply_examples(running, "job-distributed-training.yaml")
         await until(phase_of(running.client, "ml-training", "distributed-training", "Running"), 30.0)
         pods = {pod["metadata"]["name"]: pod for pod in await pods_of(running.client, "distributed-training")}
         worker = env_of(pods["distributed-training-worker-2"])

@@ -1,4 +1,4 @@
-"""Pods that cannot start, end badly or want too much: each is told why as a kubelet would, and nobody else notices."""
+"""Pods that cannot start, fail or ask for too much: each reports why as a kubelet would, and others are unaffected."""
 
 import os
 import subprocess
@@ -183,7 +183,7 @@ def test_a_full_disk_is_told_of_and_room_is_enough_to_go_on(volcano: Volcano) ->
         until(lambda: not _created(cluster, "refused"), "nothing can be stored any more", within=30)
         assert _fill(filler) == 0
         filler.unlink()
-        # Whatever could not be done meanwhile, the cluster is at work again and nobody was lost.
+        # Whatever could not be done meanwhile, the cluster works again and no pod was lost.
         until(lambda: _created(cluster, "late"), "a pod can be created again", within=30)
         cluster.until("late", phase("Succeeded"))
         assert running_since(cluster.pod("early")) == since

@@ -81,7 +81,7 @@ def test_pods_run_on_while_volcano_is_away_and_are_taken_over(volcano: Volcano) 
     cluster = Cluster(volcano)
     cluster.up()
     cluster.create(beating())
-    # This one ends while nobody looks: its exit code is known afterwards.
+    # This one ends while no process watches: its exit code is known afterwards.
     cluster.create(pod_of("ending", "sh", "-c", "sleep 3; echo last words; exit 5"))
     for name in ("beating", "ending"):
         cluster.until(name, running_since)

@@ -1,4 +1,4 @@
-"""A gang on this host, on every runtime and as everybody that is possible here: what its pods see, and what not.
+"""A gang on this host, on every runtime and as every possible user: what its pods see, and what not.
 
 The pods of one run find out everything at once and tell it as JSON in their logs.
 """
@@ -69,7 +69,7 @@ def ask_api():
 
 
 def meet():
-    # Worker 0 is found by name and hears from everybody where they come from.
+    # Worker 0 is found by name and is told their addresses by all others.
     if index == 0:
         with socket.create_server(("", 23400)) as server:
             server.settimeout(30)
@@ -113,7 +113,7 @@ if not root:
     }
 print("FACTS " + json.dumps(facts), flush=True)
 if not root:
-    time.sleep(2)  # so that the Service has everybody
+    time.sleep(2)  # so that the Service has all endpoints
 """
 
 
@@ -177,12 +177,12 @@ def test_a_pod_is_a_machine_with_a_name_and_processes_of_its_own(isolated: Setti
 
 
 def test_pods_find_each_other_by_the_names_that_jobs_use(isolated: Setting) -> None:
-    everybody = told(isolated)
-    (second,) = everybody[1]["own"]
-    assert all(facts["by pod"] == facts["by task"] == [second] for facts in everybody)
-    others = [[facts["hostname"], facts["own"][0]] for facts in everybody[1:]]
-    assert everybody[0]["met"] == sorted(others)
-    assert [facts["met"] for facts in everybody[1:]] == ["met"] * (WORKERS - 1)
+    workers = told(isolated)
+    (second,) = workers[1]["own"]
+    assert all(facts["by pod"] == facts["by task"] == [second] for facts in workers)
+    others = [[facts["hostname"], facts["own"][0]] for facts in workers[1:]]
+    assert workers[0]["met"] == sorted(others)
+    assert [facts["met"] for facts in workers[1:]] == ["met"] * (WORKERS - 1)
 
 
 def test_a_headless_service_is_its_pods(isolated: Setting) -> None:

@@ -60,7 +60,7 @@ TOO_OFTEN = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded
             [], {"status": {"conditions": [TOO_OFTEN]}}, "BackoffLimitExceeded: too often", id="no pod left"
         ),
         pytest.param([], {"status": {"state": {"message": "as told"}}}, "as told", id="a job's own words"),
-        pytest.param([], {}, "", id="nobody says"),
+        pytest.param([], {}, "", id="no reason"),
     ],
 )
 def test_a_failure_is_told_in_one_line(pods: list[Manifest], owner: Manifest, expected: str) -> None:

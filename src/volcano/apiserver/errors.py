@@ -50,11 +50,11 @@ def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Cause] = ()) -> 
 
 def invalid(kind: Kind, name: str, causes: Sequence[Cause]) -> Invalid:
     """Invalid with one cause per field error."""
-    told = list(
+    messages = list(
         dict.fromkeys(f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes)
     )
     qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
-    reasons = told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    reasons = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     return Invalid(
         f'{qualified} "{name}" is invalid: {reasons}',
         causes=causes,

@@ -131,18 +131,18 @@ class ApiServer:
     async def __call__(self, request: Request) -> Answer:
         """Answers one request; every failure becomes a Status."""
         received = self.registry.clock.now()
-        route = _route_of(request)
-        mutating = route.verb not in READ_VERBS
+        info = _request_info(request)
+        mutating = info.verb not in READ_VERBS
         user = _RequestUser()
         self._count_inflight(1, mutating=mutating)
         try:
             with collecting() as warnings:
-                answer = await self._answer(request, route, user)
+                answer = await self._answer(request, info, user)
             if isinstance(answer, Response):
                 with_warnings(answer, warnings)
         except ApiError as error:
             answer = error_response(error)
-        except Exception as error:
+        except Exception as error:  # a bug in one request must not end the server
             log.error(
                 "request failed", error=error, method=request.method, target=request.target or request.path
             )
@@ -151,7 +151,7 @@ class ApiServer:
             )
         finally:
             self._count_inflight(-1, mutating=mutating)
-        return self._record(request, route, user, answer, received)
+        return self._record(request, info, user, answer, received)
 
     def _count_inflight(self, change: int, *, mutating: bool) -> None:
         if mutating:
@@ -159,32 +159,32 @@ class ApiServer:
         else:
             self.metrics.reading += change
 
-    async def _answer(self, request: Request, route: RequestInfo, user: "_RequestUser") -> Answer:
+    async def _answer(self, request: Request, info: RequestInfo, user: "_RequestUser") -> Answer:
         user.authenticated = self._authenticator.authenticate(request)
         user.effective = impersonated(request, user.authenticated, self._authorizer)
         if not self._authorizer.unrestricted(user.effective):
-            self._authorizer.check(user.effective, route.action)
-            if route.subresource in CONNECT_SUBRESOURCES:
+            self._authorizer.check(user.effective, info.action)
+            if info.subresource in CONNECT_SUBRESOURCES:
                 # A websocket begins with GET: the right to read must not allow running commands.
-                self._authorizer.check(user.effective, replace(route, verb="create").action)
-        if route.resource:
-            return await self._resources.handle(request, route, user.effective)
+                self._authorizer.check(user.effective, replace(info, verb="create").action)
+        if info.resource:
+            return await self._resources.handle(request, info, user.effective)
         return self._paths.handle(request)
 
     def _record(
-        self, request: Request, route: RequestInfo, user: "_RequestUser", answer: Answer, received: Instant
+        self, request: Request, info: RequestInfo, user: "_RequestUser", answer: Answer, received: Instant
     ) -> Answer:
         """Records metrics and the audit event of an answer."""
         now = self.registry.clock.now()
-        known = not route.resource or self._resources.serves(route)
-        labels = self.metrics.labels(route, known=known)
+        known = not info.resource or self._resources.serves(info)
+        labels = self.metrics.labels(info, known=known)
         code = 101 if not isinstance(answer, Response | Stream) else answer.status
         seconds = now.monotonic - received.monotonic if isinstance(answer, Response) else None
         self.metrics.observe(labels, code, seconds, dry_run="dryRun" in request.query)
         if self._audit is not None:
             streaming = not isinstance(answer, Response)
             self._audit.record(
-                request, route, user.effective, user.authenticated, code, received, now, streaming=streaming
+                request, info, user.effective, user.authenticated, code, received, now, streaming=streaming
             )
         if isinstance(answer, Stream):
             answer.chunks = self._count_stream(answer.chunks, labels)
@@ -215,7 +215,7 @@ class _RequestUser:
     effective: User | None = None
 
 
-def _route_of(request: Request) -> RequestInfo:
+def _request_info(request: Request) -> RequestInfo:
     if not request.query:
         return new_request_info(request.method, request.path)
     selected = ""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from volcano.local.local_nodes import remove_leftovers
 from volcano.log import Log
+from volcano.nodes.shim.specs import Failure
 
 log = Log("local")
 
@@ -72,7 +73,7 @@ def _remove_if_abandoned(directory: Path) -> None:
         return
     try:
         asyncio.run(remove_leftovers(directory))
-    except Exception as error:
+    except (OSError, ValueError, Failure) as error:
         log.warning("leftovers of an earlier run not removed", directory=directory, error=error)
     finally:
         shutil.rmtree(directory, ignore_errors=True)

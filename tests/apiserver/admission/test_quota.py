@@ -1,4 +1,4 @@
-"""Quotas: nobody gets more than the namespace may have, however many ask at once, and the status says what is used."""
+"""Quotas: usage stays within the limits of the namespace under concurrent requests, and the status reports it."""
 
 import asyncio
 import copy

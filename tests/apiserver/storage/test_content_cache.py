@@ -1,4 +1,4 @@
-"""Pods come in flocks: what was found out about one spec serves the next, and only the very same."""
+"""Results cached for one spec apply to equal specs, and to no others."""
 
 from itertools import product
 from typing import Any

@@ -24,7 +24,7 @@ async def ready(registry: Registry) -> DirectClient:
 
 
 async def drained() -> None:
-    """Lets everybody get to where they wait."""
+    """Lets all tasks run until they wait."""
     for _ in range(5):
         await asyncio.sleep(0)
 

@@ -153,7 +153,7 @@ class Tokens:
         if claims.get("iss") == LEGACY_ISSUER:
             return _legacy(claims, lookup, audiences or self.audiences)
         if claims.get("iss") != self.issuer:
-            raise BadToken("the token was issued by somebody else")
+            raise BadToken("the token was issued by another issuer")
         if not claims["nbf"] - 60 <= now < claims["exp"]:
             raise BadToken("the token has expired or is not valid yet")
         meant_for = tuple(name for name in audiences or self.audiences if name in claims["aud"])
@@ -210,7 +210,7 @@ def _legacy(claims: Mapping[str, Any], lookup: Lookup, audiences: Sequence[str])
 def _must_exist(lookup: Lookup, kind: Kind, key: Key, uid: str = "") -> None:
     found = lookup.find(kind, key)
     if found is None or (uid and uid_of(found) != uid):
-        raise BadToken(f"the token belongs to {kind.singular} {key}, which is gone")
+        raise BadToken(f"the token belongs to {kind.singular} {key}, which does not exist")
 
 
 def _halves(message: str) -> tuple[str, str]:

@@ -73,7 +73,7 @@ async def insert(
 async def replace(
     store: Store, request: Attributes, served: Served, new: Manifest, old: Manifest, record: Record
 ) -> Reply:
-    """Stores a changed object in place of `record`, or removes it when its last finalizer is gone. Raises Stale."""
+    """Stores a changed object in place of `record`, or removes it when its last finalizer is removed. Raises Stale."""
     name = served.storage.resource
     if new == old:
         # A write that changes nothing keeps the version, and confirms it as durable like any other.

@@ -86,8 +86,10 @@ class BuiltInStrategy:
 
     def prune(self, manifest: Manifest, old: Manifest | None = None) -> None:
         """Removes unknown fields; raises BadRequest for a value of the wrong type, as decoding would."""
-        news = manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
-        if self._is_fine(news):
+        changed = (
+            manifest if old is None else {k: v for k, v in manifest.items() if k not in old or v != old[k]}
+        )
+        if self._is_fine(changed):
             return
         found = type_info.inspect(self._type, manifest)
         if found.wrong:

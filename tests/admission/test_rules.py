@@ -1,4 +1,4 @@
-"""Scenarios J of the acceptance list, word for word: what admission completes, accepts and refuses."""
+"""Defaults and validation of every kind, rule by rule, as documented for Volcano."""
 
 import copy
 from collections.abc import Mapping
@@ -31,41 +31,41 @@ def partitioned(**policy: int) -> Manifest:
     return task(replicas=policy["totalPartitions"] * policy["partitionSize"], partitionPolicy=policy)
 
 
-def test_j1_a_job_gets_queue_scheduler_retries_and_the_sum_of_task_minima() -> None:
+def test_a_job_gets_queue_scheduler_retries_and_the_sum_of_task_minima() -> None:
     spec = stored(JOB, job(task("a", 2), task("b", 3, minAvailable=1)))["spec"]
     given = (spec["queue"], spec["schedulerName"], spec["maxRetry"], spec["minAvailable"])
     assert given == ("default", "volcano", 3, 3)
 
 
-def test_j2_an_unnamed_task_is_named_by_its_place() -> None:
+def test_an_unnamed_task_is_named_by_its_place() -> None:
     assert stored(JOB, job(task("")))["spec"]["tasks"][0]["name"] == "default0"
 
 
 @pytest.mark.parametrize(
     ("given", "stands"),
     [
-        pytest.param({"tensorflow": []}, {"tensorflow": [], "svc": []}, id="j3 tensorflow"),
-        pytest.param({"pytorch": ["--port=1"]}, {"pytorch": ["--port=1"], "svc": []}, id="j3 pytorch"),
-        pytest.param({"mpi": []}, {"mpi": [], "svc": [], "ssh": []}, id="j3 mpi"),
-        pytest.param({"ray": []}, {"ray": [], "svc": []}, id="j3 ray"),
+        pytest.param({"tensorflow": []}, {"tensorflow": [], "svc": []}, id="tensorflow"),
+        pytest.param({"pytorch": ["--port=1"]}, {"pytorch": ["--port=1"], "svc": []}, id="pytorch"),
+        pytest.param({"mpi": []}, {"mpi": [], "svc": [], "ssh": []}, id="mpi"),
+        pytest.param({"ray": []}, {"ray": [], "svc": []}, id="ray"),
         pytest.param(
-            {"mpi": [], "svc": ["--x"]}, {"mpi": [], "svc": ["--x"], "ssh": []}, id="j3 arguments stay"
+            {"mpi": [], "svc": ["--x"]}, {"mpi": [], "svc": ["--x"], "ssh": []}, id="arguments stay"
         ),
-        pytest.param({"env": []}, {"env": []}, id="j3 nothing to add"),
+        pytest.param({"env": []}, {"env": []}, id="nothing to add"),
     ],
 )
-def test_j3_plugins_bring_those_they_need(given: Manifest, stands: Manifest) -> None:
+def test_plugins_bring_those_they_need(given: Manifest, stands: Manifest) -> None:
     assert stored(JOB, job(plugins=given))["spec"]["plugins"] == stands
 
 
 @pytest.mark.parametrize(
     ("policy", "minimum"),
     [
-        pytest.param({"totalPartitions": 3, "partitionSize": 3, "minPartitions": 2}, 6, id="j4 2 of 3x3"),
-        pytest.param({"totalPartitions": 2, "partitionSize": 2}, 4, id="j4 no minimum"),
+        pytest.param({"totalPartitions": 3, "partitionSize": 3, "minPartitions": 2}, 6, id="2 of 3x3"),
+        pytest.param({"totalPartitions": 2, "partitionSize": 2}, 4, id="no minimum"),
     ],
 )
-def test_j4_partitions_decide_a_tasks_minimum(policy: dict[str, int], minimum: int) -> None:
+def test_partitions_decide_a_tasks_minimum(policy: dict[str, int], minimum: int) -> None:
     assert stored(JOB, job(partitioned(**policy)))["spec"]["tasks"][0]["minAvailable"] == minimum
 
 
@@ -78,46 +78,44 @@ def volume(path: str, **claim: Any) -> Manifest:
 
 
 CHILDREN = {QUEUE: [queue("root"), queue("default"), queue("dept"), queue("team", parent="dept")]}
-REFUSED_JOBS = [
-    pytest.param(job(task(), task()), "duplicated task name", id="j5 two tasks of one name"),
-    pytest.param(job(policies=[policy("PodFailed")] * 2), "duplicate event", id="j6 an event twice"),
-    pytest.param(job(minAvailable=3), "total replicas", id="j7 minimum above replicas"),
+INVALID_JOBS = [
+    pytest.param(job(task(), task()), "duplicated task name", id="two tasks of one name"),
+    pytest.param(job(policies=[policy("PodFailed")] * 2), "duplicate event", id="an event twice"),
+    pytest.param(job(minAvailable=3), "total replicas", id="minimum above replicas"),
     pytest.param(
-        job(policies=[{**policy("PodFailed"), "exitCode": 1}]), "simultaneously", id="j8 event and exit code"
+        job(policies=[{**policy("PodFailed"), "exitCode": 1}]), "simultaneously", id="event and exit code"
     ),
-    pytest.param(job(policies=[{"action": "AbortJob"}]), "either event and exitCode", id="j8 neither"),
+    pytest.param(job(policies=[{"action": "AbortJob"}]), "either event and exitCode", id="neither"),
     pytest.param(
-        job(policies=[{"exitCode": 0, "action": "AbortJob"}]), "not a valid error code", id="j8 exit code 0"
-    ),
-    pytest.param(
-        job(policies=[{"exitCode": 1, "action": "AbortJob"}] * 2), "duplicate exitCode", id="j8 code twice"
+        job(policies=[{"exitCode": 0, "action": "AbortJob"}]), "not a valid error code", id="exit code 0"
     ),
     pytest.param(
-        job(policies=[policy("*"), policy("PodFailed")]), "no other policy", id="j9 any and another"
+        job(policies=[{"exitCode": 1, "action": "AbortJob"}] * 2), "duplicate exitCode", id="code twice"
     ),
+    pytest.param(job(policies=[policy("*"), policy("PodFailed")]), "no other policy", id="any and another"),
     pytest.param(
         job(volumes=[volume("/a", volumeClaimName="x"), volume("/a", volumeClaimName="y")]),
         "duplicated mountPath",
-        id="j10 one path twice",
+        id="one path twice",
     ),
-    pytest.param(job(volumes=[volume("/a")]), "VolumeClaim or VolumeClaimName", id="j10 no claim"),
-    pytest.param(job(volumes=[volume("", volumeClaimName="x")]), "mountPath is required", id="j10 no path"),
-    pytest.param(job(queue="ghost"), "unable to find job queue", id="j11 unknown queue"),
-    pytest.param(job(queue="root"), "root queue", id="j11 root"),
-    pytest.param(job(queue="dept"), "leaf queue", id="j11 a queue with children"),
+    pytest.param(job(volumes=[volume("/a")]), "VolumeClaim or VolumeClaimName", id="no claim"),
+    pytest.param(job(volumes=[volume("", volumeClaimName="x")]), "mountPath is required", id="no path"),
+    pytest.param(job(queue="ghost"), "unable to find job queue", id="unknown queue"),
+    pytest.param(job(queue="root"), "root queue", id="root"),
+    pytest.param(job(queue="dept"), "leaf queue", id="a queue with children"),
     pytest.param(
         job(task("t1", dependsOn={"name": ["t2"]}), task("t2", dependsOn={"name": ["t1"]})),
         "directed acyclic graph",
-        id="j13 each on the other",
+        id="each on the other",
     ),
-    pytest.param(job(task("w"), plugins={"mpi": ["--master=launcher"]}), "mpi master", id="j15 no launcher"),
+    pytest.param(job(task("w"), plugins={"mpi": ["--master=launcher"]}), "mpi master", id="no launcher"),
 ]
 
 
-@pytest.mark.parametrize(("manifest", "text"), REFUSED_JOBS)
-def test_j_jobs_that_are_refused(manifest: Manifest, text: str) -> None:
-    validate = found(review(JOB, manifest, objects=CHILDREN))
-    assert any(text in message for message in validate.values()), validate
+@pytest.mark.parametrize(("manifest", "text"), INVALID_JOBS)
+def test_jobs_that_are_refused(manifest: Manifest, text: str) -> None:
+    violations = found(review(JOB, manifest, objects=CHILDREN))
+    assert any(text in message for message in violations.values()), violations
 
 
 def privileged() -> Manifest:
@@ -129,29 +127,29 @@ def privileged() -> Manifest:
 @pytest.mark.parametrize(
     "manifest",
     [
-        pytest.param(job(queue="team"), id="j11 a leaf"),
-        pytest.param(job(privileged()), id="j12 a privileged container"),
-        pytest.param(job(task("t1", dependsOn={"name": ["t2"]}), task("t2")), id="j13 one on the other"),
+        pytest.param(job(queue="team"), id="a leaf"),
+        pytest.param(job(privileged()), id="a privileged container"),
+        pytest.param(job(task("t1", dependsOn={"name": ["t2"]}), task("t2")), id="one on the other"),
         pytest.param(
-            job(task("launcher"), plugins={"mpi": ["--master=launcher"]}), id="j15 a launcher, no worker"
+            job(task("launcher"), plugins={"mpi": ["--master=launcher"]}), id="a launcher, no worker"
         ),
-        pytest.param(job(task("launcher"), plugins={"mpi": ["-master", "launcher"]}), id="j15 in two words"),
+        pytest.param(job(task("launcher"), plugins={"mpi": ["-master", "launcher"]}), id="in two words"),
     ],
 )
-def test_j_jobs_that_are_accepted(manifest: Manifest) -> None:
+def test_jobs_that_are_accepted(manifest: Manifest) -> None:
     assert found(review(JOB, manifest, objects=CHILDREN)) == {}
 
 
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        pytest.param({"minAvailable": 4, "tasks": [task("a", 4, minAvailable=4)]}, "", id="j14 scaled"),
-        pytest.param({"tasks": [task("a", 2), task("b")]}, "spec.tasks", id="j14 one more task"),
-        pytest.param({"tasks": [task("a", 2, maxRetry=9)]}, "spec", id="j14 another field of a task"),
-        pytest.param({"queue": "team"}, "spec", id="j14 another queue"),
+        pytest.param({"minAvailable": 4, "tasks": [task("a", 4, minAvailable=4)]}, "", id="scaled"),
+        pytest.param({"tasks": [task("a", 2), task("b")]}, "spec.tasks", id="one more task"),
+        pytest.param({"tasks": [task("a", 2, maxRetry=9)]}, "spec", id="another field of a task"),
+        pytest.param({"queue": "team"}, "spec", id="another queue"),
     ],
 )
-def test_j14_sizes_may_change_and_nothing_else(change: Manifest, field: str) -> None:
+def test_sizes_may_change_and_nothing_else(change: Manifest, field: str) -> None:
     old = job(task("a", 2, minAvailable=2), minAvailable=2, queue="default")
     new = copy.deepcopy(old)
     new["spec"] |= change
@@ -161,27 +159,27 @@ def test_j14_sizes_may_change_and_nothing_else(change: Manifest, field: str) -> 
 @pytest.mark.parametrize(
     ("spec", "text"),
     [
-        pytest.param({"guarantee": {"resource": {"cpu": "1"}}}, "", id="j16 guarantee alone is valid here"),
+        pytest.param({"guarantee": {"resource": {"cpu": "1"}}}, "", id="guarantee alone is valid here"),
         pytest.param(
             {"deserved": {"cpu": "2"}, "capability": {"cpu": "1"}},
             "deserved[cpu]=2 must be <= capability[cpu]=1",
-            id="j16 deserved over capability",
+            id="deserved over capability",
         ),
         pytest.param(
             {"deserved": {"memory": "1Gi"}, "guarantee": {"resource": {"memory": "3Gi"}}},
             "must be >= guarantee[memory]",
-            id="j16 deserved under guarantee",
+            id="deserved under guarantee",
         ),
         pytest.param({"capability": {"nvidia.com/gpu": "1500m"}}, "must be an integer", id="half a device"),
     ],
 )
-def test_j16_shares_of_a_queue(spec: Manifest, text: str) -> None:
-    validate = found(review(QUEUE, queue("q", **spec)))
-    assert any(text in message for message in validate.values()) if text else validate == {}
+def test_shares_of_a_queue(spec: Manifest, text: str) -> None:
+    violations = found(review(QUEUE, queue("q", **spec)))
+    assert any(text in message for message in violations.values()) if text else violations == {}
 
 
 @pytest.mark.parametrize("weights", ["1/2", "1/2/-1", "1/2/x", "1/2/nan"])
-def test_j17_weights_that_do_not_fit_the_hierarchy_are_refused(weights: str) -> None:
+def test_weights_that_do_not_fit_the_hierarchy_are_refused(weights: str) -> None:
     notes = {"volcano.sh/hierarchy": "root/a/b", "volcano.sh/hierarchy-weights": weights}
     assert [*found(review(QUEUE, queue("q", annotations=notes)))] == [
         "metadata.annotations[volcano.sh/hierarchy-weights]"
@@ -191,12 +189,12 @@ def test_j17_weights_that_do_not_fit_the_hierarchy_are_refused(weights: str) -> 
 @pytest.mark.parametrize(
     ("name", "kept"), [("default", True), ("root", True), ("dept", True), ("team", False), ("free", False)]
 )
-def test_j18_which_queues_may_be_deleted(name: str, kept: bool) -> None:
+def test_which_queues_may_be_deleted(name: str, kept: bool) -> None:
     objects = {QUEUE: [*CHILDREN[QUEUE], queue("free")]}
     assert bool(found(review(QUEUE, None, queue(name), objects))) is kept
 
 
-def test_j19_a_childs_capability_stays_within_its_ancestors() -> None:
+def test_a_childs_capability_stays_within_its_ancestors() -> None:
     objects = {QUEUE: [queue("root"), queue("dept", capability={"cpu": "10"}), queue("mid", parent="dept")]}
     new = queue("team", parent="mid", capability={"cpu": "20"})
     assert (
@@ -213,7 +211,7 @@ def test_j19_a_childs_capability_stays_within_its_ancestors() -> None:
         ({"volcano.sh/jdb-min-available": "1", "volcano.sh/jdb-max-unavailable": "1"}, False),
     ],
 )
-def test_j20_the_disruption_budget_of_a_pod(notes: dict[str, str], accepted: bool) -> None:
+def test_the_disruption_budget_of_a_pod(notes: dict[str, str], accepted: bool) -> None:
     metadata = {"name": "p", "namespace": "d", "annotations": notes}
     ours = {"metadata": metadata, "spec": {"schedulerName": "volcano"}}
     theirs = {"metadata": metadata, "spec": {"schedulerName": "default-scheduler"}}
@@ -221,14 +219,14 @@ def test_j20_the_disruption_budget_of_a_pod(notes: dict[str, str], accepted: boo
     assert found(review(POD, theirs)) == {}
 
 
-def test_j21_a_pod_group_in_the_default_queue_goes_to_its_namespaces() -> None:
+def test_a_pod_group_in_the_default_queue_goes_to_its_namespaces() -> None:
     namespace = {"metadata": {"name": "ml", "annotations": {"scheduling.volcano.sh/queue-name": "q1"}}}
     for given, stands in (("default", "q1"), ("other", "other")):
         group = {"metadata": {"name": "g", "namespace": "ml"}, "spec": {"queue": given}}
         assert stored(POD_GROUP, group, {NAMESPACE: [namespace]})["spec"]["queue"] == stands
 
 
-def test_j22_a_pod_group_needs_an_open_queue_or_none_of_its_own() -> None:
+def test_a_pod_group_needs_an_open_queue_or_none_of_its_own() -> None:
     objects = {QUEUE: [queue("root"), queue("default"), queue("shut", state="Closed")]}
     group: Manifest = {"metadata": {"name": "g", "namespace": "d"}, "spec": {"queue": "shut"}}
     assert "state `Open`" in found(review(POD_GROUP, group, objects=objects))["spec.queue"]
@@ -240,30 +238,30 @@ def step(name: str, *targets: str) -> Manifest:
 
 
 OTHERS = [
-    pytest.param(JOB_FLOW, "f", {"flows": [step("a", "x")]}, False, id="j23 an undefined target"),
-    pytest.param(JOB_FLOW, "f", {"flows": [step("a", "a")]}, False, id="j23 itself"),
-    pytest.param(JOB_FLOW, "f", {"flows": [step("a"), step("a")]}, True, id="j23 a name twice"),
-    pytest.param(JOB_FLOW, "f", {"flows": []}, True, id="j23 no flows"),
+    pytest.param(JOB_FLOW, "f", {"flows": [step("a", "x")]}, False, id="an undefined target"),
+    pytest.param(JOB_FLOW, "f", {"flows": [step("a", "a")]}, False, id="itself"),
+    pytest.param(JOB_FLOW, "f", {"flows": [step("a"), step("a")]}, True, id="a name twice"),
+    pytest.param(JOB_FLOW, "f", {"flows": []}, True, id="no flows"),
     pytest.param(
         HYPER_NODE,
         "h",
         {"members": [{"type": "Node", "selector": {"regexMatch": {"pattern": "("}}}]},
         False,
-        id="j24 no pattern",
+        id="no pattern",
     ),
-    pytest.param(HYPER_NODE, "h", {"members": []}, False, id="j24 no members"),
-    pytest.param(CRON_JOB, "c" * 52, {"schedule": "@daily"}, True, id="j25 a name of 52"),
-    pytest.param(CRON_JOB, "c" * 53, {"schedule": "@daily"}, False, id="j25 a name of 53"),
-    pytest.param(CRON_JOB, "c", {"schedule": "TZ=UTC 0 0 * * *"}, False, id="j25 TZ in the schedule"),
-    pytest.param(CRON_JOB, "c", {"schedule": "@daily", "timeZone": "Local"}, False, id="j25 Local"),
-    pytest.param(CRON_JOB, "c", {"schedule": "@daily", "timeZone": "loCAL"}, False, id="j25 local"),
+    pytest.param(HYPER_NODE, "h", {"members": []}, False, id="no members"),
+    pytest.param(CRON_JOB, "c" * 52, {"schedule": "@daily"}, True, id="a name of 52"),
+    pytest.param(CRON_JOB, "c" * 53, {"schedule": "@daily"}, False, id="a name of 53"),
+    pytest.param(CRON_JOB, "c", {"schedule": "TZ=UTC 0 0 * * *"}, False, id="TZ in the schedule"),
+    pytest.param(CRON_JOB, "c", {"schedule": "@daily", "timeZone": "Local"}, False, id="Local"),
+    pytest.param(CRON_JOB, "c", {"schedule": "@daily", "timeZone": "loCAL"}, False, id="local"),
     pytest.param(CRON_JOB, "c", {"schedule": "@daily", "timeZone": ""}, False, id="an empty zone"),
     pytest.param(CRON_JOB, "c", {"schedule": "@daily", "timeZone": "Europe/Berlin"}, True, id="a zone"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "name", "spec", "accepted"), OTHERS)
-def test_j_flows_hyper_nodes_and_cron_jobs(kind: Kind, name: str, spec: Manifest, accepted: bool) -> None:
+def test_flows_hyper_nodes_and_cron_jobs(kind: Kind, name: str, spec: Manifest, accepted: bool) -> None:
     manifest = {"metadata": {"name": name, "namespace": "d" if kind.namespaced else ""}, "spec": spec}
     assert (found(review(kind, manifest)) == {}) is accepted
 
@@ -285,8 +283,8 @@ def test_a_pod_that_asks_for_the_gate_gets_it_once_where_the_gate_is_on() -> Non
 @pytest.mark.parametrize(
     ("plugins", "text"),
     [
-        pytest.param({"ssh": ["--colour=blue"]}, "", id="g4 an unknown argument is harmless"),
-        pytest.param({"ssh": ["--ssh-port=-10"]}, "", id="g5 a port out of range means the default"),
+        pytest.param({"ssh": ["--colour=blue"]}, "", id="an unknown argument is harmless"),
+        pytest.param({"ssh": ["--ssh-port=-10"]}, "", id="a port out of range means the default"),
         pytest.param({"ssh": ["--ssh-port=ssh"]}, "whole number", id="a port that is none"),
         pytest.param({"pytorch": ["--port", "x"]}, "whole number", id="in two words"),
         pytest.param({"svc": ["--disable-network-policy"]}, "", id="a switch alone"),
@@ -294,8 +292,8 @@ def test_a_pod_that_asks_for_the_gate_gets_it_once_where_the_gate_is_on() -> Non
     ],
 )
 def test_arguments_of_plugins_that_could_never_be_read_are_refused(plugins: Manifest, text: str) -> None:
-    validate = found(review(JOB, job(plugins=plugins)))
-    assert any(text in message for message in validate.values()) if text else validate == {}
+    violations = found(review(JOB, job(plugins=plugins)))
+    assert any(text in message for message in violations.values()) if text else violations == {}
 
 
 def test_admission_knows_the_flags_that_the_plugins_read() -> None:

@@ -1,4 +1,4 @@
-"""Whatever is sent, admission answers: absent and null parts are nothing odd, wrong ones are refused with a reason."""
+"""Admission of malformed objects: absent and null fields are accepted, wrong types are denied with a reason."""
 
 import copy
 from typing import Any
@@ -140,7 +140,7 @@ def _evaluate(service: AdmissionService, manifest: Manifest) -> int:
             assert isinstance(service.mutator(about), dict)
         else:
             assert service.validators is not None
-            assert all(complaint.message for complaint in service.validators[operation](about))
+            assert all(violation.message for violation in service.validators[operation](about))
         asked += 1
     return asked
 
@@ -152,7 +152,7 @@ def test_wrong_types_anywhere_end_in_an_answer(data: st.DataObject, kind: Kind, 
     before = copy.deepcopy(new)
     about = request(kind, new, operation)
     assert isinstance(mutate(about), dict)
-    assert all(complaint.message for complaint in validate(about))
+    assert all(violation.message for violation in validate(about))
     assert new == before, "rules must leave what they judge as it is"
 
 

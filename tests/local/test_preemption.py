@@ -1,4 +1,4 @@
-"""The seeds' scenes with the preempting configuration: urgent work takes its place, and queues get their share back."""
+"""Preemption and reclaim with the preempting configuration of the scheduler."""
 
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ async def test_a_queue_borrows_and_gives_back_when_the_owner_comes(tmp_path: Pat
         await expect(made.client, {"borrower": 8})
         await made.client.create(JOB, job("owner", 4, 4, queue="b"))
         await expect(made.client, {"borrower": 4, "owner": 4})
-        # And there it stays: nobody is evicted in turns.
+        # No pod is evicted after that.
         await expect(made.client, {"borrower": 4, "owner": 4})
 
 
