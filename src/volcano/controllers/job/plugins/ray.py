@@ -1,4 +1,4 @@
-"""ray: the head and its workers are started as one cluster, with a Service in front of the head."""
+"""ray: starts the head and its workers as one cluster, with a Service for the head."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -16,7 +16,7 @@ PORTS = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPo
 
 
 class Ray(Plugin):
-    """Only the named container of each role is changed."""
+    """Changes only the named container of each role."""
 
     order = 70
     defaults: ClassVar[Mapping[str, Value]] = {
