@@ -243,7 +243,7 @@ class JobController(Reconciler):
         drop_handled_pods(seen, state)
         found = triggers(seen.job, seen.status, seen.pod_cache, phase_of(seen.group))
         times = state.timers.sort(found, now)
-        said: Operations = [
+        events: Operations = [
             job_event(
                 seen.manifest,
                 "ExecuteAction",
@@ -255,12 +255,12 @@ class JobController(Reconciler):
         ]
         chosen = most_severe(times.due)
         if not chosen:
-            return ActionRequest(), said, times.wait
+            return ActionRequest(), events, times.wait
         for trigger in chosen:
             if trigger.lost:
                 state.handled[trigger.lost] = round_of(seen.status)
         request = ActionRequest(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
-        return request, said, times.wait
+        return request, events, times.wait
 
     def _report_invalid(self, manifest: Manifest, state: JobState, now: Instant) -> Plan:
         """Reports on a job that its spec is invalid."""
@@ -316,7 +316,9 @@ class JobController(Reconciler):
             if phase:
                 state = (result.get("status") or {}).get("state") or {}
                 why = ": ".join(filter(None, (state.get("reason"), state.get("message"))))
-                log.info("moved", job=operation.key, phase=phase, **({"reason": why} if why else {}))
+                log.info(
+                    "job phase changed", job=operation.key, phase=phase, **({"reason": why} if why else {})
+                )
             queue = (result.get("spec") or {}).get("queue") or DEFAULT_QUEUE
             if phase == Phase.COMPLETED:
                 self._metrics.completed(operation.key, queue)

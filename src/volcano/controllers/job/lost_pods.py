@@ -20,8 +20,8 @@ def find_lost_pods(seen: Observed) -> None:
         return
     for task in seen.job.tasks:
         counted = sum(seen.status.counts.tasks.get(task.name, {}).values())
-        gone = min(counted, task.replicas) - seen.pod_cache.size(task.name)
-        for ordinal in seen.pod_cache.missing(task.name, task.replicas)[: max(gone, 0)]:
+        missing = min(counted, task.replicas) - seen.pod_cache.size(task.name)
+        for ordinal in seen.pod_cache.missing(task.name, task.replicas)[: max(missing, 0)]:
             name = pod_name(seen.job, task, ordinal)
             seen.pod_cache.lost[f"lost/{name}"] = PodInfo(
                 name=name,

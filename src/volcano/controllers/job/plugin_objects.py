@@ -66,9 +66,7 @@ def _wanted(job: Job, plugin: Plugin) -> Iterator[PluginObject]:
         manifests = plugin.extras(job)
     except PluginError:
         raise
-    except (
-        Exception
-    ) as error:  # code of a third party, which may raise anything; the error is reported on its job
+    except Exception as error:  # code of a third party, which may raise anything
         raise PluginError(f"plugin {plugin.name} failed: {error!r}") from error
     for manifest in manifests:
         kind = _KINDS.get((manifest.get("apiVersion", ""), manifest.get("kind", "")))

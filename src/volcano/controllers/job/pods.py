@@ -64,9 +64,7 @@ def _decorated(plugin: Plugin, pod: Manifest, job: Job, task: Task, index: int) 
         return plugin.decorate(pod, job, task, index)
     except PluginError:
         raise
-    except (
-        Exception
-    ) as error:  # code of a third party, which may raise anything; the error is reported on its job
+    except Exception as error:  # code of a third party, which may raise anything
         raise PluginError(f"plugin {plugin.name} failed: {error!r}") from error
 
 

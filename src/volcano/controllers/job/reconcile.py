@@ -132,10 +132,10 @@ def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
     """The counts once all deletions have been requested."""
     kept = OVER if keep_over else ()
     now = counted(seen.pod_cache)
-    going = now.of(*(phase for phase in POD_PHASES if phase not in kept))
+    deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}
     tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
-    return Counts({**total, TERMINATING: now.of(TERMINATING) + going}, tasks)
+    return Counts({**total, TERMINATING: now.of(TERMINATING) + deleted}, tasks)
 
 
 def _drain(seen: Observed, now: Instant) -> Operations:

@@ -75,8 +75,8 @@ class Ray(Plugin):
             "dashboard-port": self.arguments.number("dashboardPort"),
             "ray-client-server-port": self.arguments.number("clientPort"),
         }
-        words = ["ray start --head --block", *(f"--{name}={value}" for name, value in options.items())]
-        container["command"] = ["sh", "-c", " ".join(words)]
+        arguments = ["ray start --head --block", *(f"--{name}={value}" for name, value in options.items())]
+        container["command"] = ["sh", "-c", " ".join(arguments)]
 
     def _make_worker(self, container: Manifest, job: Job, head: Task) -> None:
         found = addresses(job, head)
