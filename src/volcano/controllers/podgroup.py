@@ -93,7 +93,7 @@ class PodGroupController(Reconciler):
                 return NOTHING
             model = self._model(pods)
             if key in self._rejections:  # otherwise its pods would wait without an explanation
-                text = f"PodGroup {key.name} could not be created: {self._refusals[key]}"
+                text = f"PodGroup {key.name} could not be created: {self._rejections[key]}"
                 operations.extend(self._recorder.once(model, POD, "FailedCreate", text, now, warning=True))
             operations.append(Create(POD_GROUP, self._build(key, model), if_absent=True))
         elif not is_deleting(group) and self._workload(group) is not None:
