@@ -287,7 +287,7 @@ async def test_the_logs_say_who_was_placed_who_waits_and_who_was_refused(tmp_pat
             await running.client.create(JOB, gang("lost", 1, queue="nowhere"))
         await until(says("volcano-scheduler", "placed job=default/fits"))
         await until(says("volcano-scheduler", "waits job=default/huge"))
-        await until(says("volcano-controllers", "moved job=default/fits phase=Completed"))
+        await until(says("volcano-controllers", "job phase changed job=default/fits phase=Completed"))
         await until(says("volcano-admission", "refused kind=Job object=default/lost"))
 
 
