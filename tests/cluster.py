@@ -85,7 +85,7 @@ class SmallCluster:
         return task
 
     async def rest(self) -> None:
-        """Returns when nobody has written anything for a while, without time passing."""
+        """Returns when nothing was written for a while, without time passing."""
         quiet, version = 0, self.registry.store.version
         for _ in range(LONGEST_REST):
             await asyncio.sleep(0)
@@ -93,7 +93,7 @@ class SmallCluster:
             quiet, version = (quiet + 1, version) if now == version else (0, now)
             if quiet >= TURNS:
                 return
-        raise AssertionError("the cluster does not come to rest: somebody writes for ever")
+        raise AssertionError("the cluster does not come to rest")
 
     async def pass_time(self, seconds: float, step: float = 1.0) -> None:
         """Moves the clock on in steps, with a rest after each."""

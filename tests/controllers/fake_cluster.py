@@ -125,7 +125,7 @@ class FakeCluster:
         self.pending.clear()
 
     def run(self, *, rounds: int = 200) -> None:
-        """Lets controllers work until nobody has anything to do at this moment."""
+        """Runs controllers until none has anything to do at this moment."""
         for _ in range(rounds):
             self._deliver()
             works = [
@@ -272,7 +272,7 @@ class FakeCluster:
         self.run()
 
     def evict(self, name: str) -> None:
-        """Somebody deletes a pod, and it goes."""
+        """A user deletes a pod."""
         self.remove(POD, Key("default", name), now=True)
         self.run()
 

@@ -288,7 +288,7 @@ async def test_components_log_placed_pending_and_denied_jobs(tmp_path: Path) -> 
             await running.client.create(JOB, gang("lost", 1, queue="nowhere"))
         await until(says("volcano-scheduler", "placed job=default/fits"))
         await until(says("volcano-scheduler", "job unschedulable job=default/huge"))
-        await until(says("volcano-controllers", "moved job=default/fits phase=Completed"))
+        await until(says("volcano-controllers", "job phase changed job=default/fits phase=Completed"))
         await until(says("volcano-admission", "request denied kind=Job object=default/lost"))
 
 

@@ -1,4 +1,4 @@
-"""Events a controller leaves beside an object, for `kubectl describe`: one per reason, never spam."""
+"""Events that controllers record about objects, for `kubectl describe`."""
 
 from volcano.clock import Instant
 from volcano.kube.events import NORMAL, WARNING, event, name_after, reference_to
@@ -18,9 +18,10 @@ def record_event(
     warning: bool = False,
     occasion: str | None = None,
 ) -> Create:
-    """An Event about an object, as a write that may fail without consequence.
+    """Creates an Event about an object; a failure is ignored.
 
-    It is named after what it says and the `occasion`, by default this moment: saying it again makes no second one.
+    Its name is derived from its text and the `occasion`, by default the current time: recording it again
+    has no effect.
     """
     target = reference_to(about, kind)
     manifest = event(
@@ -36,25 +37,25 @@ def record_event(
 
 
 class EventRecorder:
-    """Says each thing about an object once: a reconciler that looks again has nothing new to say."""
+    """Records each event about an object once, however often the object is reconciled."""
 
     def __init__(self, source: str, *, capacity: int = 10_000) -> None:
         self._source = source
         self._capacity = capacity
-        self._said: dict[tuple[str, str, str], None] = {}
+        self._recorded: dict[tuple[str, str, str], None] = {}
 
     def once(
         self, about: Manifest, kind: Kind, reason: str, message: str, now: Instant, *, warning: bool = False
     ) -> tuple[Create, ...]:
-        """The Event to write, or nothing when the same was said before."""
-        said = (uid_of(about), reason, message)
-        if said in self._said:
+        """The Event to create, or nothing when it was recorded before."""
+        key = (uid_of(about), reason, message)
+        if key in self._recorded:
             return ()
-        if len(self._said) >= self._capacity:
-            del self._said[next(iter(self._said))]
-        self._said[said] = None
+        if len(self._recorded) >= self._capacity:
+            del self._recorded[next(iter(self._recorded))]
+        self._recorded[key] = None
         return (record_event(about, kind, reason, message, now, source=self._source, warning=warning),)
 
     def forget(self, about: Manifest, reason: str, message: str) -> None:
-        """What was to be said did not come about: it may be said another time."""
-        self._said.pop((uid_of(about), reason, message), None)
+        """Allows an event to be recorded again: what it reports did not happen."""
+        self._recorded.pop((uid_of(about), reason, message), None)

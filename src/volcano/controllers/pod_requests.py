@@ -1,4 +1,4 @@
-"""What a pod counts as against a ResourceQuota."""
+"""The usage of a pod as ResourceQuotas count it."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -13,7 +13,7 @@ _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 
 
 def usage(spec: Mapping[str, Any]) -> Amounts:
-    """What one pod counts as against a quota, its requests defaulting to its limits."""
+    """The quota usage of one pod; requests default to limits."""
     one = read("1")
     used: Amounts = {"count/pods": one, "pods": one}
     requests, limits = _effective(spec, "requests"), _effective(spec, "limits")
@@ -27,7 +27,7 @@ def usage(spec: Mapping[str, Any]) -> Amounts:
 
 
 def _effective(spec: Mapping[str, Any], field: str) -> Amounts:
-    """What a pod asks for as a whole: its containers together, or one init container, whichever is more."""
+    """The effective amounts of a pod: its containers together, or one init container, whichever is more."""
     main: Amounts = {}
     for container in spec.get("containers") or ():
         _add_all(main, _amounts(container, field))
@@ -42,7 +42,7 @@ def _effective(spec: Mapping[str, Any], field: str) -> Amounts:
         _add_all(own, sidecars)
         _raise_to(peak, own)
     _raise_to(main, peak)
-    main |= _amounts(spec, field)  # amounts for the pod as a whole override what its containers add up to
+    main |= _amounts(spec, field)  # pod-level resources override the sum of its containers
     for name, text in (spec.get("overhead") or {}).items():
         if field == "requests" or name in main:
             add(main, name, read(text))

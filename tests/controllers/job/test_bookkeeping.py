@@ -145,7 +145,7 @@ def is_at_rest(cluster: FakeCluster) -> bool:
     return cluster.controllers[0].next_due() is None
 
 
-def test_changes_that_no_job_cares_about_wake_nobody() -> None:
+def test_irrelevant_changes_enqueue_no_job() -> None:
     cluster = running(job())
     cluster.advance(5)
     group = cluster.group("j")

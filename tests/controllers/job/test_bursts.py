@@ -64,7 +64,7 @@ def test_a_job_whose_podgroup_is_rejected_is_reported_as_pending() -> None:
 
 def test_a_job_that_runs_before_its_first_status_was_written_is_said_to_run_at_once() -> None:
     cluster = burst()
-    for each in cluster.controllers:  # the PodGroups are made, and let in before anybody looks again
+    for each in cluster.controllers:  # the PodGroups are made, and enqueued before the next reconciliation
         for work in each.step(cluster.now()):
             each.on_result(cluster._do(work), cluster.now())
     for key in list(cluster.objects[POD_GROUP]):

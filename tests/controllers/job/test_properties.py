@@ -106,7 +106,7 @@ def check(cluster: FakeCluster) -> None:
 
 
 def settled(cluster: FakeCluster) -> None:
-    """Everybody does their part until the job is at rest."""
+    """Scheduler, kubelet and controller run until the job is at rest."""
     for _ in range(4):
         cluster.settle()
         cluster.advance(40)

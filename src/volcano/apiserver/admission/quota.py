@@ -9,7 +9,7 @@ from volcano.kube.manifest import Manifest
 from volcano.kube.policy.pod_usage import Amounts
 from volcano.kube.policy.quota import COMPUTE, format_amount, in_scope, is_limited_by, usage, used_by
 
-# Kinds of which a change can ask for more.
+# Kinds whose updates can increase usage.
 _GROWING = (kinds.POD, kinds.SERVICE, kinds.PERSISTENT_VOLUME_CLAIM)
 
 

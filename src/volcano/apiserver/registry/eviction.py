@@ -16,7 +16,7 @@ from volcano.kube.client import Options
 from volcano.kube.errors import BadRequest, Cause, InternalError, TooManyRequests
 from volcano.kube.kinds import POD_DISRUPTION_BUDGET
 from volcano.kube.manifest import Manifest, labels_of
-from volcano.kube.policy.disruption import Standing, assess, is_ready, selector_of
+from volcano.kube.policy.disruption import DisruptionStatus, assess, is_ready, selector_of
 
 if TYPE_CHECKING:
     from volcano.apiserver.registry.registry import Registry
@@ -76,7 +76,7 @@ def check_budgets(registry: "Registry", pod: Manifest) -> None:
         raise _too_many_requests(budget, standing)
 
 
-def _allows(budget: Manifest, standing: Standing, pod: Manifest) -> bool:
+def _allows(budget: Manifest, standing: DisruptionStatus, pod: Manifest) -> bool:
     if not is_ready(pod):
         if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
             return True
@@ -85,7 +85,7 @@ def _allows(budget: Manifest, standing: Standing, pod: Manifest) -> bool:
     return standing.allowed > 0
 
 
-def _too_many_requests(budget: Manifest, standing: Standing) -> TooManyRequests:
+def _too_many_requests(budget: Manifest, standing: DisruptionStatus) -> TooManyRequests:
     name = budget["metadata"]["name"]
     detail = f"The disruption budget {name} needs {standing.desired} healthy pods and has {standing.healthy} currently"
     return TooManyRequests(DENIED_MESSAGE, causes=[Cause("DisruptionBudget", detail)])

@@ -1,4 +1,4 @@
-"""The Job controller: hears of changes, looks at one job at a time, and says what has to be written."""
+"""The Job controller: watches jobs and their objects, and reconciles one job at a time."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import cast
@@ -56,16 +56,16 @@ from volcano.metrics import CollectorRegistry
 
 log = Log("job")
 
-# So often a write that the server finds faulty is tried before the job is terminated.
+# Invalid writes that are retried before the job is terminated.
 MAX_REJECTIONS = 15
-# So long a problem that nothing we watch can tell the end of is left alone.
+# Seconds after which a problem is checked again that no watched object can resolve.
 PROBLEM_RECHECK_INTERVAL = 60.0
-# So soon what is being made may be ready.
+# Seconds after which content generated for a plugin may be ready.
 PLUGIN_RETRY_DELAY = 0.05
 
 
 class JobController(Reconciler):
-    """One manifest becomes a gang of pods, restarts, completes and cleans up by policy."""
+    """Turns one manifest into a gang of pods, and restarts, completes and deletes it by policy."""
 
     name = "job-controller"
     watches: Sequence[Watch] = (
@@ -97,15 +97,15 @@ class JobController(Reconciler):
         self._metrics = JobMetrics(registry if registry is not None else CollectorRegistry())
         self._max_rejections = max_rejections
         self._delete_finished = delete_finished
-        self._states: dict[str, JobState] = {}  # by the job's uid
-        self._uids: dict[Key, str] = {}  # of jobs that were looked at
+        self._states: dict[str, JobState] = {}  # by the uid of the job
+        self._uids: dict[Key, str] = {}  # of jobs that were reconciled
         self.indexer.add_index(COMMAND, "target", lambda command: filter(None, (target_of(command),)))
         self.indexer.add_index(
             JOB, "queue", lambda job: ((job.get("spec") or {}).get("queue") or DEFAULT_QUEUE,)
         )
         self.indexer.add_index(JOB, "claim", _claims)
 
-    # --- what changes concern
+    # --- events
 
     def keys(self, event: Event) -> Iterable[Hashable]:
         manifest: Manifest = event.object
@@ -124,7 +124,7 @@ class JobController(Reconciler):
 
     def on_event(self, event: Event) -> None:
         if event.kind is EVENT:
-            return  # the answers to our own; nobody asks for them
+            return  # results of the controller's own writes, which are not cached
         if event.kind is not POD and not self._is_irrelevant_change(event):
             super().on_event(event)
             return
@@ -138,7 +138,7 @@ class JobController(Reconciler):
                         self.enqueue(key)
 
     def _is_irrelevant_change(self, event: Event) -> bool:
-        """Queues and PodGroups change all the time, mostly in ways that no job cares about."""
+        """Whether a change of a queue or PodGroup concerns no job: most only change counts and times."""
         watched = event.kind is QUEUE or event.kind is POD_GROUP
         if not watched or event.type is EventType.DELETED:
             return False
@@ -150,7 +150,7 @@ class JobController(Reconciler):
         return is_equivalent(known, event.object)
 
     def _cache_pod(self, before: Manifest | None, after: Manifest | None) -> bool:
-        """Keeps the rosters; says whether the pod's job should be looked at."""
+        """Updates the pod cache of the pod's job; returns whether the job has to be reconciled."""
         if before is not None and (after is None or uid_of(before) != uid_of(after)):
             self._on_pod_deleted(before)
         if after is None or (owner := owning_job(after)) is None:
@@ -163,7 +163,8 @@ class JobController(Reconciler):
         return True
 
     def _on_pod_deleted(self, pod: Manifest) -> None:
-        """A pod is gone; without our doing, it is remembered until it is answered for."""
+        """Removes a pod from the cache; one that the controller did not delete is kept as lost until it is
+        handled."""
         owner = owning_job(pod)
         state = self._states.get(owner[1]) if owner else None
         if owner is None or state is None:
@@ -175,7 +176,7 @@ class JobController(Reconciler):
         elif info is not None and not info.marked:
             state.pod_cache.lost[info.uid] = info
 
-    # --- one look at one job
+    # --- reconciling
 
     def reconcile(self, key: Hashable, now: Instant) -> Plan:
         assert isinstance(key, Key)
@@ -189,7 +190,7 @@ class JobController(Reconciler):
         state = self._states.setdefault(uid_of(manifest), JobState())
         self._uids[key] = uid_of(manifest)
         is_first_look = state.compiled is None
-        # What could not be worked out is tried again: a plugin may have been installed meanwhile.
+        # A job that could not be compiled is compiled again: a plugin may have been installed meanwhile.
         if state.compiled is None or state.compiled.problem or not state.compiled.fits(manifest):
             state.compiled = compile_job(manifest, self._scheduler_name, self._keys)
         seen = observe(self.indexer, manifest, state.compiled, state.pod_cache)
@@ -217,7 +218,7 @@ class JobController(Reconciler):
             operations.append(job_event(seen.manifest, reason, message, now, warning=True))
             state.rejection = None
         if seen.is_new and (operations or waits_for_plugin(seen)):
-            return Plan([*operations, *first_status(seen)])  # its PodGroup may take a while
+            return Plan([*operations, *first_status(seen)])  # creating its PodGroup may take a while
         if commands and not must_wait(action_named(commands[0].get("action")), seen.status.phase):
             return Plan([*operations, *_execute_command(seen, state, commands[0], now)])
         request, waiting, wait = self._request(seen, state, now)
@@ -236,14 +237,15 @@ class JobController(Reconciler):
     def _request(
         self, seen: Observed, state: JobState, now: Instant
     ) -> tuple[ActionRequest, Operations, float | None]:
-        """What policies ask for now, what to say about what they will ask for, and when that will be."""
+        """The action that policies ask for now, events about delayed actions, and the seconds until the next
+        of them."""
         if 0 <= self._max_rejections < state.rejections:
             cause = "the retry limit was reached: the server keeps refusing what the job needs"
             return ActionRequest(Action.TERMINATE, cause=cause), [], None
         drop_handled_pods(seen, state)
         found = triggers(seen.job, seen.status, seen.pod_cache, phase_of(seen.group))
         times = state.timers.sort(found, now)
-        said: Operations = [
+        events: Operations = [
             job_event(
                 seen.manifest,
                 "ExecuteAction",
@@ -255,15 +257,15 @@ class JobController(Reconciler):
         ]
         chosen = most_severe(times.due)
         if not chosen:
-            return ActionRequest(), said, times.wait
+            return ActionRequest(), events, times.wait
         for trigger in chosen:
             if trigger.lost:
                 state.handled[trigger.lost] = round_of(seen.status)
         request = ActionRequest(chosen[0].action, join_targets(t.target for t in chosen), _cause(chosen))
-        return request, said, times.wait
+        return request, events, times.wait
 
     def _report_invalid(self, manifest: Manifest, state: JobState, now: Instant) -> Plan:
-        """Says on a job what is wrong with it; nothing else can be done for it."""
+        """Reports on a job that its spec is invalid."""
         assert state.compiled is not None
         problem, reason = state.compiled.problem, state.compiled.reason
         wanted = {
@@ -280,7 +282,7 @@ class JobController(Reconciler):
         return Plan(state.drop_recorded_events(operations, now))
 
     def _forget_replaced(self, key: Key, uid: str) -> None:
-        """Drops what is remembered of a job that is gone, or was replaced by one of the same name."""
+        """Drops the state of a job that was deleted or replaced by one of the same name."""
         known = self._uids.get(key)
         if known is not None and known != uid:
             self._metrics.forget(key)
@@ -292,7 +294,7 @@ class JobController(Reconciler):
                 if state.pod_cache.is_empty():
                     del self._states[known]
 
-    # --- what became of writes
+    # --- results of writes
 
     def on_result(self, done: WorkResult, now: Instant) -> None:
         manifest = self.indexer.get(JOB, cast(Key, done.work.key))
@@ -316,7 +318,9 @@ class JobController(Reconciler):
             if phase:
                 state = (result.get("status") or {}).get("state") or {}
                 why = ": ".join(filter(None, (state.get("reason"), state.get("message"))))
-                log.info("moved", job=operation.key, phase=phase, **({"reason": why} if why else {}))
+                log.info(
+                    "job phase changed", job=operation.key, phase=phase, **({"reason": why} if why else {})
+                )
             queue = (result.get("spec") or {}).get("queue") or DEFAULT_QUEUE
             if phase == Phase.COMPLETED:
                 self._metrics.completed(operation.key, queue)
@@ -325,7 +329,7 @@ class JobController(Reconciler):
 
 
 def _execute_command(seen: Observed, state: JobState, command: Manifest, now: Instant) -> Operations:
-    """Carries a command out, once, and removes it."""
+    """Executes a command once and deletes it."""
     uid, name = uid_of(command), str(command.get("action", ""))
     if state.was_handled(uid, seen.status) or is_for_another(command, seen.job.uid):
         return [delete(COMMAND, command)]
@@ -341,14 +345,14 @@ def _execute_command(seen: Observed, state: JobState, command: Manifest, now: In
 
 
 def _wait_for_job(commands: Sequence[Manifest], now: Instant) -> Plan:
-    """Commands whose job does not exist are removed, after a while: it may not have been heard of yet."""
+    """Deletes commands whose job does not exist, after a delay: the event of the job may be late."""
     late = list(wait_left(commands, now))
     waits = [left for _, left in late if left > 0]
     return Plan([delete(COMMAND, command) for command, left in late if left <= 0], min(waits, default=None))
 
 
 def _cause(chosen: Sequence[Trigger]) -> str:
-    """What called for an action, as a user reads it."""
+    """The cause of an action, for users."""
     first = chosen[0]
     about = f" of pod {first.pod}" if first.pod else ""
     more = f" and {len(chosen) - 1} more" if len(chosen) > 1 else ""
@@ -356,7 +360,7 @@ def _cause(chosen: Sequence[Trigger]) -> str:
 
 
 def _rejection(done: WorkResult) -> tuple[str, str] | None:
-    """The event that tells of a refused write, if users should hear of it."""
+    """The event that reports a rejected write; None when users need not know of it."""
     assert done.error is not None
     answers = list(done.results)
     position = next((i for i, answer in enumerate(answers) if is_rejected(answer)), len(answers))
@@ -387,7 +391,7 @@ def _claims(job: Manifest) -> Iterable[Hashable]:
 
 
 def _relevant_state(queue: Manifest) -> tuple[bool, bool]:
-    """What of a queue its jobs depend on: whether they are forwarded, and whether it takes them."""
+    """The part of a queue that its jobs depend on: whether they are forwarded, and whether it is closed."""
     return bool((queue.get("spec") or {}).get("extendClusters")), queue_state(queue) in CLOSED_STATES
 
 

@@ -1,4 +1,4 @@
-"""Pods that went without our doing: noticed, kept until a policy has answered for them, and then forgotten."""
+"""Pods that the controller did not delete: found, kept until a policy has handled them, then dropped."""
 
 from volcano.controllers.job.observe import Observed
 from volcano.controllers.job.partitions import partition_of
@@ -10,17 +10,18 @@ from volcano.controllers.job.types import LIVE, Action, Phase, PolicyEvent
 
 
 def find_lost_pods(seen: Observed) -> None:
-    """On the first look at a job since the controller started: which pods went while none was running?
+    """Finds the pods that were deleted while no controller was running, when a job is reconciled for the
+    first time.
 
-    The status tells how many pods each task had when it was last written. Pods whose numbers are free now, up to
-    that many, have been deleted since.
+    The status has the number of pods that each task had when it was last written. Missing pods up to that
+    number have been deleted since.
     """
     if seen.status.phase not in (Phase.PENDING, Phase.RUNNING):
         return
     for task in seen.job.tasks:
         counted = sum(seen.status.counts.tasks.get(task.name, {}).values())
-        gone = min(counted, task.replicas) - seen.pod_cache.size(task.name)
-        for ordinal in seen.pod_cache.missing(task.name, task.replicas)[: max(gone, 0)]:
+        missing = min(counted, task.replicas) - seen.pod_cache.size(task.name)
+        for ordinal in seen.pod_cache.missing(task.name, task.replicas)[: max(missing, 0)]:
             name = pod_name(seen.job, task, ordinal)
             seen.pod_cache.lost[f"lost/{name}"] = PodInfo(
                 name=name,
@@ -41,7 +42,7 @@ def find_lost_pods(seen: Observed) -> None:
 
 
 def drop_handled_pods(seen: Observed, state: JobState) -> None:
-    """Drops lost pods that were answered for, that nobody asks about, or that are back."""
+    """Drops lost pods that were handled, that no policy concerns, or that were created again."""
     status, pod_cache = seen.status, seen.pod_cache
     watching = status.phase in LIVE or status.phase is Phase.RESTARTING
     for uid, info in list(pod_cache.lost.items()):

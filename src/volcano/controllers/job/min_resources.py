@@ -8,7 +8,7 @@ from volcano.kube.quantity import Quantity
 
 
 def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
-    """What `minAvailable` pods use, in the words of a resource quota; pods of higher priority are taken first."""
+    """The quota usage of `minAvailable` pods; pods of higher priority are counted first."""
     total: Amounts = {}
     for task, count in _gang(job, priorities):
         if count:
@@ -18,7 +18,7 @@ def min_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]:
 
 
 def _gang(job: Job, priorities: Mapping[str, int]) -> Iterable[tuple[Task, int]]:
-    """How many pods of each task make up the least gang."""
+    """The number of pods of each task in the smallest gang."""
     tasks = sorted(job.tasks, key=lambda task: -priorities.get(_priority_class(task), 0))
     taken = dict.fromkeys((task.name for task in tasks), 0)
     left = job.min_available

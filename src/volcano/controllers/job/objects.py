@@ -1,4 +1,4 @@
-"""Whose an object is: this job's, an earlier job's of the same name, or somebody else's."""
+"""Objects of a job: ownership, deletion by uid, and events."""
 
 from volcano.clock import Instant
 from volcano.controllers.events import record_event
@@ -12,7 +12,7 @@ COMPONENT = "vc-controller-manager"
 
 
 def owning_job(manifest: Manifest) -> tuple[str, str] | None:
-    """The name and uid of the job that manages an object, if one does."""
+    """The name and uid of the job that controls an object, if one does."""
     owner = controller_of(manifest)
     if owner is None or owner.get("kind") != JOB.kind or owner.get("apiVersion") != JOB.api_version:
         return None
@@ -24,13 +24,13 @@ def is_ours(manifest: Manifest, job: Job) -> bool:
 
 
 def is_left_over(manifest: Manifest, job: Job) -> bool:
-    """Whether an object belonged to a job of the same name that is no more."""
+    """Whether an object belonged to a deleted job of the same name."""
     owner = owning_job(manifest)
     return owner is not None and owner[0] == job.name and owner[1] != job.uid
 
 
 def delete(kind: Kind, manifest: Manifest) -> Delete:
-    """The write that deletes this very object, and none that takes its name meanwhile."""
+    """Deletes exactly this object, not a later one of the same name."""
     return Delete(kind, key_of(manifest), Options(uid=uid_of(manifest)), if_present=True)
 
 

@@ -1,4 +1,4 @@
-"""Everything the controller has to know to decide about one job, gathered in one place."""
+"""The observed state of one job: its spec, status, PodGroup, pods and other objects."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -22,18 +22,18 @@ from volcano.kube.manifest import Key, Manifest, annotations_of, labels_of, uid_
 
 @dataclass(slots=True)
 class CompiledJob:
-    """A job's spec worked out; made again only when the spec changes."""
+    """A job's parsed spec with its plugins and their objects; compiled again only when the spec changes."""
 
     manifest: Manifest
     job: Job | None = None
     plugins: tuple[Plugin, ...] = ()
     plugin_objects: tuple[PluginObject, ...] = ()
-    reason: str = ""  # why nothing can be done for it, if so
+    reason: str = ""  # reason and message of an error that keeps the job from being processed
     problem: str = ""
     least: dict[tuple[int, ...], Mapping[str, str]] = field(default_factory=dict)
 
     def fits(self, manifest: Manifest) -> bool:
-        """Whether this still describes the job."""
+        """Whether it was compiled from this version of the job."""
         known, new = self.manifest["metadata"], manifest["metadata"]
         if uid_of(self.manifest) != uid_of(manifest) or known.get("generation") != new.get("generation"):
             return False
@@ -44,7 +44,7 @@ class CompiledJob:
         return "generation" in new or self.manifest.get("spec") == manifest.get("spec")
 
     def min_resources(self, priorities: Mapping[str, int]) -> Mapping[str, str]:
-        """What the least gang needs; worked out once for each order of priorities."""
+        """The resources of the smallest gang, computed once for each order of priorities."""
         assert self.job is not None
         order = tuple(priorities.values())
         if order not in self.least:
@@ -54,10 +54,10 @@ class CompiledJob:
 
 @dataclass(frozen=True, slots=True)
 class Pods:
-    """What is to be done about a job's pods."""
+    """The pods to create and to delete."""
 
-    missing: Mapping[str, tuple[int, ...]]  # by task, those that may be made now
-    blockers: tuple[Manifest, ...] = ()  # pods of others that hold the names of ours
+    missing: Mapping[str, tuple[int, ...]]  # by task, those that may be created now
+    blockers: tuple[Manifest, ...] = ()  # pods with other owners that have the names of this job's pods
     surplus: tuple[PodInfo, ...] = ()
 
 
@@ -66,7 +66,7 @@ _NO_PODS = Pods({})
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One job and all that belongs to it, as last seen."""
+    """One job and everything that belongs to it, as last seen."""
 
     manifest: Manifest
     job: Job
@@ -81,11 +81,11 @@ class Observed:
     claims: frozenset[str] = frozenset()
     reason: str = ""
     problem: str = ""
-    is_new: bool = False  # nothing has been written about it yet
+    is_new: bool = False  # it has no status yet
 
 
 def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> CompiledJob:
-    """Works a job's spec out; a job that cannot be worked on gets a blueprint that says why."""
+    """Parses a job and loads its plugins; an invalid job is returned with the reason and the problem."""
     compiled = CompiledJob(manifest)
     try:
         compiled.job = parse_job(manifest, scheduler_name=scheduler_name)
@@ -102,7 +102,7 @@ def compile_job(manifest: Manifest, scheduler_name: str, keys: KeySource) -> Com
 def observe(
     index: Indexer, manifest: Manifest, compiled: CompiledJob, pod_cache: PodCache
 ) -> Observed | None:
-    """Gathers what is known about a job; None when its spec cannot be read at all."""
+    """Collects the state of a job from the cache; None when its spec is invalid."""
     job, status = compiled.job, parse_status(manifest)
     if job is None:
         return None
@@ -127,7 +127,7 @@ def observe(
 
 
 def group_of(index: Indexer, job: Job) -> Manifest | None:
-    """The job's PodGroup, under its name or under the one it had in old releases."""
+    """The job's PodGroup, under its name or the one that old releases gave it."""
     for name in (job.group_name, job.name):
         group = index.get(POD_GROUP, Key(job.namespace, name))
         if group is not None and is_ours(group, job):
@@ -136,7 +136,7 @@ def group_of(index: Indexer, job: Job) -> Manifest | None:
 
 
 def _pods(index: Indexer, job: Job, pod_cache: PodCache) -> Pods:
-    """Which pods are to be made and which to go."""
+    """The pods to create and to delete."""
     missing: dict[str, tuple[int, ...]] = {}
     blockers: list[Manifest] = []
     surplus: list[PodInfo] = list(pod_cache.marked.values())
@@ -174,7 +174,7 @@ def _claims(index: Indexer, job: Job) -> Iterator[str]:
 
 
 def _priorities(index: Indexer, job: Job) -> Mapping[str, int]:
-    """The values of the priority classes that the tasks' templates name."""
+    """The values of the priority classes that the tasks name."""
     names = dict.fromkeys(
         (task.template.get("spec") or {}).get("priorityClassName") or "" for task in job.tasks
     )
@@ -183,7 +183,7 @@ def _priorities(index: Indexer, job: Job) -> Mapping[str, int]:
 
 
 def _may_start(job: Job, task: Task, pod_cache: PodCache) -> bool:
-    """Whether the tasks that `task` waits for are ready: all of them, or one when it says that one suffices."""
+    """Whether the tasks that `task` depends on are ready: all of them, or any of them if it says so."""
     ready = [_is_task_ready(job, name, pod_cache) for name in task.waits_for]
     if task.one_suffices and len(ready) > 1:
         return any(ready)

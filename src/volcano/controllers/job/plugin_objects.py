@@ -1,4 +1,4 @@
-"""Objects that plugins want beside the pods: made if absent, kept up to date, removed when the job has finished."""
+"""Objects of plugins: created if absent, updated, and deleted when the job has finished."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _KINDS = by_gvk((*BUILT_IN, *OURS))
 
 @dataclass(frozen=True, slots=True)
 class PluginObject:
-    """One object a plugin wants, with owner and labels put in."""
+    """One object of a plugin, with owner and labels."""
 
     plugin: Plugin
     kind: Kind
@@ -33,15 +33,15 @@ class PluginObject:
 
 
 def plugin_objects_of(job: Job, plugins: Sequence[Plugin]) -> tuple[PluginObject, ...]:
-    """Everything the job's plugins want. Raises PluginError."""
+    """All objects of the job's plugins. Raises PluginError."""
     return tuple(extra for plugin in plugins for extra in _wanted(job, plugin))
 
 
 def ensure(extra: PluginObject, present: Manifest | None, job: Job) -> Iterator[Operation]:
-    """The writes after which the object is there as wanted. One that is somebody else's is left as it is."""
+    """The writes that create or update an object. One that belongs to another owner is left unchanged."""
     if present is not None and is_left_over(present, job):
         if is_deleting(present):
-            return  # its going will be heard of
+            return  # reconciled again when it is deleted
         yield delete(extra.kind, present)
         present = None
     if present is None:
@@ -56,7 +56,7 @@ def ensure(extra: PluginObject, present: Manifest | None, job: Job) -> Iterator[
 
 
 def remove(extra: PluginObject, present: Manifest | None, job: Job) -> Iterator[Operation]:
-    """The writes after which the job's object is gone."""
+    """The writes that delete an object of the job."""
     if present is not None and is_ours(present, job) and not is_deleting(present):
         yield delete(extra.kind, present)
 
@@ -66,7 +66,7 @@ def _wanted(job: Job, plugin: Plugin) -> Iterator[PluginObject]:
         manifests = plugin.extras(job)
     except PluginError:
         raise
-    except Exception as error:  # a plugin from elsewhere may do anything; the job has to hear of it
+    except Exception as error:  # code of a third party, which may raise anything
         raise PluginError(f"plugin {plugin.name} failed: {error!r}") from error
     for manifest in manifests:
         kind = _KINDS.get((manifest.get("apiVersion", ""), manifest.get("kind", "")))

@@ -1,4 +1,4 @@
-"""The pods of one job, tallied as they change, so that a look costs no more for many pods than for few."""
+"""The pods of one job, counted as they change, so that reconciling does not depend on their number."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,7 +13,7 @@ EVICTED = "Evicted"
 
 
 class PodInfo(NamedTuple):
-    """What the controller needs to know of one pod."""
+    """The state of one pod that the controller depends on."""
 
     name: str
     uid: str
@@ -23,19 +23,19 @@ class PodInfo(NamedTuple):
     retry: int
     state: str  # its phase, or Terminating once it is being deleted
     marked: bool  # the controller decided to delete it
-    evicted: bool  # it failed because its node needed room
+    evicted: bool  # evicted by its kubelet
     exit_code: int
     restarts: int
     ready: bool
     partition: str
-    stamp: float  # when it got into its state, as far as it says itself; 0 when it does not
+    stamp: float  # the wall time of its last change of state; 0 when unknown
 
     def is_over(self) -> bool:
         return self.state in ("Succeeded", "Failed")
 
 
 def pod_info_of(pod: Manifest) -> PodInfo:
-    """A pod of a job as the roster keeps it."""
+    """The cached state of a pod."""
     annotations, labels = annotations_of(pod), labels_of(pod)
     name: str = pod["metadata"]["name"]
     status = pod.get("status") or {}
@@ -61,14 +61,12 @@ def pod_info_of(pod: Manifest) -> PodInfo:
 
 
 class PodCache:
-    """A job's pods by name and by state; the one place where they are counted."""
+    """A job's pods by name and by state."""
 
     def __init__(self) -> None:
         self.pods: dict[str, PodInfo] = {}
-        self.marked: dict[str, PodInfo] = {}  # to be deleted, and not yet asked to go
-        self.lost: dict[
-            str, PodInfo
-        ] = {}  # by uid: gone without the controller's doing, not yet answered for
+        self.marked: dict[str, PodInfo] = {}  # to be deleted, deletion not yet requested
+        self.lost: dict[str, PodInfo] = {}  # by uid: deleted by others, not yet handled
         self._states: defaultdict[tuple[str, str], dict[str, PodInfo]] = defaultdict(dict)
         self._restarts: defaultdict[str, int] = defaultdict(int)
         self._ready: defaultdict[str, int] = defaultdict(int)
@@ -76,7 +74,7 @@ class PodCache:
         self._ordinal_sums: defaultdict[str, int] = defaultdict(int)
 
     def put(self, info: PodInfo) -> None:
-        """Takes in a pod, or its newer state."""
+        """Adds or updates a pod."""
         before = self.pods.get(info.name)
         if before is not None:
             if (before.task, before.state) != (info.task, info.state):
@@ -91,7 +89,7 @@ class PodCache:
             self.marked.pop(info.name, None)
 
     def remove(self, name: str) -> PodInfo | None:
-        """Forgets a pod that is gone."""
+        """Removes a deleted pod."""
         info = self.pods.pop(name, None)
         if info is not None:
             self._states[info.task, info.state].pop(name, None)
@@ -103,7 +101,7 @@ class PodCache:
         return len(self._states.get((task, state), ()))
 
     def within(self, task: str, *states: str) -> Iterator[PodInfo]:
-        """The pods of a task in some states, those that got there first first."""
+        """The pods of a task in some states, in the order in which they reached them."""
         for state in states:
             yield from self._states.get((task, state), {}).values()
 
@@ -114,11 +112,11 @@ class PodCache:
                 yield from pods.values()
 
     def tasks(self) -> Iterable[str]:
-        """The names of tasks that have pods, whether the job still knows them or not."""
+        """The names of tasks that have pods, including tasks the job no longer has."""
         return dict.fromkeys(task for (task, _), pods in self._states.items() if pods)
 
     def size(self, task: str) -> int:
-        """How many pods a task has, those being deleted included."""
+        """The number of a task's pods, terminating ones included."""
         return sum(self.count(task, state) for state in (*POD_PHASES, TERMINATING))
 
     def is_complete(self, task: str, replicas: int) -> bool:
@@ -127,23 +125,23 @@ class PodCache:
         return len(self._ordinals[task]) == replicas and self._ordinal_sums[task] == least
 
     def missing(self, task: str, replicas: int) -> list[int]:
-        """Which of the pods 0 to replicas - 1 a task does not have."""
+        """The indices from 0 to replicas - 1 that a task has no pod for."""
         return sorted(set(range(replicas)) - self._ordinals[task])
 
     def has_more_than(self, task: str, replicas: int) -> bool:
-        """Whether a task has pods numbered beyond its replicas."""
+        """Whether a task has pods with indices beyond its replicas."""
         return max(self._ordinals[task], default=-1) >= replicas
 
     def restarts(self, task: str) -> int:
-        """How often containers were restarted in the task's pods that have not ended."""
+        """Container restarts in the task's pods that have not ended."""
         return self._restarts[task]
 
     def ready(self, task: str) -> int:
-        """How many of the task's pods have succeeded, or run with every container ready."""
+        """The number of the task's pods that have succeeded, or run with every container ready."""
         return self._ready[task]
 
     def alive(self) -> int:
-        """How many pods are still to end or to go."""
+        """The number of pods that have not ended."""
         return sum(
             len(pods) for (_, state), pods in self._states.items() if state not in ("Succeeded", "Failed")
         )
@@ -178,7 +176,7 @@ def _restarts(status: Mapping[str, Any], containers: Iterable[Mapping[str, Any]]
 
 
 def _stamp(pod: Manifest, state: str, containers: Iterable[Mapping[str, Any]]) -> float:
-    """Timestamps are cut to whole seconds: the moment is taken as the end of its second, never early."""
+    """Timestamps have whole seconds: the end of the second is returned, so that timeouts never end early."""
     if state == "Pending":
         stamps = [pod["metadata"].get("creationTimestamp")]
     elif state in ("Succeeded", "Failed"):

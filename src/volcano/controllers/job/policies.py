@@ -1,4 +1,4 @@
-"""From what is the case to what the job's policies want done about it."""
+"""Lifecycle policies: from the state of a job to the actions its policies ask for."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from volcano.controllers.job.spec import Job, Policy, Task
 from volcano.controllers.job.status import Status
 from volcano.controllers.job.types import Action, Phase, PolicyEvent
 
-# When several policies call at once, the one that ends more wins.
+# Of several actions that are due, the first in this order is executed.
 SEVERITY = (
     Action.COMPLETE,
     Action.TERMINATE,
@@ -27,45 +27,45 @@ _PENDING = frozenset({PolicyEvent.POD_PENDING, PolicyEvent.ANY})
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Something that is the case and that a policy speaks about."""
+    """An occurrence that a policy matches."""
 
     action: Action
     event: str
-    subject: str  # tells this occurrence from others
+    subject: str  # identifies the occurrence
     delay: float = 0.0
-    stamp: float = 0.0  # when it came about, as far as is known; 0 when not
+    stamp: float = 0.0  # wall time of the occurrence; 0 when unknown
     target: str = ""
     pod: str = ""
-    lost: str = ""  # the uid of the pod whose going it is about
+    lost: str = ""  # uid of the deleted pod
 
 
 def matches(policy: Policy, event: str, exit_code: int = 0) -> bool:
-    """Whether a policy speaks about this event, or about this exit code."""
+    """Whether a policy matches an event or an exit code."""
     if event in policy.events or PolicyEvent.ANY in policy.events:
-        # A pod is always pending at first: without a timeout the rule would never let one live.
+        # Every pod is pending at first: without a timeout the policy would apply to all of them.
         return event != PolicyEvent.POD_PENDING or policy.timeout is not None
     return bool(exit_code) and policy.exit_code == exit_code
 
 
 def resolve(policies: Iterable[Policy], event: str, exit_code: int = 0) -> Policy | None:
-    """The first policy that speaks about an event; a task's come before its job's."""
+    """The first policy that matches an event; a task's policies precede its job's."""
     return next((policy for policy in policies if matches(policy, event, exit_code)), None)
 
 
 def triggers(job: Job, status: Status, pod_cache: PodCache, group_phase: str) -> Iterator[Trigger]:
-    """Everything that calls for an action now or, with a timeout, later."""
+    """All actions that are due now or after a timeout."""
     if status.phase not in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING):
         return
     for trigger in _all_triggers(job, status, pod_cache, group_phase):
         if trigger.action not in SEVERITY:
             continue
-        # What else is asked for while a job restarts waits until it has: then it costs what it should.
+        # Other actions are delayed until the job has restarted, so that retries are counted correctly.
         if status.phase is not Phase.RESTARTING or trigger.action in _RESTARTS:
             yield trigger
 
 
 def most_severe(due: Sequence[Trigger]) -> list[Trigger]:
-    """Of the triggers that are due, those that ask for the action that goes before the others."""
+    """The triggers of the action with the highest severity."""
     first = min((SEVERITY.index(trigger.action) for trigger in due), default=0)
     return [trigger for trigger in due if trigger.action is SEVERITY[first]]
 
@@ -114,7 +114,7 @@ def _waits(task: Task, policies: Sequence[Policy], status: Status, pod_cache: Po
         if _counts(info, status):
             yield _pod_trigger(policy, PolicyEvent.POD_PENDING, info)
             if policy.action not in _PER_POD:
-                return  # whoever waits longest is first: the others' time is not up before
+                return  # the first has waited longest
 
 
 def _outcomes(
@@ -141,9 +141,9 @@ def _first(pods: Iterable[PodInfo], status: Status) -> PodInfo | None:
 
 
 def _counts(info: PodInfo, status: Status) -> bool:
-    """Whether what happens to a pod is news: not of an earlier round, and not our own doing.
+    """Whether a pod's state counts: not from before a restart, and not caused by the controller.
 
-    While a job restarts, only pods from before the restart count; what befalls new ones is looked at after it.
+    While a job restarts, only pods from before the restart count; new ones do afterwards.
     """
     if info.version < status.version or info.marked:
         return False

@@ -1,4 +1,4 @@
-"""What has to be written so that the cluster moves towards what a job asks for: a pure function of what was seen."""
+"""The writes that move a job towards its spec: a pure function of its observed state."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ Operations = list[Operation | Concurrent]
 
 @dataclass(frozen=True, slots=True)
 class ActionRequest:
-    """An action, what it is aimed at, and what called for it."""
+    """An action with its targets and its cause."""
 
     action: Action = Action.SYNC
     targets: str = ""
@@ -45,9 +45,9 @@ class ActionRequest:
 
 
 def reconcile(seen: Observed, request: ActionRequest, now: Instant) -> Operations:
-    """The writes that are due, in order. On the result of these writes there is nothing more to do.
+    """The writes that are due, in order; after them there is nothing left to write.
 
-    Raises NotYet when something a plugin needs is still being made.
+    Raises NotYet while content for a plugin is being generated.
     """
     phase = seen.status.phase
     teardown = TEARDOWNS.get((phase, request.action))
@@ -62,14 +62,13 @@ def reconcile(seen: Observed, request: ActionRequest, now: Instant) -> Operation
 
 
 def report_problem(seen: Observed, reason: str, message: str, now: Instant) -> Operations:
-    """Says on the job why nothing goes on."""
+    """Reports on the job why it does not proceed."""
     status = replace(seen.status, reason=reason, message=message)
     return [*_status(seen, status), job_event(seen.manifest, reason, message, now, warning=True)]
 
 
 def as_pending(seen: Observed, since: Instant) -> Observed:
-    """A job without a status as its first look finds it: pending. So does whoever comes after a crash, and what is made
-    for it need not wait until that is written."""
+    """A job without a status, treated as pending; a controller that starts after a crash does the same."""
     status = replace(seen.status, min_available=seen.job.min_available, controlled=_controlled(seen))
     return replace(seen, status=transition(status, Phase.PENDING, seen.job, since), is_new=True)
 
@@ -80,21 +79,22 @@ def first_status(seen: Observed) -> Operations:
 
 
 def waits_for_plugin(seen: Observed) -> bool:
-    """Whether a plugin has yet to generate content, such as keys. The answer does not depend on how long it takes."""
+    """Whether a plugin has to generate content, such as keys. Does not depend on how long that takes."""
     return any(present is None and extra.is_generated for extra, present in seen.plugin_objects)
 
 
-# --- tearing down
+# --- tear-down
 
 
 def _tear_down(seen: Observed, teardown: TearDown, request: ActionRequest, now: Instant) -> Operations:
-    """Writes down what is to be torn down before anything is: whoever reads the status can carry it through."""
+    """Writes what is to be deleted to the status before anything is deleted, so that a restarted controller
+    continues."""
     targets = _targets(seen, request) if teardown.keep is Keep.OTHERS else ""
     if teardown.keep is Keep.OTHERS and not targets:
         return []
     status = seen.status
     if status.restart == WHOLE_JOB and teardown.keep is Keep.NOTHING:
-        return []  # it is under way already
+        return []  # in progress already
     status = replace(status, retries=status.retries + teardown.counts_as_retry)
     controlled = {name: value for name, value in status.controlled.items() if name != RESTART}
     if teardown.keep is Keep.OTHERS:
@@ -111,14 +111,14 @@ def _tear_down(seen: Observed, teardown: TearDown, request: ActionRequest, now: 
     )
     written = _status(seen, status)
     if not written:
-        return []  # it is under way already
+        return []  # in progress already
     text = f"Start to execute action {request.action}" + (f": {request.cause}" if request.cause else "")
     occasion = f"{status.version}/{status.retries}/{targets}"
     return [*written, job_event(seen.manifest, "ExecuteAction", text, now, occasion=occasion)]
 
 
 def _targets(seen: Observed, request: ActionRequest) -> str:
-    """What a restart of some pods is aimed at, with what it already was aimed at; empty when there is nothing."""
+    """The targets of a restart, together with those of the one in progress; empty when they select no pod."""
     status = seen.status
     if status.phase is Phase.RESTARTING:
         if status.restart == WHOLE_JOB:
@@ -129,17 +129,17 @@ def _targets(seen: Observed, request: ActionRequest) -> str:
 
 
 def _after_tear_down(seen: Observed, *, keep_over: bool) -> Counts:
-    """The counts as they will be once all that goes has been asked to go."""
+    """The counts once all deletions have been requested."""
     kept = OVER if keep_over else ()
     now = counted(seen.pod_cache)
-    going = now.of(*(phase for phase in POD_PHASES if phase not in kept))
+    deleted = now.of(*(phase for phase in POD_PHASES if phase not in kept))
     total = {phase: now.of(phase) for phase in kept}
     tasks = {task: {phase: counts.get(phase, 0) for phase in kept} for task, counts in now.tasks.items()}
-    return Counts({**total, TERMINATING: now.of(TERMINATING) + going}, tasks)
+    return Counts({**total, TERMINATING: now.of(TERMINATING) + deleted}, tasks)
 
 
 def _drain(seen: Observed, now: Instant) -> Operations:
-    """Keeps a stopping or stopped job free of everything that still runs."""
+    """Deletes what a stopping or stopped job still runs."""
     status, pod_cache = seen.status, seen.pod_cache
     operations: Operations = []
     if victims := list(pod_cache.in_states("Pending", "Running", "Unknown")):
@@ -159,7 +159,7 @@ def _drain(seen: Observed, now: Instant) -> Operations:
     return _status(seen, status)
 
 
-# --- the ordinary look
+# --- synchronization
 
 
 def _sync(seen: Observed, now: Instant) -> Operations:
@@ -193,11 +193,12 @@ def _sync(seen: Observed, now: Instant) -> Operations:
 
 
 def _continue_restart(seen: Observed) -> Operations:
-    """Asks the pods to go that a restart has still to see out, then the PodGroup of the round before."""
+    """Deletes the pods that a restart in progress has yet to delete, then the PodGroup from before it."""
     operations: Operations = []
     if victims := pods_to_restart(seen.job, seen.status, seen.pod_cache):
         if seen.status.restart not in ("", WHOLE_JOB):
-            # Marked, so that its going is not taken for an eviction, even by a controller that starts meanwhile.
+            # Marked, so that the deletion is not mistaken for an eviction, even by a controller that starts
+            # meanwhile.
             unmarked = [info for info in victims if not info.marked]
             if unmarked:
                 operations.append(Concurrent(tuple(_mark(seen, info) for info in unmarked)))
@@ -208,7 +209,7 @@ def _continue_restart(seen: Observed) -> Operations:
 
 
 def _progressed(seen: Observed, status: Status, now: Instant) -> Status:
-    """The status after the step that its counts call for."""
+    """The status after the transition that its counts call for."""
     phase = next_phase(seen.job, status)
     if phase is status.phase:
         return status
@@ -222,7 +223,7 @@ def _progressed(seen: Observed, status: Status, now: Instant) -> Status:
 
 
 def _failure_reason(seen: Observed, status: Status, phase: Phase) -> tuple[str, str]:
-    """Why a job failed, in words; other phases speak for themselves."""
+    """Reason and message of a failed job; empty for other phases."""
     if phase is not Phase.FAILED:
         return "", ""
     if status.phase is Phase.RESTARTING:
@@ -232,7 +233,7 @@ def _failure_reason(seen: Observed, status: Status, phase: Phase) -> tuple[str, 
 
 
 def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
-    """What keeps anything from being made for the job, if something does: a reason and a sentence."""
+    """Reason and message of what keeps objects from being created for the job, if anything does."""
     if seen.problem:
         return seen.reason, seen.problem
     if seen.queue is None:
@@ -255,7 +256,7 @@ def _blocking_problem(seen: Observed) -> tuple[str, str] | None:
 
 
 _PROBLEM_REASONS = frozenset({"PluginError", "InvalidJob", "QueueNotFound", "QueueNotOpen", "PVCError"})
-# States of a queue that takes no more PodGroups.
+# States of a queue that rejects new PodGroups.
 CLOSED_STATES = frozenset({"Closed", "Closing", "Unknown"})
 
 
@@ -264,7 +265,7 @@ def _had_problem(status: Status) -> bool:
 
 
 def _prepare(seen: Observed) -> Iterator[Operation]:
-    """What must be there before the PodGroup: the mark of forwarding, claims, and what plugins want."""
+    """What the PodGroup depends on: the forwarding annotation, claims, and objects of plugins."""
     job = seen.job
     if _is_forwarded(seen) and annotations_of(seen.manifest).get(FORWARDING) != "true":
         yield Patch(JOB, job.key, {"metadata": {"annotations": {FORWARDING: "true"}}})
@@ -289,7 +290,7 @@ def _group(seen: Observed) -> Iterator[Operation]:
 
 
 def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
-    """What users should hear about beside the status."""
+    """Events beside the status."""
     job = seen.job
     for plugin in seen.plugins:
         if plugin.arguments.complaint:
@@ -303,7 +304,7 @@ def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
 
 
 def _pods(seen: Observed) -> Iterator[Operation | Concurrent]:
-    """Pods to be made, pods too many, and those of a job before this one that are in the way."""
+    """Creates missing pods, deletes surplus pods and those of a deleted job of the same name."""
     creates: list[Operation] = []
     for task in seen.job.tasks:
         if missing := seen.pods.missing.get(task.name):
@@ -318,11 +319,11 @@ def _pods(seen: Observed) -> Iterator[Operation | Concurrent]:
             yield delete(POD, holder)
 
 
-# --- small things
+# --- helpers
 
 
 def queue_state(queue: Manifest) -> str:
-    """Open unless its status says otherwise."""
+    """The state of a queue; Open unless its status says otherwise."""
     return str((queue.get("status") or {}).get("state") or "Open")
 
 
@@ -331,7 +332,7 @@ def _is_forwarded(seen: Observed) -> bool:
 
 
 def _controlled(seen: Observed) -> dict[str, str]:
-    """What the status says the job has besides pods: its plugins' objects and its claims."""
+    """`controlledResources` of the status: plugins, claims, and the restart in progress."""
     restart = seen.status.controlled.get(RESTART)
     plugins = () if seen.status.phase in FINISHED else seen.plugins
     return {

@@ -1,4 +1,4 @@
-"""What a restart is aimed at, as text that a job's status can carry: `task/worker`, `pod/worker/job-worker-0`."""
+"""Targets of a restart as text in the job's status: `task/worker`, `pod/worker/job-worker-0`."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,12 +8,12 @@ from volcano.controllers.job.status import Status
 from volcano.controllers.job.types import OVER, POD_PHASES, Action
 
 WHOLE_JOB = "job"
-# So many targets one restart may have; more wait for the next.
+# Targets of one restart; further ones are left for the next.
 MAX_TARGETS = 64
 
 
 def render_target(action: Action, info: PodInfo) -> str:
-    """The target of an action that something about this pod called for; empty when it is not aimed."""
+    """The target of an action triggered by this pod; empty when the action concerns the whole job."""
     match action:
         case Action.RESTART_TASK:
             return f"task/{info.task}"
@@ -25,12 +25,12 @@ def render_target(action: Action, info: PodInfo) -> str:
 
 
 def join_targets(targets: Iterable[str]) -> str:
-    """Several targets as one text, each once."""
+    """Joins distinct targets."""
     return ",".join(list(dict.fromkeys(filter(None, targets)))[:MAX_TARGETS])
 
 
 def select_pods(pod_cache: PodCache, targets: str) -> Iterator[PodInfo]:
-    """The pods that targets name and that have not been asked to go."""
+    """The pods that targets select and whose deletion was not requested."""
     for target in filter(None, targets.split(",")):
         scope, _, rest = target.partition("/")
         task, _, which = rest.partition("/")
@@ -44,14 +44,14 @@ def select_pods(pod_cache: PodCache, targets: str) -> Iterator[PodInfo]:
 
 
 def pods_to_restart(job: Job, status: Status, pod_cache: PodCache) -> list[PodInfo]:
-    """The pods that the restart in progress has still to ask to go."""
+    """The pods that the restart in progress has yet to delete."""
     match status.restart:
-        case "":  # a resumed job: what had ended stays
+        case "":  # a resumed job keeps finished pods
             return [
                 m for m in pod_cache.in_states("Pending", "Running", "Unknown") if m.version < status.version
             ]
         case "job":
-            # The last try is left lying about, for inspection.
+            # The pods of the last try are kept for inspection.
             spared = OVER if status.retries >= job.max_retry else ()
             return [
                 info

@@ -1,4 +1,4 @@
-"""What the controller remembers of one job between looks; all of it can be lost without harm."""
+"""The controller's state of one job between reconciliations; it can be rebuilt after a restart."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,11 @@ from volcano.kube.operations import Concurrent, Create, Operation, Patch
 
 Round = tuple[int, int]
 
-# So long news of nothing but a job's counters waits for more of its kind, in seconds; as long as in Kubernetes' own.
-# Before a job runs there is little to be counted that its next phase will not tell.
+# Seconds for which changes of counters are collected into one write, as Kubernetes' Job controller does.
+# Before a job runs, its next phase makes most of them superfluous.
 COUNTERS_DELAY, COUNTERS_DELAY_BEFORE_RUNNING = 1.0, 5.0
 
-# Warnings of one kind about one job come no more often than this, in seconds.
+# Least seconds between warnings of one reason about one job.
 WARNING_INTERVAL = 10.0
 
 
@@ -30,9 +30,9 @@ def _is_count(operation: Operation | Concurrent) -> bool:
 
 
 def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = False) -> bool:
-    """Whether all that is written is how far a job has come: its counters, and that it runs or is completed.
+    """Whether the writes only report progress: counters, and that the job runs or is completed.
 
-    The first word about a job may also be that it is pending.
+    The first status of a job may also report that it is pending.
     """
     if len(operations) != 1 or not isinstance(patch := operations[0], Patch) or patch.kind is not JOB:
         return False
@@ -44,37 +44,37 @@ def is_report(operations: Sequence[Operation | Concurrent], *, first: bool = Fal
 
 
 def round_of(status: Status) -> Round:
-    """Tells whether anything has been torn down meanwhile."""
+    """Changes with every tear-down."""
     return status.version, status.retries
 
 
 @dataclass(slots=True)
 class JobState:
-    """One job's pods, timeouts and what was already said and done about it."""
+    """One job's pods, timers, recorded events and handled occurrences."""
 
     pod_cache: PodCache = field(default_factory=PodCache)
     timers: PolicyTimers = field(default_factory=PolicyTimers)
     compiled: CompiledJob | None = None
-    # Occurrences (lost pods, commands) that a tear-down was asked for, and the round in which it was.
+    # Occurrences (lost pods, commands) for which a tear-down was requested, and the round in which it was.
     handled: dict[str, Round] = field(default_factory=dict)
     recorded: set[str] = field(default_factory=set)  # names of events
-    warned_at: dict[str, float] = field(default_factory=dict)  # when, by reason
-    rejection: tuple[str, str] | None = None  # reason and message of the last write that was refused
-    rejections: int = 0  # in a row, of a kind that does not pass by itself
-    first_seen: Instant | None = None  # when a job without a status was first looked at
-    counters_due: float | None = None  # when counters that changed have to be written
+    warned_at: dict[str, float] = field(default_factory=dict)  # monotonic time by reason
+    rejection: tuple[str, str] | None = None  # reason and message of the last rejected write
+    rejections: int = 0  # consecutive ones that a retry does not resolve
+    first_seen: Instant | None = None  # when a job without a status was first reconciled
+    counters_due: float | None = None  # when changed counters have to be written
 
     def was_handled(self, occurrence: str, status: Status) -> bool:
-        """Whether the tear-down that this occurrence asked for has been written down."""
+        """Whether the tear-down requested for this occurrence has been written to the status."""
         at = self.handled.get(occurrence)
         return at is not None and at != round_of(status)
 
     def counters_delay(
         self, operations: Sequence[Operation | Concurrent], phase: Phase, now: Instant
     ) -> float | None:
-        """How long a write of nothing but a job's counters can wait for more of its kind; None when it cannot.
+        """Seconds for which a write of counters alone can be delayed; None when it cannot.
 
-        Many pods that start or end at about the same time are then one write and not one each.
+        Many pods that start or end at about the same time then cause one write.
         """
         if len(operations) != 1 or not _is_count(operations[0]):
             self.counters_due = None
@@ -92,7 +92,7 @@ class JobState:
     def drop_recorded_events(
         self, operations: Iterable[Operation | Concurrent], now: Instant
     ) -> list[Operation | Concurrent]:
-        """Leaves out events that were recorded before, and warnings that follow one of their kind too soon."""
+        """Drops events that were recorded before, and warnings that follow one of the same reason too soon."""
         return [
             operation
             for operation in operations

@@ -1,4 +1,4 @@
-"""Timeouts of policies: since when something has been the case, and whether that is long enough."""
+"""Timeouts of policies, and the TTL of finished jobs."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from volcano.kube.operations import Delete
 
 @dataclass(frozen=True, slots=True)
 class TriggersByTime:
-    """Triggers by their time: those due, those that began to wait just now, and seconds until the next is due."""
+    """Triggers that are due, triggers that have just started to wait, and the seconds until the next is due."""
 
     due: list[Trigger]
     new: list[Trigger]
@@ -25,7 +25,7 @@ class TriggersByTime:
 
 @dataclass(slots=True)
 class PolicyTimers:
-    """When this process first saw each occurrence. What is no longer the case is forgotten, its timeout with it."""
+    """When each occurrence was first seen. Occurrences that have ended are dropped with their timeouts."""
 
     started: dict[str, float] = field(default_factory=dict)
 
@@ -52,14 +52,14 @@ class PolicyTimers:
 
 
 def ttl_left(job: Job, status: Status, now: Instant) -> float | None:
-    """How long a finished job is still to be kept; None when it is not finished or to be kept for good."""
+    """Seconds until a finished job expires; None when it is not finished or has no TTL."""
     if job.ttl is None or status.phase not in FINISHED or not status.since:
         return None
     return parse_timestamp(status.since) + job.ttl - now.wall
 
 
 def delete_expired(job: Job, manifest: Manifest) -> Delete:
-    """The write that deletes a job with all it owns, if it is still the one that was looked at."""
+    """Deletes an expired job with its objects, if it has not changed."""
     version = manifest["metadata"].get("resourceVersion", "")
     options = Options(uid=job.uid, resource_version=version, propagation="Foreground")
     return Delete(JOB, job.key, options, if_present=True)

@@ -1,10 +1,10 @@
-"""The words of a job's life: its phases, what can happen to it and what can be done about it."""
+"""Phases, actions and policy events of jobs, and the phases of pods."""
 
 from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Where a job stands; a job nobody has looked at yet has none."""
+    """The phase of a job; NONE before its first status."""
 
     NONE = ""
     PENDING = "Pending"
@@ -20,7 +20,7 @@ class Phase(StrEnum):
 
 
 class Action(StrEnum):
-    """What a policy or a command may ask for; `SYNC` is the ordinary look."""
+    """An action of a policy or a command; `SYNC` only synchronizes."""
 
     SYNC = "SyncJob"
     ENQUEUE = "EnqueueJob"
@@ -35,7 +35,7 @@ class Action(StrEnum):
 
 
 class PolicyEvent(StrEnum):
-    """What policies react to."""
+    """Events that policies match."""
 
     ANY = "*"
     POD_PENDING = "PodPending"
@@ -50,7 +50,7 @@ class PolicyEvent(StrEnum):
     JOB_UPDATED = "JobUpdated"
 
 
-# Names that mean a happening we know under another name.
+# Other names of events.
 EVENT_ALIASES = {"JobUnknown": PolicyEvent.UNKNOWN}
 
 TARGETED = frozenset({Action.RESTART_TASK, Action.RESTART_POD, Action.RESTART_PARTITION})
@@ -59,12 +59,12 @@ FINISHED = frozenset({Phase.COMPLETED, Phase.FAILED, Phase.TERMINATED})
 STOPPING = frozenset({Phase.ABORTING, Phase.COMPLETING, Phase.TERMINATING})
 STOPPED = FINISHED | {Phase.ABORTED}
 
-# The phases a pod is counted under, in the order its job's status names them.
+# The phases by which pods are counted, in the order of the job's status.
 POD_PHASES = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 TERMINATING = "Terminating"
 OVER = ("Succeeded", "Failed")
 
 
 def action_named(text: object) -> Action:
-    """The action of that name; a name we do not know asks for nothing beyond a look."""
+    """The action of that name; SYNC for unknown names."""
     return next((action for action in Action if action == text), Action.SYNC)

@@ -13,7 +13,7 @@ from volcano.kube.operations import Concurrent, Delete, Get, Operation, Patch
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-# Uids of deleted owners that are remembered; the absence of others is looked up again.
+# Uids of deleted owners that are cached; the absence of others is verified again.
 ABSENT_REMEMBERED = 10_000
 
 

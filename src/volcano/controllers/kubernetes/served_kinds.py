@@ -23,7 +23,7 @@ class ServedKinds:
         self._by_manifest = _by_manifest(self._by_crd)
 
     def on_event(self, event: Event) -> bool:
-        """Takes in the event of a CRD; returns whether the served kinds have changed."""
+        """Applies the event of a CRD; returns whether the served kinds have changed."""
         name: str = event.object["metadata"]["name"]
         served = () if event.type is EventType.DELETED else tuple(map(_shared, served_kinds(event.object)))
         if self._by_crd.get(name, ()) == served:

@@ -11,7 +11,7 @@ from volcano.controllers.job import plugins as package
 from volcano.controllers.job.plugins.plugin import KeySource, Plugin, PluginError
 
 ENTRY_POINTS = "volcano.job.plugins"
-# What a plugin sets in its constructor may be declared in its class.
+# Attributes set by the constructor may be declared in the class.
 _KNOWN = frozenset(name for name in dir(Plugin) if not name.startswith("_")) | {"name", "arguments", "keys"}
 
 
@@ -24,7 +24,7 @@ def load_plugins(plugins: Mapping[str, Sequence[str]], keys: KeySource) -> tuple
 
 @cache
 def built_in_plugins() -> Mapping[str, type[Plugin]]:
-    """The plugins of this package by name, which is the name of their file; files without a plugin are skipped."""
+    """The plugins of this package by the name of their file; files without a plugin are skipped."""
     found: dict[str, type[Plugin]] = {}
     for info in iter_modules(package.__path__):
         module = import_module(f"{package.__name__}.{info.name}")
@@ -42,14 +42,16 @@ def built_in_plugins() -> Mapping[str, type[Plugin]]:
 
 
 def known_plugins() -> tuple[str, ...]:
-    """The names of all plugins that can be named without their module: built-in ones, then installed ones."""
+    """The names of built-in plugins, then those of entry points."""
     installed = sorted(entry_points(group=ENTRY_POINTS).names)
     return tuple(dict.fromkeys((*built_in_plugins(), *installed)))
 
 
 def plugin_class(name: str) -> type[Plugin]:
-    """The class of a built-in plugin, of one that an installed distribution offers under `volcano.job.plugins`, or of
-    the one at `package.module:Class` or `package.module.Class`. Raises PluginError.
+    """The class of a built-in plugin, of an entry point, or at `package.module:Class` or
+    `package.module.Class`.
+
+    Raises PluginError.
     """
     built_in = built_in_plugins().get(name)
     if built_in is not None:
@@ -66,7 +68,7 @@ def plugin_class(name: str) -> type[Plugin]:
         )
     try:
         found = getattr(import_module(module_name), class_name, None)
-    except Exception as error:  # the code of a third party, which may raise anything when it is imported
+    except Exception as error:  # code of a third party, which may raise anything when it is imported
         raise PluginError(f"job plugin {name!r} cannot be loaded: {error}") from None
     if not (isinstance(found, type) and issubclass(found, Plugin)):
         raise PluginError(f"job plugin {name!r}: {module_name} has no plugin class {class_name}")
@@ -75,13 +77,15 @@ def plugin_class(name: str) -> type[Plugin]:
 
 @cache
 def _entry_point(name: str) -> str:
-    """Where an installed distribution has the plugin it offers under a name. Raises KeyError, which is not cached: a
-    distribution may be installed while the controller runs."""
+    """The module and class of an entry point.
+
+    Raises KeyError, which is not cached: a distribution may be installed while the controller runs.
+    """
     return entry_points(group=ENTRY_POINTS)[name].value
 
 
 def _checked(name: str, found: type[Plugin]) -> type[Plugin]:
-    """The class, unless one of its public names is not a hook."""
+    """Returns the class; raises PluginError for a public name that is not a hook."""
     own = {attribute for each in found.__mro__ if issubclass(each, Plugin) for attribute in vars(each)}
     for attribute in sorted(own):
         if attribute.startswith("_") or attribute in _KNOWN:

@@ -1,4 +1,4 @@
-"""mpi: the master is told its workers, and every container can be reached on the port of its ssh server."""
+"""mpi: sets the workers' addresses on the master, and opens the port of the ssh server on every container."""
 
 from collections.abc import Mapping
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""What a job plugin is: it may change each new pod, and may want objects beside them."""
+"""The interface of job plugins: hooks that change new pods and add objects beside them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
@@ -9,7 +9,7 @@ from volcano.kube.manifest import Manifest
 
 
 class PluginError(ValueError):
-    """A plugin that cannot be had, or cannot do its work for this job; the text says which and why."""
+    """A plugin that cannot be loaded, or rejects a job; the text says which and why."""
 
 
 class KeyPair(NamedTuple):
@@ -19,12 +19,12 @@ class KeyPair(NamedTuple):
     public: str
 
 
-# Gives key pairs, each once; None while the next is still being made.
+# Returns each key pair once; None while the next is being generated.
 KeySource = Callable[[], KeyPair | None]
 
 
 class NotYet(Exception):
-    """What a plugin needs is being made; ask again in a moment."""
+    """Raised by hooks while generated content is not ready; the hook is called again shortly."""
 
 
 class Plugin:
@@ -36,7 +36,7 @@ class Plugin:
 
     # Flags and their defaults; the type of a default is the type of the flag.
     defaults: ClassVar[Mapping[str, Value]] = {}
-    # Plugins with a lower order see a pod first; those with the same in the order in which the job names them.
+    # Plugins with a lower order see a pod first; plugins of the same order in the order of the job's spec.
     order: ClassVar[int] = 100
 
     def __init__(self, name: str, arguments: Sequence[str], keys: KeySource) -> None:
@@ -45,13 +45,16 @@ class Plugin:
         self.keys = keys
 
     def decorate(self, pod: Manifest, job: Job, task: Task, index: int) -> Manifest:
-        """The pod to create instead of `pod`, which is the plugin's to change. Raises PluginError to refuse."""
+        """Returns the pod to create instead of `pod`, which may be changed in place. Raises PluginError to
+        reject it."""
         return pod
 
     def extras(self, job: Job) -> list[Manifest]:
-        """Objects the job's pods need beside them. Made before the pods; their `data` is kept as given here."""
+        """Returns objects that the pods need. They are created before the pods; their `data` is kept as given
+        here."""
         return []
 
     def fill(self, manifest: Manifest) -> Manifest:
-        """An extra with what is made only once, when it is created, such as keys. May raise NotYet."""
+        """Returns one of the `extras` with content that is generated once, at its creation, such as keys. May
+        raise NotYet."""
         return manifest
