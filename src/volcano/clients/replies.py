@@ -112,11 +112,7 @@ def error_of_reply(status: int, headers: Headers, body: bytes) -> ApiError:
     if manifest.get("kind") != "Status":
         text = body.decode("utf-8", "replace").strip()
         manifest = {"message": f"the server answered {status}" + (f": {text[:500]}" if text else "")}
-    error = from_status(manifest, status)
-    after = retry_after(headers)
-    if after is not None:
-        error.retry_after = after
-    return error
+    return from_status(manifest, status, retry_after(headers))
 
 
 def retry_after(headers: Headers) -> int | None:

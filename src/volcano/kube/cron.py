@@ -96,7 +96,7 @@ def parse(text: str) -> Schedule:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: {text!r}; such as '*/5 * * * *'")
-    fields = [_field(part, *shape) for part, shape in zip(parts, _FIELDS, strict=True)]
+    fields = [_field(part, *bounds) for part, bounds in zip(parts, _FIELDS, strict=True)]
     weekdays = frozenset(day % 7 for day in fields[4])
     starred = [_restricts_nothing(part) for part in parts]
     return Schedule(fields[0], fields[1], fields[2], fields[3], weekdays, starred[2], starred[4])

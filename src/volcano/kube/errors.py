@@ -161,8 +161,8 @@ _BY_REASON |= {"Gone": Gone, "ServerTimeout": Timeout}
 _BY_CODE: dict[int, type[ApiError]] = {child.code: child for child in _CHILDREN if child is not AlreadyExists}
 
 
-def from_status(status: Manifest, code: int = 0) -> ApiError:
-    """Returns the exception of a Status object, or of an HTTP status code."""
+def from_status(status: Manifest, code: int = 0, retry_after: int | None = None) -> ApiError:
+    """Returns the exception of a Status object, or of an HTTP status code; `retry_after` is that of the HTTP header."""
     code = status.get("code") or code
     error_class = _BY_REASON.get(status.get("reason", "")) or _BY_CODE.get(code) or ApiError
     details = status.get("details") or {}
@@ -175,5 +175,5 @@ def from_status(status: Manifest, code: int = 0) -> ApiError:
         name=details.get("name", ""),
         group=details.get("group", ""),
         kind=details.get("kind", ""),
-        retry_after=details.get("retryAfterSeconds", 0),
+        retry_after=details.get("retryAfterSeconds", 0) if retry_after is None else retry_after,
     )

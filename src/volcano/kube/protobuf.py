@@ -13,7 +13,6 @@ from volcano.kube import duration, type_info
 from volcano.kube.manifest import Manifest
 from volcano.kube.type_info import Field, Type
 
-MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 _DEEPEST = 64  # levels of nesting, more than any real object has
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5

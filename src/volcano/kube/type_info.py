@@ -113,13 +113,6 @@ def type_named(api_version: str, kind: str) -> Type | None:
     return named(found) if found else None
 
 
-def known_kinds() -> Iterator[tuple[str, str, str]]:
-    """Yields every known (apiVersion, kind, type name)."""
-    for text, name in _data()["kinds"].items():
-        api_version, _, kind = text.partition(" ")
-        yield api_version, kind, name
-
-
 @cache
 def named(name: str) -> Type:
     """The type of that name, such as `core.v1.PodSpec`. Raises KeyError when it is not known."""

@@ -133,10 +133,6 @@ class Waker:
         """Discards earlier calls of `wake`; to be called before looking for work."""
         self._event.clear()
 
-    @property
-    def is_awake(self) -> bool:
-        return self._event.is_set()
-
     def wakes_by(self, due: float | None) -> bool:
         """Whether a wait that is under way ends by then without `wake`."""
         return due is None or (self._timer is not None and self._timer[0] <= due)

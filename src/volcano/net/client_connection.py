@@ -43,7 +43,9 @@ class StreamedReply:
 class ClientConnection(asyncio.Protocol):
     """Carries one request at a time; `reusable` after a reply that leaves the connection open."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str) -> None:
+        """`server` is the address in error messages."""
+        self._server = server
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._result: asyncio.Future[Reply | StreamedReply] | None = None
@@ -55,7 +57,6 @@ class ClientConnection(asyncio.Protocol):
         self._lost: Exception | None = None
         self.reusable = False
         self.idle_since = 0.0
-        self.server = ""
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     # asyncio.Protocol
@@ -76,7 +77,7 @@ class ClientConnection(asyncio.Protocol):
             self._complete()
         else:
             self._fail(
-                RequestFailed(f"{self.server} closed the connection" + (f": {error}" if error else ""))
+                RequestFailed(f"{self._server} closed the connection" + (f": {error}" if error else ""))
             )
 
     def pause_writing(self) -> None:
@@ -98,7 +99,7 @@ class ClientConnection(asyncio.Protocol):
             if self._byte_stream is not None:
                 self._byte_stream.feed(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
-            self._fail(RequestFailed(f"{self.server} does not answer in HTTP: {error}"))
+            self._fail(RequestFailed(f"{self._server} does not answer in HTTP: {error}"))
             self.abort()
 
     # requests
@@ -119,7 +120,7 @@ class ClientConnection(asyncio.Protocol):
         self, data: bytes, timeout: float, *, stream: bool, head_only: bool
     ) -> Reply | StreamedReply:
         if self._lost is not None or self._transport.is_closing():
-            raise RequestFailed(f"{self.server} closed the connection", sent=False)
+            raise RequestFailed(f"{self._server} closed the connection", sent=False)
         self.reusable = False
         self._result = self._loop.create_future()
         self._stream, self._head_only = stream, head_only
@@ -208,7 +209,7 @@ class ClientConnection(asyncio.Protocol):
             self._result.set_exception(error)
 
     def _time_out(self, seconds: float) -> None:
-        self._fail(RequestTimedOut(f"{self.server} did not answer within {seconds:g} seconds"))
+        self._fail(RequestTimedOut(f"{self._server} did not answer within {seconds:g} seconds"))
         self._transport.abort()
 
     def _pending(self) -> bool:

@@ -133,9 +133,9 @@ class ConnectionPool:
         address = f"{self.host}:{self.port}"
         try:
             async with asyncio.timeout(self._connect_timeout):
-                connection = await (
-                    self._connect_through(self._proxy) if self._proxy else self._connect_directly()
-                )
+                if self._proxy is None:
+                    return await self._connect_directly(address)
+                return await self._connect_through(self._proxy, address)
         except TimeoutError:
             raise RequestTimedOut(
                 f"cannot connect to {address} in {self._connect_timeout:g} seconds", sent=False
@@ -144,12 +144,10 @@ class ConnectionPool:
             raise RequestFailed(f"{address} is not trusted: {error.verify_message}", sent=False) from error
         except (OSError, ssl.SSLError) as error:
             raise RequestFailed(f"cannot connect to {address}: {error}", sent=False) from error
-        connection.server = address
-        return connection
 
-    async def _connect_directly(self) -> ClientConnection:
+    async def _connect_directly(self, address: str) -> ClientConnection:
         _, connection = await asyncio.get_running_loop().create_connection(
-            ClientConnection,
+            lambda: ClientConnection(address),
             self.host,
             self.port,
             ssl=self._tls,
@@ -158,12 +156,12 @@ class ConnectionPool:
         )
         return connection
 
-    async def _connect_through(self, proxy: Proxy) -> ClientConnection:
+    async def _connect_through(self, proxy: Proxy, address: str) -> ClientConnection:
         loop = asyncio.get_running_loop()
         proxy_tls = ssl.create_default_context() if proxy.secure else None
         if self._tls is None:
             _, connection = await loop.create_connection(
-                ClientConnection, proxy.host, proxy.port, ssl=proxy_tls
+                lambda: ClientConnection(address), proxy.host, proxy.port, ssl=proxy_tls
             )
             return connection
         name = f"[{self.host}]" if ":" in self.host else self.host
@@ -174,7 +172,7 @@ class ConnectionPool:
         with contextlib.ExitStack() as unless_secured:
             unless_secured.callback(transport.abort)
             await tunnel.opened
-            connection = ClientConnection()
+            connection = ClientConnection(address)
             secured = await loop.start_tls(
                 transport, connection, self._tls, server_hostname=self._server_name
             )

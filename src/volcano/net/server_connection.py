@@ -171,7 +171,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.abort()
             raise
         except Exception as error:  # a bug in one handler must not stop the server
-            log.error("answer broken off", path=parsed.request.path, error=error)
+            log.error("response aborted", path=parsed.request.path, error=error)
             self._transport.abort()  # the client must not take a partial response for the whole
         finally:
             self._task, self._streaming, self._may_stall = None, False, False
@@ -270,7 +270,7 @@ class ServerConnection(asyncio.Protocol):
         limits = self._server.limits
         if not self._writable.is_set():
             if now - self.since > limits.stall and not self._may_stall:
-                log.info("client does not read, hanging up", peer=self._peer.address)
+                log.info("stalled client disconnected", peer=self._peer.address)
                 self._transport.abort()
         elif self._task is None and self._byte_stream is None and not self._stop_parsing:
             if self._parser.receiving:

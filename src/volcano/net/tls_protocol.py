@@ -81,7 +81,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
             self._flush()
             return
         except ssl.SSLError as error:
-            log.info("no TLS connection", reason=error.reason or str(error))
+            log.info("TLS handshake failed", reason=error.reason or str(error))
             self._flush()  # the alert with the reason
             self.transport.close()
             return
@@ -116,7 +116,7 @@ class TlsProtocol(asyncio.BufferedProtocol):
             self._protocol.eof_received()
 
     def _fail(self, error: ssl.SSLError) -> None:
-        log.info("TLS connection broken", reason=error.reason or str(error))
+        log.info("TLS connection failed", reason=error.reason or str(error))
         self.transport.abort()
 
     # from the application protocol

@@ -197,14 +197,19 @@ def _compare_lists(
     assert type_.element is not None
     before, after = _by_path_element(type_, old), _by_path_element(type_, new)
     for path_element in {**before, **after}:
-        olds, news = before.get(path_element, []), after.get(path_element, [])
-        if len(olds) < 2 and len(news) < 2:
+        old_items, new_items = before.get(path_element, []), after.get(path_element, [])
+        if len(old_items) < 2 and len(new_items) < 2:
             member = StructField(type_.element, path_element)
             _compare_values(
-                member, olds[0] if olds else None, news[0] if news else None, removed, modified, added
+                member,
+                old_items[0] if old_items else None,
+                new_items[0] if new_items else None,
+                removed,
+                modified,
+                added,
             )
-        elif not same(olds, news):  # duplicates are compared as one
-            target = modified if olds and news else added if news else removed
+        elif not same(old_items, new_items):  # duplicates are compared as one
+            target = modified if old_items and new_items else added if new_items else removed
             target[path_element] = {}
 
 
