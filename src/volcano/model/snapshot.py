@@ -47,10 +47,6 @@ class Snapshot:
     usage: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # node → measured load, percent
 
     @property
-    def has_nodes(self) -> bool:
-        return len(self.nodes) > 0
-
-    @property
     def idle(self) -> Vector:
         """Allocatable and not used, over the whole cluster."""
         idle: Vector = self.total - np.sum(self.used, axis=0)

@@ -21,7 +21,6 @@ class Claim:
     selected_node: str = ""  # annotation volume.kubernetes.io/selected-node
     volume_mode: str = "Filesystem"
     deleting: bool = False
-    used_by_shape: str = ""
 
 
 @dataclass(frozen=True, slots=True)

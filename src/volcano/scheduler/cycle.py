@@ -6,7 +6,7 @@ from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.faults import FailedHooks, HookError
 from volcano.scheduler.engine.plugin_loader import Action
 from volcano.scheduler.engine.session import Outcome, Session
-from volcano.scheduler.engine.times import Stopwatch, Times
+from volcano.scheduler.engine.timings import Stopwatch, Timings
 from volcano.scheduler.report.decisions import decisions
 
 log = Log("cycle")
@@ -17,25 +17,27 @@ def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = N
 
     When a plugin fails on a question about no job in particular, the cycle is begun again and that is not asked.
     """
-    aside = FailedHooks()
+    failed_hooks = FailedHooks()
     while True:
         try:
-            return _run(snapshot, config, Times(stopwatch), aside)
-        except HookError as fault:
-            if (fault.plugin, fault.hook) in aside:
-                raise  # it was not to be asked again
-            log.error("begun again without", plugin=fault.plugin, question=fault.hook, error=fault)
-            aside.add(fault)
+            return _run(snapshot, config, Timings(stopwatch), failed_hooks)
+        except HookError as error:
+            if (error.plugin, error.hook) in failed_hooks:
+                raise  # a hook that was disabled was called again
+            log.error(
+                "hook failed, cycle restarted without it", plugin=error.plugin, hook=error.hook, error=error
+            )
+            failed_hooks.add(error)
 
 
-def _run(snapshot: Snapshot, config: Config, times: Times, aside: FailedHooks) -> Outcome:
-    with times.measure("cycle"):
-        with times.measure("open"):
-            session = Session(snapshot, config, times, aside)
+def _run(snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: FailedHooks) -> Outcome:
+    with timings.measure("cycle"):
+        with timings.measure("open"):
+            session = Session(snapshot, config, timings, failed_hooks)
         for name, action in zip(config.actions, config.steps, strict=True):
             if not session.may_run(name):
                 continue
-            with times.measure("action", name):
+            with timings.measure("action", name):
                 _act(session, name, action)
         decided = tuple(decisions(session))
         diagnoses, memory = session.final_diagnoses(), session.close()
@@ -44,7 +46,7 @@ def _run(snapshot: Snapshot, config: Config, times: Times, aside: FailedHooks) -
         diagnoses,
         memory,
         dict(session.faults),
-        times.spent,
+        timings.spent,
         tuple(session.samples),
         tuple(session.errors),
     )

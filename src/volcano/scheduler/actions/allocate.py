@@ -13,7 +13,7 @@ from volcano.scheduler.engine.diagnosis import FitError, from_rejection
 from volcano.scheduler.engine.job_queue import JobQueue, TaskQueue, pending
 from volcano.scheduler.engine.placement import Choice
 from volcano.scheduler.engine.plugin import Rejection
-from volcano.scheduler.engine.scheduling_gates import FEATURE, lift_gates
+from volcano.scheduler.engine.scheduling_gates import FEATURE, remove_gates
 from volcano.scheduler.engine.session import Session
 
 ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
@@ -25,28 +25,28 @@ def allocate(session: Session) -> None:
     task_queues = []
     for job in session.active_jobs():
         with session.inquiry(job):
-            if task_queue := _sheet(session, job):
+            if task_queue := _task_queue(session, job):
                 task_queues.append(task_queue)
-    work = JobQueue(session, task_queues)
-    for queue, task_queue in work.drain(lambda queue: _admitted(session, queue, work)):
+    jobs = JobQueue(session, task_queues)
+    for queue, task_queue in jobs.drain(lambda queue: _may_allocate(session, queue, jobs)):
         job = task_queue.job
         with session.attempt(job):
             with ledger.statement() as statement:
-                _place(session, queue, task_queue, alone=work.is_last(queue.name))
+                _place(session, queue, task_queue, is_last=jobs.is_last(queue.name))
                 ready = policy.job_ready(job)
                 if ready:
                     statement.commit()
                 elif policy.job_pipelined(job):
                     statement.keep()
             if ready and task_queue:
-                work.requeue(task_queue)
+                jobs.requeue(task_queue)
             elif not ready and queue.dequeue_strategy == "fifo":
-                work.block(queue.name, "queue")
+                jobs.block(queue.name, "queue")
     if FEATURE in session.config.features:
-        lift_gates(session)
+        remove_gates(session)
 
 
-def _sheet(session: Session, job: Job) -> TaskQueue | None:
+def _task_queue(session: Session, job: Job) -> TaskQueue | None:
     """What the job wants placed; None when it has nothing, may not, or waits for admission."""
     if session.ledger.phase(job) == "Pending":
         if session.admits:
@@ -80,7 +80,7 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
     return sorted(tasks, key=lambda task: rank[job.sub_job_of[task.uid]])
 
 
-def _admitted(session: Session, queue: Queue, work: JobQueue) -> bool:
+def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
     """Whether a queue may have more now; those who wait in one that may not are told why."""
     if not queue.open:
         rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
@@ -88,22 +88,22 @@ def _admitted(session: Session, queue: Queue, work: JobQueue) -> bool:
         rejection = Rejection(f"queue {queue.name} is overused: it has all that it deserves", "QueueOverused")
     else:
         return True
-    for job in work.waiting(queue.name):
+    for job in jobs.waiting(queue.name):
         session.record(from_rejection(job, "queue", rejection))
     return False
 
 
-def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, alone: bool) -> None:
+def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bool) -> None:
     """Places tasks until the job is ready (or, when nobody competes, while tasks are left)."""
     job, policy = task_queue.job, session.policy
     failed: set[str] = set()
     while task_queue:
         short = policy.job_short(job)
-        most = len(task_queue.tasks) if alone and short <= 0 else max(short, 1)
+        most = len(task_queue.tasks) if is_last and short <= 0 else max(short, 1)
         run = task_queue.run(most)
         count = policy.allocatable(queue, run[0], len(run))
         if count <= 0:
-            _refused_by_queue(session, queue, job, run[0])
+            _record_queue_rejection(session, queue, job, run[0])
             task_queue.take(len(task_queue.run(len(task_queue.tasks))))
             continue
         placed = _place_run(session, queue, job, run[:count])
@@ -115,7 +115,7 @@ def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, alone: bool
                 return
             continue
         task_queue.take(placed)
-        if policy.job_ready(job) and not alone:
+        if policy.job_ready(job) and not is_last:
             return
 
 
@@ -130,7 +130,7 @@ def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int
     answer = _nominated(session, queue, task) or placer.place(task, queue.name)
     if isinstance(answer, FitError):
         return answer
-    rejection = ledger.pipeline(task, answer.row) if answer.later else ledger.allocate(task, answer.row)
+    rejection = ledger.pipeline(task, answer.row) if answer.pipelined else ledger.allocate(task, answer.row)
     if rejection is not None:
         return FitError(len(session.nodes), rejection=rejection)
     return 1
@@ -146,7 +146,7 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
     return session.placer.find(task, queue.name, within=only)
 
 
-def _refused_by_queue(session: Session, queue: Queue, job: Job, task: Task) -> None:
+def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task) -> None:
     """Says what the queue lacks; where no node would take the task either, that is said instead."""
     if session.placer.find(task, queue.name) is None:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))

@@ -39,7 +39,7 @@ def _place(session: Session, queue: str, task_queue: TaskQueue) -> None:
     with ledger.statement() as statement:
         for task in task_queue.tasks:
             answer = session.placer.place(task, queue)
-            if isinstance(answer, FitError) or answer.later:
+            if isinstance(answer, FitError) or answer.pipelined:
                 fit_error = answer if isinstance(answer, FitError) else session.placer.fit_error(task, queue)
                 session.record_fit_error(job, task, fit_error)
                 continue

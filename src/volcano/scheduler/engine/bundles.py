@@ -104,9 +104,9 @@ def _allowed(session: "Session", context: EvictionContext, found: Sequence[Bundl
 
 def _ordered(session: "Session", context: EvictionContext, found: Sequence[Bundle]) -> list[Bundle]:
     """Spare members before whole gangs, then from the worst job or queue, then by what is gained for the cost."""
-    everybody = [task for bundle in found for task in bundle.tasks]
+    tasks = [task for bundle in found for task in bundle.tasks]
     rank: dict[str, int] = {}
-    for task in session.policy.victim_order(context, everybody) if everybody else ():
+    for task in session.policy.victim_order(context, tasks) if tasks else ():
         rank.setdefault(task.job, len(rank))
     need = context.job.min_resources if context.job.min_resources.any() else context.task.request
     return sorted(
@@ -114,14 +114,14 @@ def _ordered(session: "Session", context: EvictionContext, found: Sequence[Bundl
         key=lambda bundle: (
             bundle.whole,
             rank[bundle.job.uid],
-            -_return(bundle, need, session.resources.zeros()),
+            -_benefit(bundle, need, session.resources.zeros()),
             bundle.job.uid,
             bundle.tasks[0].uid,
         ),
     )
 
 
-def _return(bundle: Bundle, need: Vector, zeros: Vector) -> float:
+def _benefit(bundle: Bundle, need: Vector, zeros: Vector) -> float:
     """How much of the need a bundle covers, for what it costs; spare members cost nothing."""
     if not bundle.whole:
         return float("inf")

@@ -20,9 +20,9 @@ BEHIND = "queue {} serves jobs in their order (dequeueStrategy: fifo), and the o
 class Heap:
     """Names by keys. With `moving` keys, which may have changed since, whoever comes out is looked at again first."""
 
-    def __init__(self, key: Callable[[str], Any], *, moving: bool = False) -> None:
+    def __init__(self, key: Callable[[str], Any], *, mutable_keys: bool = False) -> None:
         self._key = key
-        self._moving = moving
+        self._mutable_keys = mutable_keys
         self._heap: list[tuple[Any, str]] = []
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class Heap:
 
     def pop(self) -> str:
         """The name with the smallest key as of now."""
-        while self._moving and len(self._heap) > 1:
+        while self._mutable_keys and len(self._heap) > 1:
             key, name = self._heap[0]
             now = self._key(name)
             if now == key:
@@ -90,10 +90,12 @@ class JobQueue:
         self._session = session
         queues, jobs = session.snapshot.queues, session.snapshot.jobs
         self._task_queues = {
-            task_queue.job.uid: task_queue for task_queue in task_queues if _ranked(session, task_queue.job)
+            task_queue.job.uid: task_queue
+            for task_queue in task_queues
+            if _can_be_ordered(session, task_queue.job)
         }
         # Placing for one queue may change what ranks another; a job's key changes in its own turn only.
-        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), moving=True)
+        self._queues = Heap(lambda name: session.policy.queue_order(queues[name]), mutable_keys=True)
         self._jobs: dict[str, Heap] = {}
         by_queue: dict[str, list[str]] = {}
         for uid, task_queue in self._task_queues.items():
@@ -140,7 +142,7 @@ class JobQueue:
         return not self._queues and not self._jobs[queue]
 
 
-def _ranked(session: "Session", job: Job) -> bool:
+def _can_be_ordered(session: "Session", job: Job) -> bool:
     """Whether the job has a place in the order; one on which a plugin fails is set aside."""
     with session.inquiry(job):
         session.policy.job_order(job)

@@ -19,7 +19,7 @@ Undo = Callable[[], None]
 UNDO, COMMIT, KEEP = "undo", "commit", "keep"
 
 
-class Listener(Protocol):
+class LedgerEventHandler(Protocol):
     """Who hears of changes: the policy, on behalf of the plugins."""
 
     def on_allocate(self, tasks: Sequence[Task], rows: Sequence[int]) -> None: ...
@@ -92,10 +92,12 @@ class Ledger:
         self.releasing = columns.releasing
         self.pipelined = columns.pipelined
         self.nonzero_used = columns.nonzero_used
-        self.promises = bool(snapshot.releasing.any())  # whether anything is releasing or pipelined anywhere
+        self.has_releasing = bool(
+            snapshot.releasing.any()
+        )  # whether anything is releasing or pipelined anywhere
         # Rows in the order they changed. Whoever keeps something per row remembers how far it has read.
         self.touched: list[int] = []
-        self.listener: Listener | None = None
+        self._handler: LedgerEventHandler | None = None
         self.committed: list[Change] = []
         self.annotations: dict[str, dict[str, str]] = {}
         self._status: dict[str, Status] = {}
@@ -109,6 +111,10 @@ class Ledger:
         self._open: list[Statement] = []
         self._committed_seen = 0
         self._committed_uids: set[str] = set()
+
+    def add_event_handler(self, handler: LedgerEventHandler) -> None:
+        """Sets the handler of placements and evictions; there is one, the policy."""
+        self._handler = handler
 
     # -- questions about tasks ---------------------------------------------------------------------
 
@@ -161,10 +167,6 @@ class Ledger:
     def waiting(self, job: Job | SubJob) -> int:
         """How many tasks are pipelined."""
         return self.tally(job).counts[Status.PIPELINED]
-
-    def pending_best_effort(self, job: Job | SubJob) -> int:
-        """How many pending tasks ask for nothing; they count as good as ready."""
-        return self.tally(job).best_effort
 
     def valid(self, job: Job | SubJob) -> int:
         """How many tasks exist that are neither failed nor going."""
@@ -229,7 +231,7 @@ class Ledger:
         first, many = tasks[0], len(tasks)
         row, before = self.row(first), self.status(first)
         assert row is not None
-        self.promises = True
+        self.has_releasing = True
         line = self.columns.cells[row]
         saved = line.copy()
         releasing = line[self.columns.layout.releasing]
@@ -247,8 +249,8 @@ class Ledger:
                 self._set_back(task, before)
 
         self._journal.append(undo)
-        if self.listener is not None:
-            self.listener.on_deallocate(tasks, (row,) * many)
+        if self._handler is not None:
+            self._handler.on_deallocate(tasks, (row,) * many)
 
     def unplace(self, task: Task) -> None:
         """Takes back, for good, a task that an earlier action of this cycle pipelined and kept."""
@@ -259,8 +261,8 @@ class Ledger:
         del self._row[task.uid]
         self._placed[row].pop(task.uid, None)
         self._count(task, 1, before, task.status, -1)
-        if self.listener is not None:
-            self.listener.on_deallocate((task,), (row,))
+        if self._handler is not None:
+            self._handler.on_deallocate((task,), (row,))
 
     # -- statements --------------------------------------------------------------------------------
 
@@ -331,8 +333,8 @@ class Ledger:
 
         self._journal.append(undo)
         self._change(Placement(tasks, rows, status, evicting))
-        if self.listener is not None:
-            self.listener.on_allocate(tasks, rows)
+        if self._handler is not None:
+            self._handler.on_allocate(tasks, rows)
         return None
 
     def _occupy(self, first: Task, rows: tuple[int, ...], status: Status) -> None:
@@ -361,7 +363,7 @@ class Ledger:
                 lines[:, layout.nonzero_used] += many * nonzero
             cells[at] = lines
             self.touched += at
-        self.promises = self.promises or waits
+        self.has_releasing = self.has_releasing or waits
 
         def undo() -> None:
             cells[at] = saved
@@ -373,18 +375,18 @@ class Ledger:
         self._journal.append(undo)
 
     def _reserve(self, tasks: Sequence[Task], rows: Sequence[int]) -> Rejection | None:
-        listener = self.listener
-        if listener is None or not listener.reserves(tasks[0]):
+        handler = self._handler
+        if handler is None or not handler.reserves(tasks[0]):
             return None
         for task, row in zip(tasks, rows, strict=True):
-            answer = listener.reserve(task, row)
+            answer = handler.reserve(task, row)
             if isinstance(answer, Rejection):
                 return answer
             self.annotations[task.uid] = dict(answer)
 
             def undo(task: Task = task, row: int = row) -> None:
                 self.annotations.pop(task.uid, None)
-                listener.release(task, row)
+                handler.release(task, row)
 
             self._journal.append(undo)
         return None

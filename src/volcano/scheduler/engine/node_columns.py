@@ -42,7 +42,7 @@ class NodeColumns:
     """One row per node; the named columns are views of `cells`, so that a change of either is one of both."""
 
     __slots__ = (
-        "allocatable", "capacity", "cells", "layout", "nonzero_used", "pipelined", "releasing", "shown", "used",
+        "allocatable", "capacity", "cells", "layout", "nonzero_used", "pipelined", "read_only", "releasing", "used",
     )  # fmt: skip
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -64,5 +64,5 @@ class NodeColumns:
         # How many of cpu and memory each node has, but at least one.
         has = (self.allocatable[:, [CPU, MEMORY]] > 0).sum(axis=1)
         self.cells[:, where.basics] = np.maximum(has, 1)
-        self.shown: Vector = self.cells.view()  # for those who only look
-        self.shown.flags.writeable = False
+        self.read_only: Vector = self.cells.view()  # for those who only look
+        self.read_only.flags.writeable = False

@@ -12,7 +12,7 @@ Rows = NDArray[np.intp]
 # Scores of rows as they would be with so many more copies of the task on them.
 ScoreCopies = Callable[[Rows, Rows], Vector]
 
-TOGETHER = 256  # how many of the best nodes are scored further when one of them has to be
+SCORED_TOGETHER = 256  # how many of the best nodes are scored further when one of them has to be
 
 
 def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copies: ScoreCopies) -> list[int]:
@@ -25,12 +25,13 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     ranks = _leading(best, wanted)
     rows = by_rank[ranks]
     room = np.minimum(capacity[rows], wanted)
-    ladders = [[score] for score in best[ranks].tolist()]
-    even = -(-wanted // max(len(ladders), 1))  # how many each would get; some get a few more
-    spare = 3 if len(ladders) <= TOGETHER else 1
-    _extend(ladders, range(len(ladders)), rows, room, even + spare, score_copies)
+    score_lists = [[score] for score in best[ranks].tolist()]
+    even = -(-wanted // max(len(score_lists), 1))  # how many each would get; some get a few more
+    spare = 3 if len(score_lists) <= SCORED_TOGETHER else 1
+    _extend(score_lists, range(len(score_lists)), rows, room, even + spare, score_copies)
     heap = [
-        (-ladder[0], rank, i) for i, (ladder, rank) in enumerate(zip(ladders, ranks.tolist(), strict=True))
+        (-scores_of_node[0], rank, i)
+        for i, (scores_of_node, rank) in enumerate(zip(score_lists, ranks.tolist(), strict=True))
     ]
     heapq.heapify(heap)
     names, limits = rows.tolist(), room.tolist()
@@ -43,12 +44,12 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
         if step >= limits[i]:
             heapq.heappop(heap)
             continue
-        if step >= len(ladders[i]):
+        if step >= len(score_lists[i]):
             # Its neighbours at the top will need more scores as well: one table for all of them.
-            leaders = [k for _, _, k in heapq.nsmallest(TOGETHER, heap)]
-            short = [k for k in leaders if k == i or len(ladders[k]) <= step]
-            _extend(ladders, short, rows, room, 2 * step, score_copies)
-        heapq.heapreplace(heap, (-ladders[i][step], rank, i))
+            leaders = [k for _, _, k in heapq.nsmallest(SCORED_TOGETHER, heap)]
+            short = [k for k in leaders if k == i or len(score_lists[k]) <= step]
+            _extend(score_lists, short, rows, room, 2 * step, score_copies)
+        heapq.heapreplace(heap, (-score_lists[i][step], rank, i))
     return chosen
 
 
@@ -65,7 +66,7 @@ def _leading(best: Vector, wanted: int) -> Rows:
 
 
 def _extend(
-    ladders: list[list[float]],
+    score_lists: list[list[float]],
     which: Sequence[int],
     rows: Rows,
     room: Rows,
@@ -74,7 +75,7 @@ def _extend(
 ) -> None:
     """Brings some nodes' ladders (the scores for their first, second, … task) to a depth, scored in one table."""
     picked = np.asarray(which, dtype=np.intp)
-    have = np.array([len(ladders[k]) for k in which], dtype=np.intp)
+    have = np.array([len(score_lists[k]) for k in which], dtype=np.intp)
     extra = np.maximum(np.minimum(room[picked], depth) - have, 0)
     total = int(extra.sum())
     if not total:
@@ -84,5 +85,5 @@ def _extend(
     scores = score_copies(np.repeat(rows[picked], extra), copies).tolist()
     start = 0
     for k, end in zip(which, ends.tolist(), strict=True):
-        ladders[k] += scores[start:end]
+        score_lists[k] += scores[start:end]
         start = end

@@ -19,15 +19,15 @@ from volcano.scheduler.engine.config import Config
 from volcano.scheduler.engine.diagnosis import Diagnosis, FitError, from_fit_error
 from volcano.scheduler.engine.faults import OPEN, FailedHooks, HookError, guarded
 from volcano.scheduler.engine.ledger import Ledger, Statement
-from volcano.scheduler.engine.nodetable import FactColumns, NodeTable
+from volcano.scheduler.engine.node_table import FactColumns, NodeTable
 from volcano.scheduler.engine.placement import Placer
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 from volcano.scheduler.engine.policy import NOMINATIONS, Policy
-from volcano.scheduler.engine.times import Spent, Times
+from volcano.scheduler.engine.timings import TimingKey, Timings
 
 log = Log("session")
 
-SET_ASIDE = "set-aside"  # where jobs that made a cycle fail are remembered from one cycle to the next
+SKIPPED_JOBS = "skipped-jobs"  # where jobs that made a cycle fail are remembered from one cycle to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Outcome:
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)  # by job
     memory: Mapping[str, Any] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)  # jobs set aside: why
-    timings: Mapping[Spent, float] = field(default_factory=dict)
+    timings: Mapping[TimingKey, float] = field(default_factory=dict)
     samples: tuple[MetricSample, ...] = ()  # what plugins measured
     errors: tuple[str, ...] = ()  # what plugins and actions failed on, and the cycle did without
 
@@ -47,12 +47,16 @@ class Session:
     """One cycle. Actions are functions of a session; plugins find their way to everything through it."""
 
     def __init__(
-        self, snapshot: Snapshot, config: Config, times: Times | None = None, aside: FailedHooks | None = None
+        self,
+        snapshot: Snapshot,
+        config: Config,
+        timings: Timings | None = None,
+        failed_hooks: FailedHooks | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.config = config
-        self.times = times or Times()
-        self.aside = aside or FailedHooks()
+        self.timings = timings or Timings()
+        self.failed_hooks = failed_hooks or FailedHooks()
         self.resources = snapshot.resources
         self.ledger = Ledger(snapshot)
         fact_columns = FactColumns(snapshot.nodes, snapshot.row_of)
@@ -65,22 +69,22 @@ class Session:
         self.events: list[RecordEvent] = []
         self.gates: list[RemoveGate] = []  # to be taken off
         self.samples: list[MetricSample] = []  # what plugins measured
-        self.errors = list(self.aside.reasons.values())
+        self.errors = list(self.failed_hooks.reasons.values())
         self.policy = Policy(self, config)
-        self.ledger.listener = self.policy
+        self.ledger.add_event_handler(self.policy)
         self.placer = Placer(self)
         for plugin, settings in self.policy.settings.items():
-            with self.times.measure("plugin", plugin.name, "OnSessionOpen"):
+            with self.timings.measure("plugin", plugin.name, "OnSessionOpen"):
                 guarded(plugin.name, OPEN, plugin.open)(settings.arguments)
         self._valid: dict[str, bool] = {}
-        self._keep_aside()
+        self._skip_failed_jobs()
 
-    def _keep_aside(self) -> None:
+    def _skip_failed_jobs(self) -> None:
         """Jobs that made an earlier cycle fail stay aside until one of their objects changes."""
-        for uid, reason in self.snapshot.memory.get(SET_ASIDE, {}).items():
+        for uid, reason in self.snapshot.memory.get(SKIPPED_JOBS, {}).items():
             if uid in self.snapshot.jobs and uid not in self.snapshot.changed:
                 self.faults[uid] = reason
-                self.record(_fault(uid, reason))
+                self.record(_failure(uid, reason))
 
     @cached_property
     def written_at(self) -> str:
@@ -118,10 +122,6 @@ class Session:
                 self.record(Diagnosis(job.uid, "valid", rejection.message, rejection.plugin))
         return known
 
-    def schedulable(self, task: Task) -> bool:
-        """Whether the task may be placed at all now."""
-        return not task.gates and not task.malformed
-
     def record(self, diagnosis: Diagnosis) -> None:
         """Remembers what holds a job up; the last word before it gets further counts."""
         self.diagnoses[diagnosis.job] = diagnosis
@@ -143,22 +143,22 @@ class Session:
         """As `attempt`, for questions that change nothing."""
         return Attempt(self, job)
 
-    def blame(self, job: Job, error: Exception) -> None:
+    def skip_job(self, job: Job, error: Exception) -> None:
         """Sets a job aside that made something go wrong."""
         reason = f"{type(error).__name__}: {error}"
         self.faults[job.uid] = reason
-        self.record(_fault(job.uid, reason))
-        log.error("job set aside", job=job.uid, error=error)
+        self.record(_failure(job.uid, reason))
+        log.error("job failed, skipped", job=job.uid, error=error)
 
-    def record_error(self, what: str) -> None:
+    def record_error(self, message: str) -> None:
         """Remembers what went wrong with no job in particular; the cycle goes on."""
-        self.errors.append(what)
-        log.error("done without", problem=what)
+        self.errors.append(message)
+        log.error("plugin or action failed, skipped", reason=message)
 
     def may_run(self, action: str) -> bool:
         """Whether everybody who sets an action limits is there; else the jobs that wait are told who is not."""
         plugins = ((each.name, each.plugin) for tier in self.config.tiers for each in tier)
-        missing = self.aside.blocking(action, plugins)
+        missing = self.failed_hooks.blocking(action, plugins)
         if missing is None:
             return True
         plugin, reason = missing
@@ -173,7 +173,7 @@ class Session:
             memory[NOMINATIONS] = missed
         for plugin in self.policy.plugins:
             try:
-                with self.times.measure("plugin", plugin.name, "OnSessionClose"):
+                with self.timings.measure("plugin", plugin.name, "OnSessionClose"):
                     plugin.close()
                     kept = plugin.remember()
                     self.samples.extend(plugin.measure())
@@ -183,7 +183,7 @@ class Session:
             if kept is not None:
                 memory[plugin.name] = kept
         if self.faults:
-            memory[SET_ASIDE] = dict(self.faults)
+            memory[SKIPPED_JOBS] = dict(self.faults)
         return memory
 
     def final_diagnoses(self) -> dict[str, Diagnosis]:
@@ -198,7 +198,7 @@ class Session:
         return counts[Status.PENDING] + counts[Status.PIPELINED] > 0 or not self.policy.job_ready(job)
 
 
-def _fault(uid: str, reason: str) -> Diagnosis:
+def _failure(uid: str, reason: str) -> Diagnosis:
     return Diagnosis(uid, "fault", f"the scheduler failed on this job: {reason}")
 
 
@@ -225,5 +225,5 @@ class Attempt:
             self._statement.__exit__(failed, error, trace)
         if not isinstance(error, Exception) or isinstance(error, HookError):
             return False  # not this job's fault
-        self._session.blame(self._job, error)
+        self._session.skip_job(self._job, error)
         return True

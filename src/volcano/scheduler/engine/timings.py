@@ -5,19 +5,19 @@ from contextlib import contextmanager
 
 Stopwatch = Callable[[], float]
 # What the time went to: ("cycle",), ("action", "allocate"), ("plugin", "gang", "OnSessionOpen").
-Spent = tuple[str, ...]
+TimingKey = tuple[str, ...]
 
 
-class Times:
+class Timings:
     """Seconds by what they were spent on, added up over one cycle."""
 
     __slots__ = ("now", "spent")
 
     def __init__(self, stopwatch: Stopwatch | None = None) -> None:
         self.now: Stopwatch = stopwatch or (lambda: 0.0)
-        self.spent: dict[Spent, float] = {}
+        self.spent: dict[TimingKey, float] = {}
 
-    def add(self, what: Spent, since: float) -> None:
+    def add(self, what: TimingKey, since: float) -> None:
         """Counts the time from `since` until now."""
         self.spent[what] = self.spent.get(what, 0.0) + self.now() - since
 

@@ -56,7 +56,7 @@ class NodeTable:
     @classmethod
     def of_all(cls, fact_columns: FactColumns, columns: NodeColumns) -> "NodeTable":
         """The table of all nodes, which follows the board."""
-        return cls(fact_columns, columns, np.arange(len(columns.cells)), columns.shown)
+        return cls(fact_columns, columns, np.arange(len(columns.cells)), columns.read_only)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -125,7 +125,7 @@ class NodeTable:
 
     def filled(self, request: Vector) -> Vector:
         """(rows, resources): which part of each node would be taken with this request; several scorers ask."""
-        if self._filled is None or self._filled_by is not request or self._cells is self._columns.shown:
+        if self._filled is None or self._filled_by is not request or self._cells is self._columns.read_only:
             self._filled, self._filled_by = (self.used + request) / self.capacity, request
         return self._filled
 
