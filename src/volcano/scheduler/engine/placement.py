@@ -1,4 +1,4 @@
-"""One task, or a run of identical tasks → the best nodes, or why there are none."""
+"""Placement: the best nodes for one task or a run of identical tasks, or the reasons why there are none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ PREDICATE, SCORING = ("stage", "Predicate"), ("stage", "Scoring")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Where a task goes: on what is idle, or (later) on what is being released."""
+    """Node chosen for a task, on idle resources or, pipelined, on resources being released."""
 
     row: int
     pipelined: bool = False
@@ -31,7 +31,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class FilterResult:
-    """Nodes that facts rule out for a shape."""
+    """Nodes that one filter rejects for a shape, by their properties alone."""
 
     plugin: str
     reason: str
@@ -40,7 +40,7 @@ class FilterResult:
 
 
 class Fit:
-    """What is known about all nodes for the tasks of one shape in one queue; kept up where the ledger changed."""
+    """Filter results and scores of all nodes for tasks of one shape in one queue; refreshed with the ledger."""
 
     __slots__ = (
         "all_passed", "best", "columns", "filtered", "fit_error", "fit_error_at", "future", "has_releasing",
@@ -51,31 +51,34 @@ class Fit:
         self.task = task
         self.request = task.request
         self.columns = np.flatnonzero(task.request > 0)
-        # It fits where what is free exceeds this; what is not asked for does not matter.
+        # The request fits where free resources exceed this; resources that are not requested do not matter.
         self.need: Vector = np.where(task.request > 0, task.request - STEP, NEVER)
-        # The same for one row, where arrays do not pay.
+        # The same as scalars: faster than arrays for a single row.
         self.needs = tuple((column, self.need.item(column)) for column in self.columns.tolist())
         self.rejection: Rejection | None = None
-        self.passed: Mask = np.ones(nodes, dtype=np.bool_)  # not ruled out by facts
-        self.all_passed = True  # all are alive
+        self.passed: Mask = np.ones(nodes, dtype=np.bool_)  # not rejected by `reject_nodes`
+        self.all_passed = True  # whether all nodes passed
         self.resolvable: Mask = np.ones(
             nodes, dtype=np.bool_
-        )  # … or only for reasons that evictions may cure
+        )  # passed, or rejected only for reasons that evictions may resolve
         self.filtered: list[FilterResult] = []
-        # By rank, the order in which ties are broken: each node's score, and the same where the request fits now.
+        # By rank, the order in which ties are broken: score of each node, and the same where the request fits
+        # now.
         self.score: Vector = np.zeros(nodes)
         self.best: Vector = np.full(nodes, NEVER)
-        # By row, whether it fits on what will be free; while nothing is promised, that is what is free now.
+        # By row: whether it fits on future idle resources; while nothing is releasing, those are the idle
+        # ones.
         self.future: Mask = np.zeros(nodes, dtype=np.bool_)
         self.has_releasing = False
-        self.infeasible = False  # it is known to fit nowhere, neither now nor later
-        self.fit_error: FitError | None = None  # as of `misfit_at`
+        self.infeasible = False  # fits on no node, neither on idle nor on future idle resources
+        self.fit_error: FitError | None = None  # as of `fit_error_at`
         self.fit_error_at = -1
-        self.refreshed_to = -1  # how much of the ledger's log of touched rows is worked in; -1: nothing yet
+        # length of the ledger's log of touched rows at the last refresh; -1: never refreshed
+        self.refreshed_to = -1
 
 
 class Placer:
-    """Finds nodes. Keeps, per shape and queue, what was computed, and computes again only what changed."""
+    """Finds nodes for tasks. Caches results per shape and queue, and updates only rows that changed."""
 
     def __init__(self, session: "Session") -> None:
         self._session = session
@@ -84,16 +87,17 @@ class Placer:
         self._by_rank: Rows = session.permutation  # rank → row
         self._rank: Rows = np.empty_like(session.permutation)  # row → rank
         self._rank[session.permutation] = np.arange(len(session.permutation))
-        self._probe = session.nodes.rows(np.arange(min(len(session.nodes), 1)))  # at most one row
+        # the first row, if any: enough to find out whether a hook applies to a task
+        self._probe = session.nodes.rows(np.arange(min(len(session.nodes), 1)))
 
     # -- one task ----------------------------------------------------------------------------------
 
     def place(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | FitError:
-        """The best node for a task: idle ones before those where it has to wait; `within` limits the search."""
+        """The best node for a task, on idle resources if possible; `within` limits the search."""
         return self.find(task, queue, within=within) or self.fit_error(task, queue)
 
     def find(self, task: Task, queue: str, *, within: Mask | None = None) -> Choice | None:
-        """As `place`, when nobody wants to know why not."""
+        """As `place`, without computing the reasons."""
         fit = self.fit(task, queue)
         if fit.rejection is not None or fit.infeasible:
             return None
@@ -116,7 +120,8 @@ class Placer:
         return None
 
     def fits(self, task: Task, queue: str, row: int) -> bool:
-        """As `feasible`, cheaper when asked once about a row that has just changed."""
+        """Whether the task fits on the future idle resources of a node; cheap for a row that has just
+        changed."""
         fit = self._fits.get((task.shape, queue)) or self.fit(task, queue)
         if fit.rejection is not None or not fit.passed[row]:
             return False
@@ -128,7 +133,7 @@ class Placer:
         return answers is None or not any(bool(reject.mask[0]) for _, reject in answers)
 
     def resolvable(self, task: Task, queue: str) -> Rows:
-        """Rows where evictions could make the task fit, best first: facts allow it, whatever is there now."""
+        """Rows where evictions could make the task fit, best first, whatever is placed there now."""
         fit = self.fit(task, queue)
         if fit.rejection is not None:
             return np.empty(0, dtype=np.intp)
@@ -149,10 +154,8 @@ class Placer:
         return self._row_fits(self._fits.get((task.shape, queue)) or self.fit(task, queue), row, extra)
 
     def exchange(self, task: Task, queue: str, row: int, gain: Vector, victims: int) -> tuple[int, int]:
-        """How many victims that free `gain` each task like this one needs, and for how many tasks that holds.
-
-        Placed one after the other on a row, each must need exactly as many as the first.
-        """
+        """Number of victims, each freeing `gain`, that one such task needs, and for how many tasks in a row
+        this holds. Placed one after the other on a row, each must need exactly as many as the first."""
         fit, ledger = self._fits.get((task.shape, queue)) or self.fit(task, queue), self._session.ledger
         each = 1
         while each <= victims and not self._row_fits(fit, row, gain * each):
@@ -166,7 +169,7 @@ class Placer:
         return each, tries if holds.all() else int(holds.argmin())
 
     def _row_fits(self, fit: Fit, row: int, extra: Vector | None = None) -> bool:
-        """Whether a row will have what is asked for."""
+        """Whether the request fits on the future idle resources of a row, plus `extra`."""
         ledger = self._session.ledger
         allocatable, used = ledger.allocatable.item, ledger.used.item
         releasing, pipelined = ledger.releasing.item, ledger.pipelined.item
@@ -181,9 +184,9 @@ class Placer:
     # -- runs --------------------------------------------------------------------------------------
 
     def place_run(self, tasks: Sequence[Task], queue: str) -> list[int]:
-        """Rows on idle resources for as many of these tasks (of one job, role and shape) as can be placed together.
-
-        The answer is what placing them one by one would give. Empty when they cannot be placed in a run; try `place`.
+        """Rows with idle resources for as many of these tasks (of one job, role and shape) as can be placed
+        together. The result is the same as placing them one by one. Empty when they cannot be placed in a
+        run: use `place`.
         """
         task = tasks[0]
         policy = self._session.policy
@@ -199,7 +202,7 @@ class Placer:
         return greedy(len(tasks), fit.best, self._by_rank, self._capacity(fit), self._score_copies(task))
 
     def _capacity(self, fit: Fit) -> Rows:
-        """How many tasks fit on what is idle and not promised to others, per row."""
+        """Number of tasks that fit on idle resources that are not promised to pipelined tasks, per row."""
         idle = self._nodes.idle
         if self._session.ledger.has_releasing:
             idle = np.minimum(idle, self._nodes.future_idle)
@@ -216,10 +219,10 @@ class Placer:
 
         return score
 
-    # -- why not -----------------------------------------------------------------------------------
+    # -- fit errors --------------------------------------------------------------------------------
 
     def fit_error(self, task: Task, queue: str) -> FitError:
-        """Why no node will do: each node is counted under the first thing that rules it out."""
+        """Reasons why no node fits: each node is counted under the first filter that rejects it."""
         fit = self.fit(task, queue)
         if fit.fit_error is None or fit.fit_error_at != fit.refreshed_to:
             fit.fit_error, fit.fit_error_at = self._count_reasons(task, fit), fit.refreshed_to
@@ -255,7 +258,7 @@ class Placer:
         return FitError(total, reasons, "", name, float(fit.request[column]), max(have, 0.0))
 
     def _shortages(self, fit: Fit, rows: Rows) -> dict[int, int]:
-        """How many of these rows lack which resource first."""
+        """Number of these rows by the first resource they lack."""
         if not len(rows):
             return {}
         columns = fit.columns
@@ -275,10 +278,10 @@ class Placer:
                 reasons[reject.reason] = reasons.get(reject.reason, 0) + fresh
                 by_plugin[plugin] = by_plugin.get(plugin, 0) + fresh
 
-    # -- bringing a shape's knowledge up to date ---------------------------------------------------
+    # -- cache per shape ---------------------------------------------------------------------------
 
     def fit(self, task: Task, queue: str) -> Fit:
-        """What is known about all nodes for tasks of this shape, as of now."""
+        """Filter results and scores for tasks of this shape, up to date."""
         key = (task.shape, queue)
         fit = self._fits.get(key)
         if fit is None:
@@ -288,7 +291,7 @@ class Placer:
         return fit
 
     def _filtered(self, task: Task) -> Fit:
-        """Asks what facts alone rule out; filters see only nodes that are still in question."""
+        """Calls the filters that depend on node properties alone."""
         policy, nodes = self._session.policy, self._nodes
         fit, timings = Fit(task, len(nodes)), self._session.timings
         begun = timings.now()
@@ -307,7 +310,7 @@ class Placer:
         return fit
 
     def _refresh(self, fit: Fit) -> None:
-        """Looks again at the rows that changed since the last time."""
+        """Updates the rows that changed since the last refresh."""
         ledger = self._session.ledger
         if fit.refreshed_to == len(ledger.touched) and fit.has_releasing is ledger.has_releasing:
             return
@@ -321,7 +324,7 @@ class Placer:
         if fit.has_releasing:
             idle = idle + (table.releasing - table.pipelined)
             fit.future[rows] = later = np.logical_and.reduce(fit.need < idle, axis=1)
-            fits_now = fits_now & later  # what is idle may be promised to somebody already
+            fits_now = fits_now & later  # idle resources may be promised to pipelined tasks
         if fit.infeasible:
             fit.infeasible = not later.any()
         timings = self._session.timings
@@ -332,27 +335,27 @@ class Placer:
         fit.best[ranks] = np.where(fits_now, score, NEVER)
 
     def _changed(self, fit: Fit) -> Rows:
-        """The rows to look at again; all that are alive when that is new, or what is promised begins to matter."""
+        """Rows to update: all that passed on the first refresh and when `has_releasing` changes."""
         ledger = self._session.ledger
         if fit.refreshed_to < 0 or fit.has_releasing is not ledger.has_releasing:
             return np.flatnonzero(fit.passed)
-        changed = set(ledger.touched[fit.refreshed_to :])  # often the same few again and again
+        changed = set(ledger.touched[fit.refreshed_to :])  # the same few rows are touched repeatedly
         rows = np.fromiter(changed, dtype=np.intp, count=len(changed))
         return rows if fit.all_passed else rows[fit.passed[rows]]
 
     def _idle(self, fit: Fit) -> Mask:
-        """Where the request fits on what is free, by row."""
+        """Rows where the request fits on idle resources."""
         fits: Mask = (fit.best != NEVER)[self._rank]
         return fits
 
     def _future(self, fit: Fit) -> Mask:
-        """… or on what will be."""
+        """Rows where the request fits on future idle resources."""
         return fit.future if fit.has_releasing else self._idle(fit)
 
-    # -- choosing ----------------------------------------------------------------------------------
+    # -- selection ---------------------------------------------------------------------------------
 
     def _rejected_now(self, task: Task, fit: Fit, within: Mask | None) -> Mask | None:
-        """Rows that placements rule out; None when the task does not care, which one row is enough to find out."""
+        """Rows rejected because of the pods placed there; None when the task has no such constraints."""
         policy = self._session.policy
         if policy.reject_nodes_now(task, self._probe) is None:
             return None
@@ -365,11 +368,12 @@ class Placer:
         return filtered
 
     def _best_idle(self, task: Task, fit: Fit) -> int | None:
-        """The best idle row when nodes need not be compared; None when they have to be, or none is idle."""
+        """The best idle row when nodes need not be compared with each other; None when they have to be, or
+        none is idle."""
         best = int(fit.best.argmax()) if len(fit.best) else 0
         if not len(fit.best) or fit.best[best] == NEVER:
             return None
-        # What all nodes score the same, those that are feasible do too.
+        # If the score is the same for all nodes, it is the same for the feasible ones.
         if self._session.policy.score_nodes_together(task, self._nodes) is not None:
             rows = np.flatnonzero(self._idle(fit))
             together = self._session.policy.score_nodes_together(task, self._nodes.rows(rows))
@@ -378,7 +382,7 @@ class Placer:
         return int(self._by_rank[best])
 
     def _best_of(self, task: Task, fit: Fit, rows: Rows) -> int:
-        """The best of these rows, by all scores and whoever overrules them."""
+        """The best of these rows by all scores, unless a plugin chooses the node."""
         policy = self._session.policy
         if len(rows) == 1 and not policy.hooks("best_node"):
             return int(rows[0])
@@ -394,7 +398,7 @@ class Placer:
         return int(top[self._rank[top].argmin()])
 
     def _large_enough(self, fit: Fit) -> Mask:
-        """Rows whose node, empty, could hold the request."""
+        """Rows whose node could hold the request if it were empty."""
         room = self._nodes.allocatable[:, fit.columns]
         lacking: Mask = fit.request[fit.columns] >= room + STEP
         large: Mask = ~np.any(lacking, axis=1)

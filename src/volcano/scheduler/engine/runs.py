@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from volcano.model.resources import Vector
 
 Rows = NDArray[np.intp]
-# Scores of rows as they would be with so many more copies of the task on them.
+# Scores of rows with so many more copies of the task on them.
 ScoreCopies = Callable[[Rows, Rows], Vector]
 
-SCORED_TOGETHER = 256  # how many of the best nodes are scored further when one of them has to be
+SCORED_TOGETHER = 256  # number of the best nodes that are scored further when one of them has to be
 
 
 def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copies: ScoreCopies) -> list[int]:
@@ -26,7 +26,7 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     rows = by_rank[ranks]
     room = np.minimum(capacity[rows], wanted)
     score_lists = [[score] for score in best[ranks].tolist()]
-    even = -(-wanted // max(len(score_lists), 1))  # how many each would get; some get a few more
+    even = -(-wanted // max(len(score_lists), 1))  # equal share of each node; some get a few more
     spare = 3 if len(score_lists) <= SCORED_TOGETHER else 1
     _extend(score_lists, range(len(score_lists)), rows, room, even + spare, score_copies)
     heap = [
@@ -45,7 +45,7 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
             heapq.heappop(heap)
             continue
         if step >= len(score_lists[i]):
-            # Its neighbours at the top will need more scores as well: one table for all of them.
+            # The other leading nodes will need more scores as well: one table for all of them.
             leaders = [k for _, _, k in heapq.nsmallest(SCORED_TOGETHER, heap)]
             short = [k for k in leaders if k == i or len(score_lists[k]) <= step]
             _extend(score_lists, short, rows, room, 2 * step, score_copies)
@@ -54,7 +54,7 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
 
 
 def _leading(best: Vector, wanted: int) -> Rows:
-    """The ranks of the `wanted` highest scores, in ascending order; ties go to the lower rank."""
+    """Ranks of the `wanted` highest scores, ascending; ties go to the lower rank."""
     fits = np.flatnonzero(best != -np.inf)
     if len(fits) <= wanted:
         return fits
@@ -73,7 +73,8 @@ def _extend(
     depth: int,
     score_copies: ScoreCopies,
 ) -> None:
-    """Brings some nodes' ladders (the scores for their first, second, … task) to a depth, scored in one table."""
+    """Extends the score lists of some nodes (scores for their first, second, … task) to a depth, in one
+    table."""
     picked = np.asarray(which, dtype=np.intp)
     have = np.array([len(score_lists[k]) for k in which], dtype=np.intp)
     extra = np.maximum(np.minimum(room[picked], depth) - have, 0)

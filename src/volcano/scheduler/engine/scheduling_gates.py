@@ -1,4 +1,4 @@
-"""The queue-admission gate: taken off pods whose queue has room for them; the others stay invisible to autoscalers."""
+"""Queue-admission gate: removed from pods when their queue has capacity; autoscalers ignore gated pods."""
 
 from collections.abc import Iterator
 
@@ -17,10 +17,8 @@ FEATURE = "SchedulingGatesQueueAdmission"
 
 
 def remove_gates(session: Session) -> None:
-    """Asks queues about gated pods as if each were placed, in policy order; nothing of that stays but the answers.
-
-    Pods whose gate was taken off before and that found no node yet are counted first: what was promised is promised.
-    """
+    """Removes the gate from pods that their queue can take, in policy order, counting each as if it were
+    placed. Pods whose gate was removed in an earlier cycle and that have no node yet are counted first."""
     task_queues = [
         TaskQueue(job, tasks) for job in session.active_jobs() if (tasks := _gated_tasks(session, job))
     ]
@@ -37,7 +35,7 @@ def remove_gates(session: Session) -> None:
 
 
 def _gated_tasks(session: Session, job: Job) -> list[Task]:
-    """The pods of an admitted job that wait behind the gate, or waited there and have no node yet."""
+    """Gated pods of an admitted job, and pods without a node whose gate was removed earlier."""
     if session.ledger.phase(job) == "Pending" or job.group.malformed or not session.valid(job):
         return []
     return [
