@@ -1,4 +1,4 @@
-"""One cycle as a pure function: the same snapshot and configuration give the same outcome."""
+"""Scheduling cycle as a pure function: the same snapshot and configuration give the same outcome."""
 
 from volcano.log import Log
 from volcano.model.snapshot import Snapshot
@@ -13,10 +13,8 @@ log = Log("cycle")
 
 
 def schedule(snapshot: Snapshot, config: Config, stopwatch: Stopwatch | None = None) -> Outcome:
-    """Runs the actions and says what is to be written. No clock but the one handed in, no network, no globals.
-
-    When a plugin fails on a question about no job in particular, the cycle is begun again and that is not asked.
-    """
+    """Runs the actions on a snapshot. Reads no clock but the given stopwatch and does no I/O.
+    When a hook that concerns no single job fails, the cycle is run again without it."""
     failed_hooks = FailedHooks()
     while True:
         try:
@@ -53,7 +51,7 @@ def _run(snapshot: Snapshot, config: Config, timings: Timings, failed_hooks: Fai
 
 
 def _act(session: Session, name: str, action: Action) -> None:
-    """One action; when it fails beyond one job, what it has done so far stands and the next one follows."""
+    """Runs one action; if it fails, its changes so far are kept and the next action runs."""
     try:
         action(session)
     except HookError:

@@ -1,4 +1,5 @@
-"""allocate: place pending tasks, one job at a time; a job's placements are kept only if the job is ready."""
+"""allocate: places pending tasks, one job at a time; the placements of a job are committed only if it is
+ready."""
 
 from dataclasses import replace
 
@@ -20,7 +21,8 @@ ARGUMENTS = (Argument("predicateErrorCacheEnable", Type.BOOLEAN),)
 
 
 def allocate(session: Session) -> None:
-    """Serves queues and jobs in policy order; each turn brings one job to its minimum, or one task further."""
+    """Processes queues and jobs in policy order; each step brings one job to its minimum, or one task
+    further."""
     ledger, policy = session.ledger, session.policy
     task_queues = []
     for job in session.active_jobs():
@@ -47,7 +49,7 @@ def allocate(session: Session) -> None:
 
 
 def _task_queue(session: Session, job: Job) -> TaskQueue | None:
-    """What the job wants placed; None when it has nothing, may not, or waits for admission."""
+    """Tasks of the job to place; None when it has none, is invalid, or is not admitted yet."""
     if session.ledger.phase(job) == "Pending":
         if session.admits:
             return None
@@ -61,7 +63,7 @@ def _task_queue(session: Session, job: Job) -> TaskQueue | None:
 
 
 def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
-    """Tasks sub-group by sub-group: first the groups required to reach each policy's minimum, then by order."""
+    """Tasks ordered by sub-group: first the groups required to reach each policy's minimum, then the rest."""
     policy = session.policy
     ordered = sorted(job.sub_jobs.values(), key=policy.sub_job_order)
     ready: dict[str, int] = {}
@@ -81,7 +83,7 @@ def _by_sub_job(session: Session, job: Job, tasks: list[Task]) -> list[Task]:
 
 
 def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
-    """Whether a queue may have more now; those who wait in one that may not are told why."""
+    """Whether a queue may allocate more; otherwise records the reason for its waiting jobs."""
     if not queue.open:
         rejection = Rejection(f"queue {queue.name} is {queue.state}, it takes nothing", "QueueClosed")
     elif session.policy.overused(queue):
@@ -94,7 +96,7 @@ def _may_allocate(session: Session, queue: Queue, jobs: JobQueue) -> bool:
 
 
 def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bool) -> None:
-    """Places tasks until the job is ready (or, when nobody competes, while tasks are left)."""
+    """Places tasks until the job is ready, or all tasks when it is the last job."""
     job, policy = task_queue.job, session.policy
     failed: set[str] = set()
     while task_queue:
@@ -120,7 +122,7 @@ def _place(session: Session, queue: Queue, task_queue: TaskQueue, *, is_last: bo
 
 
 def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int | FitError:
-    """Places the first of these like tasks, or several at once; says how many, or why none."""
+    """Places the first of these identical tasks, or several at once; returns how many, or why none."""
     ledger, placer = session.ledger, session.placer
     if len(run) > 1 and not run[0].nominated:
         rows = placer.place_run(run, queue.name)
@@ -137,7 +139,7 @@ def _place_run(session: Session, queue: Queue, job: Job, run: list[Task]) -> int
 
 
 def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
-    """The node on which room was made for the task, when it still fits there."""
+    """The nominated node of the task, if it still fits there."""
     row = session.nodes.row(task.nominated) if task.nominated else None
     if row is None:
         return None
@@ -147,7 +149,7 @@ def _nominated(session: Session, queue: Queue, task: Task) -> Choice | None:
 
 
 def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task) -> None:
-    """Says what the queue lacks; where no node would take the task either, that is said instead."""
+    """Records what the queue lacks, or, if no node fits the task either, the fit error."""
     if session.placer.find(task, queue.name) is None:
         session.record_fit_error(job, task, session.placer.fit_error(task, queue.name))
         return
@@ -162,7 +164,7 @@ def _record_queue_rejection(session: Session, queue: Queue, job: Job, task: Task
 
 
 def _may_continue(session: Session, job: Job, failed: set[str]) -> bool:
-    """Whether the job could still become ready although tasks of some roles found no node."""
+    """Whether the job could still become ready although tasks of some roles fit on no node."""
     tally, minimum = session.ledger.tally(job), job.min_available
     if minimum == len(job.tasks):
         return False
