@@ -23,7 +23,7 @@ from volcano.model.task import Constraints, Shape, Task
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 KEPT_ANNOTATIONS = ("volcano.sh/", "scheduling.", "cluster-autoscaler.")
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
-UNSAID = ("", "")  # reason and message
+NO_CONDITION = ("", "")  # reason and message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
 _pod = msgspec.json.Decoder(ApiPod)
@@ -127,10 +127,10 @@ class Parser:
         for condition in pod.status.conditions or ():
             if condition.type == "PodScheduled":
                 if condition.status == "True":
-                    return self.moment(condition.last_transition_time), UNSAID
+                    return self.moment(condition.last_transition_time), NO_CONDITION
                 if condition.status == "False":
                     return 0.0, (condition.reason or "", condition.message or "")
-        return 0.0, UNSAID
+        return 0.0, NO_CONDITION
 
     def moment(self, text: str | None) -> float:
         """Seconds since the epoch; 0 when there is no timestamp."""

@@ -1,4 +1,4 @@
-"""A plugin or an action that fails on everybody costs what it would have said, never the cycle."""
+"""A plugin or an action that fails for all jobs loses its own answers, never the cycle."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ class MadeBadly(Plugin):
 
 
 class FilterOpensBadly(Plugin):
-    """Nobody knows which nodes it would have ruled out."""
+    """A filter that fails to open."""
 
     def open(self, arguments: Arguments) -> None:
         raise ValueError("no such table")
@@ -114,5 +114,5 @@ def test_an_action_that_fails_is_followed_by_the_next() -> None:
     assert result.outcome.errors == (f"action {HERE}fails failed: RuntimeError: not today",)
 
 
-def test_a_cycle_without_faults_has_no_troubles() -> None:
+def test_a_cycle_without_faults_has_no_errors() -> None:
     assert cycle().outcome.errors == ()

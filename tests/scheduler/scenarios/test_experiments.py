@@ -1,4 +1,4 @@
-"""What the seeds measured: gangs finish one after the other where half-started jobs block each other for ever."""
+"""Documented experiments: gangs finish one after the other where partly started jobs would block each other."""
 
 import pytest
 

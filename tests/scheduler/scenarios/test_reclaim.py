@@ -1,4 +1,4 @@
-"""Reclaim across queues (scenarios E), and what the seeds promise about it with their own tiers."""
+"""Scenarios of reclaim across queues, also with the tiers of the documented configurations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +22,12 @@ def running(name: str, replicas: int, queue_name: str, on: str = "n1", **options
     return job(name, replicas, queue=queue_name, on=on, phase="Running", **options)
 
 
-def test_e3_who_never_preempts_reclaims_nothing() -> None:
+def test_who_never_preempts_reclaims_nothing() -> None:
     jobs = [running("a", 3, "q1"), job("b", 1, queue="q2", spec={"preemptionPolicy": "Never"})]
     assert reclaim([node("n1", cpu=3)], jobs).evicted() == set()
 
 
-def test_e6_a_task_that_never_preempts_does_not_hold_up_the_others() -> None:
+def test_a_task_that_never_preempts_does_not_hold_up_the_others() -> None:
     mixed = JobManifests(
         podgroup("b", queue="q2", min_member=1),
         (
@@ -38,13 +38,13 @@ def test_e6_a_task_that_never_preempts_does_not_hold_up_the_others() -> None:
     assert reclaim([node("n1", cpu=3)], [running("a", 3, "q1"), mixed]).evicted() == {"a-worker-2"}
 
 
-def test_e7_nobody_is_evicted_where_there_is_room() -> None:
+def test_nothing_is_evicted_where_there_is_room() -> None:
     jobs = [running("a", 1, "q1", cpu=2), job("b", 1, queue="q2", cpu=3)]
     result = reclaim([node("n1", cpu=10)], jobs)
     assert result.evicted() == set()
 
 
-def test_e9_what_no_node_could_ever_hold_evicts_nobody() -> None:
+def test_what_no_node_could_ever_hold_evicts_nothing() -> None:
     nodes = [node(f"n{i}", cpu=1) for i in range(4)]
     jobs = [job("a", 4, min_available=1, queue="q1", on=["n0", "n1", "n2", "n3"], phase="Running")]
     result = reclaim(nodes, [*jobs, job("b", 1, queue="q2", cpu=4)])
@@ -52,7 +52,7 @@ def test_e9_what_no_node_could_ever_hold_evicts_nobody() -> None:
     assert result.phase("b") == "Inqueue"
 
 
-def test_e11_a_job_in_a_queue_that_does_not_exist_is_not_seen() -> None:
+def test_a_job_in_a_queue_that_does_not_exist_is_not_seen() -> None:
     jobs = [running("a", 3, "q1"), job("b", 1, queue="nowhere")]
     assert reclaim([node("n1", cpu=3)], jobs).evicted() == set()
 

@@ -36,14 +36,14 @@ def _search(
     """Adds bundles one by one; whenever they free enough, tries the placement."""
     resources = session.resources
     demand = sum((task.request for task in tasks), resources.zeros())
-    room = np.maximum(session.nodes.future_idle, 0.0).sum(axis=0)
+    free = np.maximum(session.nodes.future_idle, 0.0).sum(axis=0)
     asked = demand > 0
     chosen: list[Bundle] = []
     for bundle in [None, *found]:
         if bundle is not None:
             chosen.append(bundle)
-            room = room + bundle.gain(resources.zeros())
-        if (demand < room + STEP)[asked].all() and _try(session, context, queue, tasks, chosen):
+            free = free + bundle.gain(resources.zeros())
+        if (demand < free + STEP)[asked].all() and _try(session, context, queue, tasks, chosen):
             return True
     return False
 

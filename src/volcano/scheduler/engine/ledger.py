@@ -294,11 +294,11 @@ class Ledger:
         for change in plan:
             match change:
                 case Placement(tasks, rows, status, evicting):
-                    refused = self._place(tasks, rows, status, evicting=evicting)
+                    rejection = self._place(tasks, rows, status, evicting=evicting)
                 case Eviction(task, _, reason, on_behalf_of):
                     self.evict(task, reason, on_behalf_of)
-                    refused = None
-            if refused is not None:
+                    rejection = None
+            if rejection is not None:
                 return False
         return True
 
@@ -308,10 +308,10 @@ class Ledger:
         self, tasks: tuple[Task, ...], rows: tuple[int, ...], status: Status, *, evicting: bool
     ) -> Rejection | None:
         start = len(self._journal)
-        refused = self._reserve(tasks, rows)
-        if refused is not None:
+        rejection = self._reserve(tasks, rows)
+        if rejection is not None:
             self._undo_to(start)
-            return refused
+            return rejection
         first, before = tasks[0], self.status(tasks[0])
         self._occupy(first, rows, status)
         self._count(first, len(tasks), before, status, 1)

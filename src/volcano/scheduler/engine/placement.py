@@ -206,8 +206,8 @@ class Placer:
         idle = self._nodes.idle
         if self._session.ledger.has_releasing:
             idle = np.minimum(idle, self._nodes.future_idle)
-        room = (idle[:, fit.columns] + STEP) / fit.request[fit.columns]
-        many: Rows = (np.ceil(room.min(axis=1)) - 1).astype(np.intp)
+        free = (idle[:, fit.columns] + STEP) / fit.request[fit.columns]
+        many: Rows = (np.ceil(free.min(axis=1)) - 1).astype(np.intp)
         return many
 
     def _score_copies(self, task: Task) -> ScoreCopies:
@@ -262,8 +262,8 @@ class Placer:
         if not len(rows):
             return {}
         columns = fit.columns
-        room = self._nodes.future_idle[rows][:, columns]
-        lacking = fit.request[columns] >= room + STEP
+        free = self._nodes.future_idle[rows][:, columns]
+        lacking = fit.request[columns] >= free + STEP
         first = columns[lacking.argmax(axis=1)]
         found, counts = np.unique(first, return_counts=True)
         return {int(column): int(count) for column, count in zip(found, counts, strict=True)}
@@ -399,7 +399,7 @@ class Placer:
 
     def _large_enough(self, fit: Fit) -> Mask:
         """Rows whose node could hold the request if it were empty."""
-        room = self._nodes.allocatable[:, fit.columns]
-        lacking: Mask = fit.request[fit.columns] >= room + STEP
+        free = self._nodes.allocatable[:, fit.columns]
+        lacking: Mask = fit.request[fit.columns] >= free + STEP
         large: Mask = ~np.any(lacking, axis=1)
         return large

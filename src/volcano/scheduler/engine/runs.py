@@ -24,17 +24,17 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
     """
     ranks = _leading(best, wanted)
     rows = by_rank[ranks]
-    room = np.minimum(capacity[rows], wanted)
+    limit = np.minimum(capacity[rows], wanted)
     score_lists = [[score] for score in best[ranks].tolist()]
     even = -(-wanted // max(len(score_lists), 1))  # equal share of each node; some get a few more
     spare = 3 if len(score_lists) <= SCORED_TOGETHER else 1
-    _extend(score_lists, range(len(score_lists)), rows, room, even + spare, score_copies)
+    _extend(score_lists, range(len(score_lists)), rows, limit, even + spare, score_copies)
     heap = [
         (-scores_of_node[0], rank, i)
         for i, (scores_of_node, rank) in enumerate(zip(score_lists, ranks.tolist(), strict=True))
     ]
     heapq.heapify(heap)
-    names, limits = rows.tolist(), room.tolist()
+    names, limits = rows.tolist(), limit.tolist()
     level = [0] * len(names)
     chosen: list[int] = []
     while heap and len(chosen) < wanted:
@@ -48,7 +48,7 @@ def greedy(wanted: int, best: Vector, by_rank: Rows, capacity: Rows, score_copie
             # The other leading nodes will need more scores as well: one table for all of them.
             leaders = [k for _, _, k in heapq.nsmallest(SCORED_TOGETHER, heap)]
             short = [k for k in leaders if k == i or len(score_lists[k]) <= step]
-            _extend(score_lists, short, rows, room, 2 * step, score_copies)
+            _extend(score_lists, short, rows, limit, 2 * step, score_copies)
         heapq.heapreplace(heap, (-score_lists[i][step], rank, i))
     return chosen
 
@@ -69,7 +69,7 @@ def _extend(
     score_lists: list[list[float]],
     which: Sequence[int],
     rows: Rows,
-    room: Rows,
+    limit: Rows,
     depth: int,
     score_copies: ScoreCopies,
 ) -> None:
@@ -77,7 +77,7 @@ def _extend(
     table."""
     picked = np.asarray(which, dtype=np.intp)
     have = np.array([len(score_lists[k]) for k in which], dtype=np.intp)
-    extra = np.maximum(np.minimum(room[picked], depth) - have, 0)
+    extra = np.maximum(np.minimum(limit[picked], depth) - have, 0)
     total = int(extra.sum())
     if not total:
         return
