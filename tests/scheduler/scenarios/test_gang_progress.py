@@ -1,4 +1,4 @@
-"""Documented experiments: gangs finish one after the other where partly started jobs would block each other."""
+"""Gangs finish one after the other; without gang scheduling, partly started jobs block each other for ever."""
 
 import pytest
 
