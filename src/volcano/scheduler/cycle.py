@@ -56,5 +56,5 @@ def _act(session: Session, name: str, action: Action) -> None:
         action(session)
     except HookError:
         raise
-    except Exception as error:
+    except Exception as error:  # a bug in one action must not stop the others
         session.record_error(f"action {name} failed: {type(error).__name__}: {error}")
