@@ -1,4 +1,4 @@
-"""The parts of API objects that the scheduler reads, as partial structs; everything else in the JSON is skipped."""
+"""API types: the fields of API objects that the scheduler reads; all other JSON is skipped."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ ABSENT = Raw(b"")
 
 
 class ApiObject(msgspec.Struct, rename="camel", frozen=True, gc=False):
-    """A part of a JSON object; fields that are not named here are not decoded."""
+    """Base of partial JSON objects: only the declared fields are decoded."""
 
 
 class Owner(ApiObject, frozen=True):
@@ -90,7 +90,7 @@ class ApiPod(ApiObject, frozen=True):
 
 
 class PartialObjectMetadata(ApiObject, frozen=True):
-    """An object of which nothing but its metadata could be understood."""
+    """Metadata of an object, decoded when the rest of it is malformed."""
 
     metadata: Metadata
 

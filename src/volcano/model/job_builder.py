@@ -1,4 +1,4 @@
-"""A PodGroup and its tasks → a Job: counts, totals and sub-groups, made afresh only when something of it changed."""
+"""Builds a Job from a PodGroup and its tasks: counts, sums and sub-groups."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -17,7 +17,7 @@ LONGEST_NAME = 128
 def build_job(
     uid: str, group: PodGroup, tasks: Mapping[str, Task], priority: int, index: ResourceIndex
 ) -> Job:
-    """The job as of now. `tasks` is kept, not copied."""
+    """Builds the job. `tasks` is not copied."""
     by_status: dict[Status, list[Task]] = {}
     roles: dict[str, dict[Status, int]] = {}
     best_effort: dict[str, int] = {}
@@ -61,14 +61,14 @@ def build_job(
 
 @lru_cache(maxsize=64)
 def _nothing(width: int) -> Vector:
-    """Zeros that everybody may share."""
+    """Shared read-only zeros."""
     zeros = np.zeros(width)
     zeros.setflags(write=False)
     return zeros
 
 
 def _sums(shapes: Mapping[tuple[Shape, Status], int], nothing: Vector) -> tuple[Vector, Vector, Vector]:
-    """What tasks hold; hold or wait for; and ask for in total."""
+    """Requests of tasks that hold resources, of those and pending ones, and of all tasks."""
     allocated = requested = total = nothing
     for (shape, status), count in shapes.items():
         amount = shape.request * count
@@ -81,7 +81,7 @@ def _sums(shapes: Mapping[tuple[Shape, Status], int], nothing: Vector) -> tuple[
 
 
 def _inqueue(group: PodGroup, minimum: Vector, allocated: Vector, gated: Vector, holding: int) -> Vector:
-    """What an admitted job was promised and does not hold yet, in the dimensions its minimum names."""
+    """Resources an admitted job was promised and does not hold yet, in the dimensions of its min_resources."""
     admitted = group.phase == "Inqueue" or (group.phase == "Running" and holding >= group.min_member)
     if group.min_resources is None or not admitted:
         return _nothing(len(minimum))
@@ -92,7 +92,7 @@ def _inqueue(group: PodGroup, minimum: Vector, allocated: Vector, gated: Vector,
 def _sub_jobs(
     uid: str, group: PodGroup, tasks: Mapping[str, Task]
 ) -> tuple[dict[str, SubJob], dict[str, str]]:
-    """The sub-groups that the policies make of the tasks; nothing when there are no policies."""
+    """Sub-groups by uid, and the sub-group of each task; empty without sub-group policies."""
     if not group.sub_groups:
         return {}, {}
     members: dict[str, dict[str, Task]] = {}
@@ -133,7 +133,7 @@ def _sub_job(
 
 
 def _match(group: PodGroup, task: Task) -> tuple[SubGroupPolicy | None, tuple[str, ...]]:
-    """The first policy a task falls under, and the values it falls under it by."""
+    """First policy that matches a task, and the label values that select the sub-group."""
     for policy in group.sub_groups:
         if policy.selector is not None and not policy.selector.matches(task.labels):
             continue
@@ -149,7 +149,7 @@ def _joined(values: tuple[str, ...]) -> str:
 
 
 def _fnv(text: str) -> int:
-    """FNV-1a, 32 bits: a short stand-in for a long name."""
+    """FNV-1a hash, 32 bits, to shorten a long name."""
     value = 0x811C9DC5
     for byte in text.encode():
         value = ((value ^ byte) * 0x01000193) & 0xFFFFFFFF

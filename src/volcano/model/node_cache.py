@@ -1,4 +1,4 @@
-"""NodeBook: nodes as rows of arrays, kept up by events; a snapshot is a copy of the arrays."""
+"""Node cache: nodes as rows of arrays, updated by events; a snapshot copies the arrays."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from volcano.model.task import Shape, Task
 
 
 class NodeView(NamedTuple):
-    """The nodes of a snapshot."""
+    """Nodes of a snapshot."""
 
     nodes: tuple[Node, ...]
     row_of: Mapping[str, int]
@@ -24,7 +24,7 @@ class NodeView(NamedTuple):
 
 
 class _Delta(NamedTuple):
-    """What a task adds to, or takes from, a row."""
+    """Change of a row by one task."""
 
     row: int
     shape: Shape
@@ -33,7 +33,7 @@ class _Delta(NamedTuple):
 
 
 class NodeCache:
-    """Which tasks occupy which node. Pods of nodes not seen yet wait until the node appears."""
+    """Nodes and the tasks on them. Tasks of an unknown node are counted when the node is added."""
 
     def __init__(self, index: ResourceIndex) -> None:
         self._index = index
@@ -46,7 +46,7 @@ class NodeCache:
         self._row_of: dict[str, int] | None = None
         self._facts: tuple[Node, ...] | None = None
         self._arrays = self._empty(64)
-        self._unflushed: list[_Delta] = []  # not in the arrays yet: many are added up at once far faster
+        self._unflushed: list[_Delta] = []  # not yet in the arrays: adding up many at once is far faster
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -58,14 +58,14 @@ class NodeCache:
         return self._nodes.get(name)
 
     def _empty(self, rows: int) -> list[Vector]:
-        """allocatable, used, releasing: rows × resources; and what scoring counts: rows × 2."""
+        """Arrays for allocatable, used, releasing (rows × resources) and non-zero requests (rows × 2)."""
         wide = [np.zeros((rows, self._index.width)) for _ in range(3)]
         return [*wide, np.zeros((rows, 2))]
 
     # -- nodes -------------------------------------------------------------------------------------
 
     def put(self, node: Node) -> None:
-        """A node appeared or changed."""
+        """Adds or replaces a node."""
         self._flush()
         known = self._nodes.get(node.name)
         self._nodes[node.name] = node
@@ -82,7 +82,7 @@ class NodeCache:
         self._arrays[0][self._rows[node.name]] = self._index.vector(node.allocatable)
 
     def remove(self, name: str) -> None:
-        """A node went; rows after it move up."""
+        """Removes a node; the rows after it move up."""
         if self._nodes.pop(name, None) is None:
             return
         self._flush()
@@ -96,7 +96,7 @@ class NodeCache:
         self._row_of = self._facts = None
 
     def widen(self, index: ResourceIndex, tasks: Mapping[str, Mapping[str, Task]]) -> None:
-        """New resources appeared: makes everything afresh with the tasks as they are now."""
+        """Rebuilds the arrays for a wider resource index, with the tasks in its columns."""
         self._index = index
         self._unflushed.clear()
         self._tasks = {name: dict(found) for name, found in tasks.items()}
@@ -108,13 +108,13 @@ class NodeCache:
     # -- tasks -------------------------------------------------------------------------------------
 
     def add(self, task: Task) -> None:
-        """A task occupies its node."""
+        """Counts a task on its node, if its status occupies it."""
         if task.status in ON_NODE and task.node:
             self._tasks.setdefault(task.node, {})[task.uid] = task
             self._add_delta(task, 1.0)
 
     def discard(self, task: Task) -> None:
-        """A task no longer occupies its node as it did."""
+        """Stops counting a task on its node."""
         found = self._tasks.get(task.node)
         if found is not None and found.pop(task.uid, None) is not None:
             self._add_delta(task, -1.0)
@@ -125,7 +125,7 @@ class NodeCache:
         return self._tasks
 
     def free(self, name: str) -> Vector | None:
-        """What is left on a node; None when there is no such node."""
+        """Free resources of a node; None when it does not exist."""
         self._flush()
         row = self._rows.get(name)
         return None if row is None else self._arrays[0][row] - self._arrays[1][row]
@@ -137,7 +137,7 @@ class NodeCache:
             self._unflushed.append(_Delta(row, task.shape, sign, task.status is Status.RELEASING))
 
     def _flush(self) -> None:
-        """Adds up what has been noted, in the order in which it was; to be done before rows are read or moved."""
+        """Applies the queued changes in order; required before rows are read or moved."""
         entries = self._unflushed
         if not entries:
             return
@@ -166,7 +166,7 @@ class NodeCache:
     # -- snapshots ---------------------------------------------------------------------------------
 
     def view(self) -> NodeView:
-        """The nodes as they are now; only what changed since the last time is made afresh."""
+        """View of all nodes; only rows that changed since the last view are built again."""
         self._flush()
         for name in self._dirty:
             row = self._rows.get(name)

@@ -1,4 +1,4 @@
-"""Manifests → facts: the only place that reads pod specs."""
+"""Parser of pods, nodes, PodGroups and queues: the only module that reads pod specs."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from volcano.model.task import Constraints, Shape, Task
 TRUTHS = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
 KEPT_ANNOTATIONS = ("volcano.sh/", "scheduling.", "cluster-autoscaler.")
 RUNNING_STATUS = {"Running": Status.RUNNING, "Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
-UNSAID = ("", "")  # no reason, no message
+NO_CONDITION = ("", "")  # reason and message
 SLA = (names.SLA_WAITING_TIME, "sla-waiting-time")
 
 _pod = msgspec.json.Decoder(ApiPod)
@@ -34,7 +34,7 @@ _bare = msgspec.json.Decoder(PartialObjectMetadata)
 
 
 class Parser:
-    """Reads objects as the API server sends them. What cannot be understood becomes a fact that says so."""
+    """Parses objects as the API server sends them. A malformed object becomes a value with `malformed` set."""
 
     def __init__(self, default_queue: str = names.DEFAULT_QUEUE) -> None:
         self.shapes = ShapeCache()
@@ -42,7 +42,7 @@ class Parser:
         self._moments: dict[str, float] = {}
 
     def decoder(self, kind: Kind) -> Decode:
-        """What to decode objects of a kind with."""
+        """Decoder for objects of a kind."""
         own: dict[Kind, Callable[[bytes], Any]] = {
             kinds.POD: self.pod,
             kinds.NODE: self.node,
@@ -54,7 +54,7 @@ class Parser:
     # -- pods --------------------------------------------------------------------------------------
 
     def pod(self, data: bytes) -> Task:
-        """A task from a pod's JSON."""
+        """Parses a pod."""
         try:
             pod = _pod.decode(data)
             return self._task(pod)
@@ -122,14 +122,15 @@ class Parser:
         )
 
     def _scheduling(self, pod: ApiPod) -> tuple[float, tuple[str, str]]:
-        """Since when a pod has its node (0 when it has none), and why it has none, as was said before."""
+        """Time at which the pod was scheduled (0 if it was not), and reason and message of
+        PodScheduled=False."""
         for condition in pod.status.conditions or ():
             if condition.type == "PodScheduled":
                 if condition.status == "True":
-                    return self.moment(condition.last_transition_time), UNSAID
+                    return self.moment(condition.last_transition_time), NO_CONDITION
                 if condition.status == "False":
                     return 0.0, (condition.reason or "", condition.message or "")
-        return 0.0, UNSAID
+        return 0.0, NO_CONDITION
 
     def moment(self, text: str | None) -> float:
         """Seconds since the epoch; 0 when there is no timestamp."""
@@ -145,7 +146,7 @@ class Parser:
     # -- nodes -------------------------------------------------------------------------------------
 
     def node(self, data: bytes) -> Node:
-        """A node from its JSON."""
+        """Parses a node."""
         try:
             return self._parsed_node(_node.decode(data))
         except (msgspec.ValidationError, ValueError) as error:
@@ -191,7 +192,7 @@ class Parser:
     # -- PodGroups and queues ----------------------------------------------------------------------
 
     def pod_group(self, data: bytes) -> PodGroup:
-        """A PodGroup from its JSON."""
+        """Parses a PodGroup."""
         try:
             return self._parsed_group(_pod_group.decode(data))
         except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
@@ -247,7 +248,7 @@ class Parser:
         )
 
     def queue(self, data: bytes) -> Queue:
-        """A queue from its JSON."""
+        """Parses a queue."""
         try:
             return self._parsed_queue(_queue.decode(data))
         except (msgspec.ValidationError, ValueError, TypeError, AttributeError, KeyError) as error:
@@ -303,7 +304,7 @@ def _task_priority(given: int | None, annotations: Mapping[str, str]) -> int:
 
 
 def number_of(name: str) -> int:
-    """The number that ends a name of at least three parts, as those of jobs' pods are; -1 when there is none."""
+    """The number at the end of a name with at least three parts, as pods of jobs have; -1 when there is none."""
     head, _, number = name.rpartition("-")
     return int(number) if number.isdecimal() and "-" in head[1:-1] else -1
 

@@ -1,4 +1,4 @@
-"""Manifests of volumes, budgets, quotas, namespaces, priority classes and hypernodes → facts."""
+"""Parsers of volumes, budgets, quotas, namespaces, priority classes and hypernodes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class Namespace:
 
 @dataclass(frozen=True, slots=True)
 class AuxiliaryObject:
-    """A fact of a kind that needs no struct of its own, with where it was found."""
+    """A parsed object of one of these kinds with its key; `value` is None when it is malformed."""
 
     namespace: str
     name: str
@@ -178,7 +178,7 @@ def _decoder(parse: Callable[[Manifest], Any]) -> Callable[[bytes], AuxiliaryObj
         try:
             value = parse(manifest)
         except (ValueError, TypeError, AttributeError, KeyError):
-            value = None  # left out, as if it did not exist
+            value = None  # ignored, as if it did not exist
         return AuxiliaryObject(
             key.namespace, key.name, value, manifest["metadata"].get("resourceVersion", "")
         )

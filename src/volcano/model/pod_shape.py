@@ -1,4 +1,4 @@
-"""Shapes: what identical pods have in common, parsed once for all of them."""
+"""Pod shapes: parses what identical pods have in common once for all of them (see `Shape`)."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,18 +22,18 @@ from volcano.model.task import (
     Toleration,
 )
 
-# What a container that asks for nothing counts as when nodes are scored.
+# Requests assumed in scoring for a container without requests, as in kube-scheduler.
 NONZERO_CPU = 100.0
 NONZERO_MEMORY = 200 * 1024 * 1024.0
 # Volumes of these kinds may conflict on a node.
 CONFLICTING = ("gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi")
 SEPARATOR = b"\x1f"
-# What volumes that matter to where a pod can go have in their JSON; most pods have none but that of their account.
+# Marks volumes that restrict where a pod can run; most pods have only their service account token.
 MATTERING = re.compile(f'"(?:{"|".join(("persistentVolumeClaim", "ephemeral", *CONFLICTING))})"'.encode())
 
 
 class ShapeCache:
-    """Every distinct shape seen, one object each."""
+    """All shapes found so far, one object each."""
 
     def __init__(self) -> None:
         self.index = ResourceIndex()
@@ -43,7 +43,7 @@ class ShapeCache:
         return len(self._known)
 
     def of(self, pod: ApiPod, extra: str = "") -> Shape:
-        """The shape of a pod; `extra` is what else tells pods apart. Raises ValueError when it cannot be understood."""
+        """The shape of a pod; `extra` is added to the key. Raises ValueError for a malformed pod."""
         key = _key(pod, extra)
         shape = self._known.get(key)
         if shape is None:
@@ -53,7 +53,7 @@ class ShapeCache:
         return shape
 
     def widened(self, shape: Shape) -> Shape:
-        """The same shape in the columns of the present index."""
+        """The shape in the columns of the current index."""
         if len(shape.request) == self.index.width:
             return shape
         known = self._known.get(shape.key)
@@ -83,7 +83,7 @@ class ShapeCache:
 
 
 def pod_request(pod: ApiPod, which: str) -> dict[str, float]:
-    """What a pod asks for: containers and sidecars, or the worst moment of its init containers, plus overhead."""
+    """Requests or limits of a pod: containers and sidecars, or the largest init container, plus overhead."""
     spec = pod.spec
     running = _statuses(pod) if which == "requests" else {}
     sidecars: dict[str, float] = {}
@@ -114,7 +114,7 @@ def pod_request(pod: ApiPod, which: str) -> dict[str, float]:
 
 
 def _nonzero(pod: ApiPod, request: Mapping[str, float]) -> Vector:
-    """Cpu and memory with a floor for containers that ask for nothing."""
+    """Cpu and memory requests, with defaults for containers without requests."""
     extra_cpu = extra_memory = 0.0
     for container in pod.spec.containers or ():
         own = _resources(container, "requests")
@@ -124,7 +124,7 @@ def _nonzero(pod: ApiPod, request: Mapping[str, float]) -> Vector:
 
 
 def _key(pod: ApiPod, extra: str) -> bytes:
-    """Everything a shape is made from, as bytes. Names, environment and labels are left out on purpose."""
+    """Key of a shape: all the fields it is parsed from. Names, environment and labels do not matter."""
     spec = pod.spec
     parts: list[Any] = [pod.metadata.namespace.encode(), extra.encode()]
     for container in spec.containers or ():
@@ -226,7 +226,7 @@ def _host_ports(pod: ApiPod) -> Iterator[HostPort]:
 
 
 def _volumes(pod: ApiPod) -> tuple[tuple[str, ...], tuple[Mapping[str, Any], ...]]:
-    """The claims a pod mounts, by name, and its volumes of kinds that may conflict."""
+    """Names of the claims a pod mounts, and its volumes of kinds that may conflict."""
     claims, conflicting = [], []
     if not MATTERING.search(pod.spec.volumes):
         return (), ()
@@ -245,7 +245,7 @@ def _resources(container: Container, which: str) -> dict[str, float]:
 
 
 def _list(raw: Raw, which: str) -> dict[str, float]:
-    """One of the lists of a container's resources; a limit stands in for a request that is not given."""
+    """Requests or limits of a container; a limit is the default of a request."""
     given = _decoded(raw)
     amounts = resources.parse(given.get(which))
     if which == "requests":
@@ -255,7 +255,7 @@ def _list(raw: Raw, which: str) -> dict[str, float]:
 
 
 def _statuses(pod: ApiPod) -> dict[str, dict[str, float]]:
-    """What running containers were really given, by name."""
+    """Resources allocated to running containers, by name."""
     found = {}
     for status in pod.status.container_statuses or ():
         amounts = resources.parse(_decoded(status.allocated_resources))
@@ -288,5 +288,5 @@ def _raise(total: dict[str, float], floor: Mapping[str, float]) -> None:
 
 
 def named(resource_lists: Iterable[Mapping[str, float] | None]) -> set[str]:
-    """Every resource name in some lists."""
+    """All resource names in some lists."""
     return {name for amounts in resource_lists for name in amounts or ()}

@@ -1,4 +1,4 @@
-"""A snapshot in a file: for bug reports, what-if and the simulator; replayed, it gives the same decisions."""
+"""Snapshot files, for bug reports and simulations; a replayed snapshot gives the same decisions."""
 
 import base64
 import gzip
@@ -36,11 +36,11 @@ OTHERS: dict[str, tuple[Kind, type]] = {
 
 
 class SnapshotError(Exception):
-    """A file that is no snapshot of ours."""
+    """A file that is not a snapshot, or of an unknown format."""
 
 
 def save(snapshot: Snapshot, config: str) -> bytes:
-    """The snapshot and the configuration it was scheduled with, as compressed JSON."""
+    """Encodes a snapshot and the configuration it was scheduled with, as compressed JSON."""
     shapes: dict[Shape, int] = {}
     tasks = {task.uid: task for row in snapshot.tasks_on for task in row.values()}
     for job in snapshot.jobs.values():
@@ -63,7 +63,7 @@ def save(snapshot: Snapshot, config: str) -> bytes:
 
 
 def load(data: bytes) -> tuple[Snapshot, str]:
-    """A saved snapshot and its configuration. Raises SnapshotError when the file is none."""
+    """Decodes a saved snapshot and its configuration. Raises SnapshotError."""
     try:
         document = msgspec.json.decode(gzip.decompress(data))
     except (OSError, EOFError, msgspec.DecodeError) as error:
@@ -84,7 +84,7 @@ def load(data: bytes) -> tuple[Snapshot, str]:
 
 
 def _events(document: dict[str, Any]) -> list[Event]:
-    """Everything in the file as if a watch told of it, queues first."""
+    """Watch events for all objects in the file, queues first."""
     shapes = [_read_shape(found) for found in document["shapes"]]
     facts: list[tuple[Kind, Any]] = [(kinds.QUEUE, msgspec.convert(q, Queue)) for q in document["queues"]]
     facts += [(kinds.NODE, msgspec.convert(node, Node)) for node in document["nodes"]]
@@ -98,7 +98,7 @@ def _events(document: dict[str, Any]) -> list[Event]:
             value: Any = msgspec.convert(found, fact_type)
             facts.append((kind, AuxiliaryObject(getattr(value, "namespace", ""), value.name, value)))
     for found in document["groups"]:
-        # Priorities were resolved already: each value gets a class of its own.
+        # Priorities are saved resolved: each value gets a class of its own.
         found["group"]["priority_class"] = f"saved-{found['priority']}"
         facts.append((kinds.POD_GROUP, msgspec.convert(found["group"], PodGroup)))
     facts += [(kinds.POD, _read_task(task, shapes)) for task in document["tasks"]]
@@ -153,7 +153,7 @@ def _others(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def _plain(memory: Any) -> Any:
-    """What plugins remember, as far as JSON can say it."""
+    """The memory of plugins, without values that cannot be encoded as JSON."""
     plain = {}
     for name, value in memory.items():
         try:

@@ -10,7 +10,7 @@ from tests.scenario import Result, schedule
 from volcano.model.queue import Queue
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes
 from volcano.scheduler.engine.session import Session
 

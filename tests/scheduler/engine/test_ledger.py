@@ -117,7 +117,7 @@ def test_a_plan_can_be_made_again() -> None:
 
 
 class Devices(Plugin):
-    """One device on each node; whoever gets it is told which."""
+    """One device on each node, named in an annotation."""
 
     def open(self, arguments: object) -> None:
         self.taken: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""enqueue: admit jobs, which lets their pods be created."""
+"""enqueue: admits jobs, so that their pods are created."""
 
 from volcano.model.decisions import RecordEvent
 from volcano.scheduler.engine.diagnosis import from_rejection
@@ -10,7 +10,7 @@ CLOSED = "queue {} is {}, it takes no jobs"
 
 
 def enqueue(session: Session) -> None:
-    """Lets Pending jobs in, queue by queue, while everybody who has a say agrees; a refused head blocks nobody."""
+    """Admits Pending jobs, queue by queue, if no plugin rejects them; a rejected job does not block others."""
     ledger, policy = session.ledger, session.policy
     waiting = [TaskQueue(job, []) for job in session.active_jobs() if ledger.phase(job) == "Pending"]
     for queue, task_queue in (work := JobQueue(session, waiting)).drain(lambda queue: True):

@@ -15,7 +15,7 @@ from volcano.model.queue import Queue
 from volcano.model.resources import Mask, Vector
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin_metrics import MetricSample
 
 if TYPE_CHECKING:

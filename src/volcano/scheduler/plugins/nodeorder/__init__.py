@@ -9,7 +9,7 @@ import numpy as np
 from volcano.model.resources import Vector
 from volcano.model.task import Constraints, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin
 from volcano.scheduler.plugins.nodeorder import preferences, resource_scores
 from volcano.scheduler.plugins.nodeorder.images import image_locality

@@ -4,7 +4,7 @@ import numpy as np
 
 from volcano.model.resources import Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE
 
 MIB = 2.0**20

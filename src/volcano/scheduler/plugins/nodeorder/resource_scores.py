@@ -4,7 +4,7 @@ import numpy as np
 
 from volcano.model.resources import CPU, MEMORY, ResourceIndex, Vector
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE
 
 BASIC = slice(CPU, MEMORY + 1)  # adjacent columns, so that slicing copies nothing

@@ -9,7 +9,7 @@ import numpy as np
 from volcano.model.decisions import ClaimVolume
 from volcano.model.task import HostPort, Task
 from volcano.scheduler.engine.arguments import Argument, Arguments, Type
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import Plugin, RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates import affinity, spread
 from volcano.scheduler.plugins.predicates.attachments import Attachments

@@ -6,7 +6,7 @@ import numpy as np
 
 from volcano.model.resources import Mask
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.placed_pods import PlacedPods, selector_of
 

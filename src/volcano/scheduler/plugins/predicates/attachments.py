@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from volcano.model.resources import Mask
 from volcano.model.storage import Storage
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from volcano.kube.selectors import LabelSelector
 from volcano.model.resources import Mask
 from volcano.model.task import SpreadConstraint, Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes
 from volcano.scheduler.plugins.predicates.labels import exactly
 from volcano.scheduler.plugins.predicates.node_properties import NodeProperties

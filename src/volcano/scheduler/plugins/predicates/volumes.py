@@ -10,7 +10,7 @@ from volcano.model.decisions import ClaimVolume
 from volcano.model.resources import Mask
 from volcano.model.storage import Claim, StorageClass, Volume
 from volcano.model.task import Task
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import RejectedNodes, Rejection
 from volcano.scheduler.plugins.predicates.labels import ABSENT, LabelColumns
 

@@ -11,7 +11,7 @@ from volcano.model.resources import Vector
 from volcano.model.status import Status
 from volcano.model.task import Task
 from volcano.scheduler.engine.arguments import Argument, Arguments
-from volcano.scheduler.engine.nodetable import NodeTable
+from volcano.scheduler.engine.node_table import NodeTable
 from volcano.scheduler.engine.plugin import MAX_SCORE, Plugin
 from volcano.scheduler.plugins.task_topology.buckets import (
     Bucket,

@@ -1,4 +1,4 @@
-"""Nodes as columns: what filters and scorers are written against."""
+"""Node tables: nodes as columns, the input of filters and scorers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Rows = NDArray[np.intp]
 
 
 class FactColumns:
-    """What is known about all nodes by facts alone; columns are built when first asked for and shared by all tables."""
+    """Columns computed from Node objects; built on first use and shared by all tables."""
 
     def __init__(self, nodes: Sequence[Node], row_of: Mapping[str, int]) -> None:
         self.nodes = nodes
@@ -23,7 +23,7 @@ class FactColumns:
         self._built: dict[Any, NDArray[Any]] = {}
 
     def column(self, key: object, value: Callable[[Node], Any], dtype: Any) -> NDArray[Any]:
-        """A column made of one value per node, kept under `key`."""
+        """Column with one value per node, cached under `key`."""
         found = self._built.get(key)
         if found is None:
             found = np.empty(len(self.nodes), dtype=dtype)
@@ -34,10 +34,9 @@ class FactColumns:
 
 
 class NodeTable:
-    """Some nodes, one per row. `nodes.rows([...])` is a table too: a filter or scorer never cares how many there are.
-
-    `index` holds the rows' numbers in the table of all nodes (`session.nodes`); a hypothetical table, which shows
-    nodes as they would be with more tasks on them, may contain the same number several times.
+    """Some nodes, one per row. `nodes.rows([...])` is a table too: filters and scorers work on any number of
+    rows. `index` holds the rows' numbers in the table of all nodes (`session.nodes`). A hypothetical
+    table, which shows nodes with more tasks on them, may contain the same number several times.
     """
 
     __slots__ = ("_cells", "_columns", "_fact_columns", "_filled", "_filled_by", "index")
@@ -45,7 +44,7 @@ class NodeTable:
     def __init__(
         self, fact_columns: FactColumns, columns: NodeColumns, index: Rows, cells: Vector | None = None
     ) -> None:
-        """`cells` are the rows of the board; without them they are copied, as they are then, when first asked for."""
+        """`cells` are rows of the node columns; without them they are copied on first use."""
         self._fact_columns = fact_columns
         self._columns = columns
         self._cells = cells
@@ -55,17 +54,17 @@ class NodeTable:
 
     @classmethod
     def of_all(cls, fact_columns: FactColumns, columns: NodeColumns) -> "NodeTable":
-        """The table of all nodes, which follows the board."""
-        return cls(fact_columns, columns, np.arange(len(columns.cells)), columns.shown)
+        """The table of all nodes; it shows changes of the node columns."""
+        return cls(fact_columns, columns, np.arange(len(columns.cells)), columns.read_only)
 
     def __len__(self) -> int:
         return len(self.index)
 
-    # -- what is on them, as of now; to be read, not changed ------------------------------------------------
+    # -- resources; read-only ----------------------------------------------------------------------
 
     @property
     def cells(self) -> Vector:
-        """(rows, columns of the board): all of the following side by side."""
+        """(rows, columns): all of the following side by side."""
         cells = self._cells
         if cells is None:
             cells = self._cells = self._columns.cells.take(self.index, axis=0)
@@ -73,25 +72,25 @@ class NodeTable:
 
     @property
     def allocatable(self) -> Vector:
-        """(rows, resources): what the nodes have to give."""
+        """(rows, resources): allocatable resources."""
         found: Vector = self.cells[:, self._columns.layout.allocatable]
         return found
 
     @property
     def capacity(self) -> Vector:
-        """(rows, resources): `allocatable` to divide by, infinite where a node has none of a resource."""
+        """(rows, resources): `allocatable` as a divisor, infinite where a node has none of a resource."""
         found: Vector = self.cells[:, self._columns.layout.capacity]
         return found
 
     @property
     def basics(self) -> Vector:
-        """How many of cpu and memory each node has, but at least one."""
+        """Number of cpu and memory (0 to 2) that each node has, at least 1."""
         found: Vector = self.cells[:, self._columns.layout.basics]
         return found
 
     @property
     def used(self) -> Vector:
-        """(rows, resources): what is taken, by tasks that are being released as well."""
+        """(rows, resources): requests of the tasks on the node, those being released included."""
         found: Vector = self.cells[:, self._columns.layout.used]
         return found
 
@@ -103,66 +102,67 @@ class NodeTable:
 
     @property
     def pipelined(self) -> Vector:
-        """(rows, resources): what was promised in this cycle out of what is being released."""
+        """(rows, resources): requests of the tasks pipelined in this cycle."""
         found: Vector = self.cells[:, self._columns.layout.pipelined]
         return found
 
     @property
     def nonzero_used(self) -> Vector:
-        """(rows, 2): cpu and memory taken, where containers that ask for nothing count 100m and 200 MB."""
+        """(rows, 2): cpu and memory in use, where containers without requests count 100m and 200 MB."""
         found: Vector = self.cells[:, self._columns.layout.nonzero_used]
         return found
 
     @property
     def idle(self) -> Vector:
-        """(rows, resources): what is free now."""
+        """(rows, resources): free resources."""
         return self.allocatable - self.used
 
     @property
     def future_idle(self) -> Vector:
-        """(rows, resources): what will be free once everything that is being released is."""
+        """(rows, resources): free resources once everything releasing is released."""
         return self.allocatable - self.used + self.releasing - self.pipelined
 
     def filled(self, request: Vector) -> Vector:
-        """(rows, resources): which part of each node would be taken with this request; several scorers ask."""
-        if self._filled is None or self._filled_by is not request or self._cells is self._columns.shown:
+        """(rows, resources): fraction of each node in use with this request added; cached, as several scorers
+        need it."""
+        if self._filled is None or self._filled_by is not request or self._cells is self._columns.read_only:
             self._filled, self._filled_by = (self.used + request) / self.capacity, request
         return self._filled
 
-    # -- who they are ------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------
 
     @property
     def names(self) -> Sequence[str]:
-        """The names, one per row."""
+        """Node names, one per row."""
         names = self._fact_columns.names
         return [names[row] for row in self.index]
 
     @property
     def facts(self) -> Sequence[Node]:
-        """The nodes themselves, one per row."""
+        """Node objects, one per row."""
         nodes = self._fact_columns.nodes
         return [nodes[row] for row in self.index]
 
     def name(self, row: int) -> str:
-        """The name of the node at a row of the table of all nodes."""
+        """Name of the node at a row of the table of all nodes."""
         return self._fact_columns.names[row]
 
     def fact(self, row: int) -> Node:
-        """The node at a row of the table of all nodes."""
+        """Node object at a row of the table of all nodes."""
         return self._fact_columns.nodes[row]
 
     def row(self, name: str) -> int | None:
-        """The row, in the table of all nodes, of the node of that name."""
+        """Row in the table of all nodes of the node with this name."""
         return self._fact_columns.row_of.get(name)
 
     def label(self, key: str) -> NDArray[np.object_]:
-        """One label's values; None where a node lacks it."""
+        """Values of one label; None where a node lacks it."""
         return self._fact_columns.column(("label", key), lambda node: node.labels.get(key), object)[
             self.index
         ]
 
     def column(self, key: object, value: Callable[[Node], Any], dtype: Any = object) -> NDArray[Any]:
-        """A column of your own, from facts: computed once per cycle for all nodes and kept under `key`."""
+        """Column computed from Node objects, once per cycle for all nodes, cached under `key`."""
         return self._fact_columns.column(key, value, dtype)[self.index]
 
     @property
@@ -173,15 +173,15 @@ class NodeTable:
     # -- other tables ------------------------------------------------------------------------------
 
     def rows(self, wanted: Sequence[int] | NDArray[Any]) -> "NodeTable":
-        """A table of some of these rows: positions in this table, or a mask over it."""
+        """Table of some of these rows: positions in this table, or a mask over it."""
         return NodeTable(self._fact_columns, self._columns, self.index[np.asarray(wanted)])
 
     def at(self, index: Rows) -> "NodeTable":
-        """The table of the nodes with these numbers in the table of all nodes."""
+        """Table of the nodes with these numbers in the table of all nodes."""
         return NodeTable(self._fact_columns, self._columns, index)
 
     def with_copies(self, request: Vector, nonzero: Vector, copies: NDArray[Any]) -> "NodeTable":
-        """This table as it would be with so many more tasks of one shape on each row."""
+        """This table with so many more tasks of one shape on each row."""
         known, where = self._cells, self._columns.layout
         cells = self._columns.cells.take(self.index, axis=0) if known is None else known.copy()
         many = copies.astype(np.float64)[:, None]
