@@ -72,7 +72,7 @@ class DisruptionController(Reconciler):
         """The uid and the replicas of the pod's controller, or of the Deployment of its ReplicaSet."""
         holder, found = pod, None
         while (owner := controller_of(holder)) is not None:
-            kind = self._kinds.by_index(owner["apiVersion"], owner["kind"])
+            kind = self._kinds.find(owner["apiVersion"], owner["kind"])
             if kind is None or "scale" not in kind.subresources:
                 break
             namespace = pod["metadata"]["namespace"] if kind.namespaced else ""

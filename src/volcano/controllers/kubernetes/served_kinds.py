@@ -38,7 +38,7 @@ class ServedKinds:
         """Every kind once."""
         return tuple(dict.fromkeys(self._by_manifest.values()))
 
-    def by_index(self, api_version: str, kind: str) -> Kind | None:
+    def find(self, api_version: str, kind: str) -> Kind | None:
         """The kind that a manifest or an owner reference names; None when it is not served."""
         return self._by_manifest.get((api_version, kind))
 

@@ -100,7 +100,6 @@ class Plugin:
     Public methods of a subclass must be hooks; helpers start with an underscore.
     """
 
-    name: str = ""  # the configured name, set by the policy
     arguments: ClassVar[tuple[Argument, ...]] = ()  # a wrong type is an error, an unknown name a warning
     # Whether its job_order and task_order go before those of all other plugins, whatever the tier.
     orders_first: ClassVar[bool] = False
@@ -110,7 +109,8 @@ class Plugin:
     # Hooks that have no effect in this cycle and are not called; to be set in `open`.
     unused_hooks: frozenset[str] = frozenset()
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", name: str) -> None:
+        self.name = name  # as configured
         self.session = session
         self.snapshot = session.snapshot
         self.ledger = session.ledger

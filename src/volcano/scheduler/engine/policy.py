@@ -54,8 +54,7 @@ class Policy:
             for configured in tier:
                 if (configured.name, OPEN) in session.failed_hooks:
                     continue
-                plugin = guarded(configured.name, OPEN, configured.plugin)(session)
-                plugin.name = configured.name
+                plugin = guarded(configured.name, OPEN, configured.plugin)(session, configured.name)
                 self.tiers[-1].append(plugin)
                 self.settings[plugin] = configured
                 failed = {hook for hook in GLOBAL_HOOKS if (plugin.name, hook) in session.failed_hooks}

@@ -31,8 +31,7 @@ NO_GROUPS = GroupAffinity()
 
 
 class NodeGroup(Plugin):
-    """A queue's affinity names groups; a node's group is a label. A limit caps the resources of a queue in a
-    group."""
+    """A queue's affinity names groups; a node's group is a label. Limits cap a queue's usage of a group."""
 
     arguments: ClassVar = (
         Argument("strict", Type.BOOLEAN),

@@ -1,4 +1,4 @@
-"""Counting neighbours: what is kept up step by step equals what a fresh count says, also after undoing."""
+"""Incremental counts of placed pods equal a fresh count, also after an undo."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from volcano.scheduler.plugins.predicates import Predicates, affinity, spread
 APPS = ("db", "web")
 
 
-def wishes(app: str, kind: str) -> dict[str, Any]:
+def affinity_of(app: str, kind: str) -> dict[str, Any]:
     """A pod spec that is near, apart from, or spread among the pods of an app, by zone."""
     if kind == "spread":
         constraint = {
@@ -39,7 +39,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 5), st.booleans()),
 
 
 def cluster(pods: list[tuple[str, str, str, int]]) -> tuple[Session, Predicates, list[Task]]:
-    """Six nodes, four of them in two zones; each pod has an app, wishes about an app, and perhaps a node."""
+    """Six nodes, four of them in two zones; each pod has an app, affinity to an app, and perhaps a node."""
     zones = ("x", "x", "y", "y", "", "")
     made = session(
         nodes=[
@@ -51,7 +51,7 @@ def cluster(pods: list[tuple[str, str, str, int]]) -> tuple[Session, Predicates,
                 f"p{i}",
                 group="g",
                 labels={"app": app},
-                spec=wishes(about, kind),
+                spec=affinity_of(about, kind),
                 node=f"n{row}" if row >= 0 else "",
             )
             for i, (app, about, kind, row) in enumerate(pods)
@@ -65,7 +65,7 @@ def cluster(pods: list[tuple[str, str, str, int]]) -> tuple[Session, Predicates,
 
 
 def placed(made: Session) -> list[tuple[Task, str]]:
-    """Every pod that is somewhere and stays, with its zone."""
+    """All placed pods that are not evicted, with their zone."""
     return [
         (task, made.snapshot.nodes[row].labels.get("zone", ""))
         for row in range(len(made.snapshot.nodes))
@@ -75,7 +75,7 @@ def placed(made: Session) -> list[tuple[Task, str]]:
 
 
 def plain(made: Session, task: Task, row: int) -> list[str]:
-    """The scalar twin: why one pod may not go to one node, by looking at every other pod."""
+    """The scalar twin: why one pod may not be placed on one node, by comparing it with every other pod."""
     zone = made.snapshot.nodes[row].labels.get("zone", "")
     others, constraints, reasons = placed(made), task.shape.constraints, []
     for term in constraints.required_near:

@@ -1,4 +1,4 @@
-"""Buckets: who wants to be with whom."""
+"""Buckets of tasks by affinity and anti-affinity."""
 
 from collections import Counter
 

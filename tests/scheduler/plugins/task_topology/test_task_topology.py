@@ -1,4 +1,4 @@
-"""task-topology: tasks that belong together share a node."""
+"""task-topology: tasks with affinity share a node."""
 
 from collections import Counter
 from typing import Any
@@ -73,7 +73,7 @@ def test_scores_count_who_is_there_and_who_could_join() -> None:
     plugin = made.policy.plugins[0]
     assert isinstance(plugin, TaskTopology)
     task = next(t for t in made.snapshot.jobs["default/t"].tasks.values() if t.name == "t-worker-0")
-    # The bucket has three members: one is on b, where one more fits; a and c have room for both that wait.
+    # The bucket has three tasks: one is on b, where one more fits; both pending ones fit on a and c.
     scores = plugin.score_nodes_together(task, made.nodes)
     assert scores is not None
     assert scores.tolist() == pytest.approx([200 / 3, 200 / 3, 200 / 3])

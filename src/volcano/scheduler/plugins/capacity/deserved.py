@@ -34,8 +34,7 @@ class Deserved:
         return bool(((request >= STEP) & (self.amount >= STEP)).any())
 
     def relevant_columns(self, request: Vector) -> Mask:
-        """Returns the columns of a request in which the queue could exceed its share; cpu and memory only if
-        deserved."""
+        """Returns the columns of a request in which the queue could exceed its share."""
         columns: Mask = (request > 0) & self.named
         for column in (CPU, MEMORY):
             columns[column] &= self.amount[column] >= STEP

@@ -156,8 +156,7 @@ class Hierarchy:
 
 
 def parse_path(queue: str, weight: float, hierarchy: str, weights: str) -> tuple[list[str], list[float]]:
-    """Parses a queue's annotations into a path and weights; without them it is a child of the root with its
-    own weight."""
+    """Parses a queue's annotations into a path and weights; by default it is a child of the root."""
     path = [part for part in hierarchy.split("/") if part]
     if not path:
         return ["root", queue], [1.0, max(weight, 1.0)]

@@ -63,8 +63,7 @@ class Proportion(Plugin):
 
     @cached_property
     def capability(self) -> dict[str, Vector]:
-        """Upper limit of each queue: its capability, within the cluster without the guarantees of the other
-        queues."""
+        """Upper limit of each queue: its capability, within the cluster without the others' guarantees."""
         return real_capabilities(self.tree, self.resources, self.snapshot.total, self.guarantee)
 
     @cached_property
@@ -114,11 +113,11 @@ class Proportion(Plugin):
 
     def _share(self, queue: str) -> float:
         """Returns the largest fraction, over all resources, of its deserved share that a queue holds."""
-        worth = self._worth.get(queue)
-        return 0.0 if worth is None else float((self.usage.allocated[queue] * worth).max())
+        reciprocals = self._reciprocals.get(queue)
+        return 0.0 if reciprocals is None else float((self.usage.allocated[queue] * reciprocals).max())
 
     @cached_property
-    def _worth(self) -> dict[str, Vector]:
+    def _reciprocals(self) -> dict[str, Vector]:
         """Reciprocals of the deserved amounts; 0 where a queue deserves nothing."""
         return {
             name: np.divide(1.0, amount, out=np.zeros_like(amount), where=amount >= STEP)

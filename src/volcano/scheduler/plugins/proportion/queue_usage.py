@@ -95,8 +95,7 @@ class QueueUsage:
         return committed
 
     def preemptable_by(self, job: Job) -> Vector:
-        """Returns the minimums held by jobs of lower priority in the same queue, which preemption can free
-        for this job."""
+        """Returns the minimums of lower-priority jobs in the same queue, which preemption can free."""
         if self._ranks is None:
             self._ranks = {}
             for other in self.snapshot.jobs.values():
@@ -184,8 +183,7 @@ class ReclaimLimits:
 
 
 def overuse_tolerances(queues: Iterable[Queue]) -> dict[str, float | None]:
-    """Parses the queues' annotation for a tolerated excess over their share; values below 0 or malformed are
-    ignored."""
+    """Parses the queues' tolerated excess over their share; invalid values are ignored."""
     found: dict[str, float | None] = {}
     for queue in queues:
         try:

@@ -152,8 +152,7 @@ def construct_buckets(tasks: Iterable[BucketTask], rules: TopologyRules, width: 
 
 
 def _best_bucket(task: BucketTask, buckets: list[Bucket], rules: TopologyRules) -> Bucket | None:
-    """Returns the bucket with the highest affinity score, on a tie the smaller one; None if all scores are
-    negative."""
+    """Returns the bucket with the highest affinity score, then the smallest; None if all are negative."""
     if not buckets:
         return None
     best = max(

@@ -1,4 +1,4 @@
-"""What plugins measure is shown under Volcano's names."""
+"""Metrics of plugins have Volcano's names."""
 
 import pytest
 

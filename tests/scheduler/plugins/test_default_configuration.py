@@ -1,4 +1,4 @@
-"""What the seeds promise, with the configuration that is shipped, word for word, and the one that preempts."""
+"""Documented behaviour with the default configuration and the preempting one."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def on(first: int, count: int) -> list[str]:
     return [f"n{i}" for i in range(first, first + count)]
 
 
-def test_the_shipped_tiers_are_the_seeds() -> None:
+def test_the_tiers_of_the_default_configuration() -> None:
     names = [[plugin.name for plugin in tier] for tier in settings(preempting=False).tiers]
     assert names == [
         ["priority", "gang", "conformance"],
@@ -45,12 +45,12 @@ def test_all_eight_mpi_workers_start_or_none_does() -> None:
     assert cycle(nodes=machines(7, 4, gpu=1), jobs=[mpi]).bound() == {}
 
 
-def test_two_gangs_never_split_the_room() -> None:
+def test_two_gangs_never_split_the_nodes() -> None:
     result = cycle(nodes=machines(5), jobs=[job("a", 3, age=2), job("b", 3, age=1)])
     assert sorted(result.bound()) == [f"a-worker-{i}" for i in range(3)]
 
 
-def test_min_resources_that_are_not_available_keep_everything_out() -> None:
+def test_no_pod_starts_while_min_resources_are_not_available() -> None:
     training = podgroup("training-job", min_member=1, min_resources=resources(cpu=8, memory="32Gi"))
     pods = [pod(f"training-job-w-{i}", 2, "8Gi", group="training-job") for i in range(4)]
     assert cycle(nodes=machines(3, 2, memory="8Gi"), podgroups=[training], pods=pods).bound() == {}
@@ -64,7 +64,7 @@ def greedy(name: str, count: int = 20) -> JobManifests:
     return job(f"greedy-{name}", count, min_available=0, queue=name)
 
 
-def test_queues_share_by_weight_when_everybody_asks() -> None:
+def test_queues_share_by_weight_when_all_request_more() -> None:
     result = cycle(nodes=machines(10), queues=QUEUES, jobs=[greedy(name) for name in "abc"])
     assert [result.bound_in(name) for name in "abc"] == [6, 2, 2]
 
@@ -86,7 +86,7 @@ def test_what_was_borrowed_is_reclaimed_when_the_owner_submits() -> None:
 
 
 def test_the_freed_room_goes_to_the_owner_and_stays_there() -> None:
-    """The cycle after: two of the borrower's pods wait again; the owner's gang starts, and nobody is evicted."""
+    """The cycle after: two of the borrower's pods wait again; the owner's gang starts, and no pod is evicted."""
     left = job("borrowed", 10, min_available=0, queue="a", on=on(0, 8), phase="Running")
     owner = job("owner", 2, queue="b", nominated="n8")
     result = cycle(nodes=machines(10), queues=QUEUES, jobs=[left, owner], preempting=True)
@@ -116,7 +116,7 @@ def test_a_teams_idle_part_is_its_siblings_first() -> None:
 
 
 def test_more_important_queues_are_served_first() -> None:
-    """Each deserves one and a half cpus, but only one cpu can be had."""
+    """Each deserves one and a half cpus, but only one cpu is available."""
     kept_free = {"key": "maintenance", "effect": "NoSchedule"}
     nodes = [node("n0", cpu=2, taints=[kept_free]), node("n1", cpu=1)]
     queues = [queue("dev", priority=1), queue("prod", priority=9)]
@@ -132,7 +132,7 @@ def test_jobs_of_a_queue_are_first_in_first_out_at_equal_priority() -> None:
 @pytest.mark.parametrize(
     ("strategy", "bound"),
     [("", ["small-worker-0"]), ("fifo", [])],
-    ids=["small jobs overtake", "fifo: nobody overtakes"],
+    ids=["small jobs overtake", "fifo: no job overtakes"],
 )
 def test_a_fifo_queue_waits_behind_a_head_that_does_not_fit(strategy: str, bound: list[str]) -> None:
     jobs = [job("large", 5, age=9), job("small", 1)]
@@ -174,14 +174,14 @@ def test_equals_do_not_preempt_each_other() -> None:
     assert cycle(nodes=machines(4), jobs=[first, second], others=CLASSES, preempting=True).evicted() == set()
 
 
-def test_the_system_is_never_evicted_for_anybody() -> None:
+def test_system_pods_are_never_evicted() -> None:
     dns = job("dns", 4, min_available=0, namespace="kube-system", on=on(0, 4), phase="Running")
     urgent = job("urgent", 1, priority_class="production-training")
     assert cycle(nodes=machines(4), jobs=[dns, urgent], others=CLASSES, preempting=True).evicted() == set()
 
 
-def test_a_gang_that_can_never_fit_evicts_nobody() -> None:
-    """Four pods of three cpus on nodes of three, five and four: one each, whoever goes."""
+def test_a_gang_that_can_never_fit_evicts_no_pod() -> None:
+    """Four pods of three cpus on nodes of three, five and four: one each, whichever is evicted."""
     nodes = [node("n0", cpu=3), node("n1", cpu=5), node("n2", cpu=4)]
     small = job(
         "small", 3, cpu=1, min_available=1, priority_class="dev-experiment", on=on(0, 3), phase="Running"

@@ -1,4 +1,4 @@
-"""What the seeds measured: gangs finish one after the other where half-started jobs block each other for ever."""
+"""Gangs finish one after the other; without gang scheduling, partly started jobs block each other for ever."""
 
 import pytest
 

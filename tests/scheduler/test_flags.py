@@ -1,4 +1,4 @@
-"""Flags of vc-scheduler that narrow what it looks at."""
+"""Flags of vc-scheduler that select nodes and provisioners."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_a_node_comes_and_goes_with_its_label() -> None:
 
     before = cluster.revision
     cluster.apply(event(node("a", cpu=5), cluster, EventType.MODIFIED))
-    assert cluster.revision == before, "what is not looked at wakes nobody"
+    assert cluster.revision == before, "ignored nodes do not change the revision"
     cluster.apply(event(node("a", labels={"pool": "spare"}), cluster, EventType.MODIFIED))
     assert names() == ["a"]
     cluster.apply(event(node("a"), cluster, EventType.MODIFIED))
