@@ -88,7 +88,7 @@ def _is_default_minimum(job: Manifest, before: Mapping[str, Any]) -> bool:
 
 def _author_set_minimum(job: Manifest) -> bool:
     """Whether the author set `minAvailable`, according to the last applied configuration or the managed
-    fields; true when neither tells."""
+    fields; true when neither is set."""
     applied = annotations_in(job).get(LAST_APPLIED)
     if applied:
         try:

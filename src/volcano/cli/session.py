@@ -112,8 +112,8 @@ class Session:
         cluster."""
         from volcano.clients.kubeconfig import kubeconfig_files
 
-        told = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
-        return told or any(path.exists() for path in kubeconfig_files(self.environment))
+        configured = any(self.environment.get(name) for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"))
+        return configured or any(path.exists() for path in kubeconfig_files(self.environment))
 
     def _running(self) -> str:
         """Kubeconfig of a cluster that runs on this machine."""

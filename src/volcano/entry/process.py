@@ -174,9 +174,9 @@ def _handler(paths: Mapping[str, Callable[[], Response]]) -> Handler:
 
 
 def _checked(checks: Mapping[str, Check]) -> Response:
-    complaints = [f"{name}: {text}" for name, check in checks.items() if (text := check())]
-    if complaints:
-        return Response(500, dict(TEXT), "\n".join([*complaints, ""]).encode())
+    errors = [f"{name}: {text}" for name, check in checks.items() if (text := check())]
+    if errors:
+        return Response(500, dict(TEXT), "\n".join([*errors, ""]).encode())
     return Response(200, dict(TEXT), b"ok")
 
 
@@ -239,13 +239,13 @@ def run_until_signal(main: Coroutine[Any, Any, None], *, name: str, verbosity: i
 async def _until_signal(main: Coroutine[Any, Any, None]) -> None:
     task = asyncio.create_task(main)
     loop = asyncio.get_running_loop()
-    told = False
+    stopping = False
 
     def stop() -> None:
-        nonlocal told
-        if told:
+        nonlocal stopping
+        if stopping:
             os._exit(1)
-        told = True
+        stopping = True
         task.cancel()
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -256,7 +256,7 @@ async def _until_signal(main: Coroutine[Any, Any, None]) -> None:
     try:
         await task
     except asyncio.CancelledError:
-        if not told:
+        if not stopping:
             raise
     finally:
         tidier.cancel()

@@ -88,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         parser,
         "--register-webhooks",
         default=True,
-        help="write the webhook configurations; false: they are there, and only told whom to trust",
+        help="write the webhook configurations; false: they exist, and only their caBundle is set",
     )
     parser.add_argument(
         "--enabled-admission", default=",".join(BY_PATH), help="which services (default: all)"
@@ -101,7 +101,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="USER",
-        help="as whom vc-controller-manager writes: the API server does not ask us about its jobs' PodGroups",
+        help="user name of vc-controller-manager: PodGroups that it creates for jobs are not sent to this webhook",
     )
     parser.add_argument("--admission-conf", type=Path, default=None, help="resource groups")
     process.add_switch(parser, "--enable-healthz", default=False, help="serve /healthz")

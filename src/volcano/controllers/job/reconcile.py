@@ -293,8 +293,8 @@ def _events(seen: Observed, now: Instant) -> Iterator[Operation]:
     """Events beside the status."""
     job = seen.job
     for plugin in seen.plugins:
-        if plugin.arguments.complaint:
-            yield job_event(seen.manifest, "PluginError", plugin.arguments.complaint, now, warning=True)
+        if plugin.arguments.error:
+            yield job_event(seen.manifest, "PluginError", plugin.arguments.error, now, warning=True)
     if (found := pending_condition(seen.group)) is not None:
         text = (
             f"PodGroup {job.namespace}:{job.name} {str(found.get('type', '')).lower()}, "

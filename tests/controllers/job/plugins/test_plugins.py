@@ -434,8 +434,8 @@ def test_arguments_are_read_up_to_the_first_that_makes_no_sense(
 ) -> None:
     found = read_arguments("p", {"port": 0, "name": "n", "on": False}, arguments)
     assert found.values == values
-    assert complaint in found.complaint
-    assert bool(found.complaint) is bool(complaint)
+    assert complaint in found.error
+    assert bool(found.error) is bool(complaint)
 
 
 @pytest.mark.parametrize("name", built_in_plugins())

@@ -14,7 +14,7 @@ class Arguments:
     """The values of a plugin's flags, and the error in its arguments, if any."""
 
     values: Mapping[str, Value]
-    complaint: str = ""
+    error: str = ""
 
     def text(self, name: str) -> str:
         return str(self.values[name])
