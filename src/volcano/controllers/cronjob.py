@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.controllers.events import EventRecorder
+from volcano.controllers.events import OnceRecorder
 from volcano.kube import cron
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch, WorkResult
@@ -39,7 +39,7 @@ class CronJobController(Reconciler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._recorder = EventRecorder(SOURCE)
+        self._recorder = OnceRecorder(SOURCE)
         self._rejections: dict[Key, str] = {}
         self.indexer.add_controller_index(JOB)
 
@@ -257,7 +257,7 @@ def _removal(job: Manifest) -> Delete:
 
 
 def _prune(
-    cron_job: Manifest, jobs: list[Manifest], notes: EventRecorder, now: Instant
+    cron_job: Manifest, jobs: list[Manifest], notes: OnceRecorder, now: Instant
 ) -> Iterable[Operation]:
     """Deletes the oldest finished jobs beyond the history limits."""
     limits = (("Completed", "successfulJobsHistoryLimit", 3), ("Failed", "failedJobsHistoryLimit", 1))

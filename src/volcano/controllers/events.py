@@ -36,7 +36,7 @@ def record_event(
     return Create(EVENT, manifest, optional=True)
 
 
-class EventRecorder:
+class OnceRecorder:
     """Records each event about an object once, however often the object is reconciled."""
 
     def __init__(self, source: str, *, capacity: int = 10_000) -> None:

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Hashable, Iterable
 
 from volcano.clock import Instant, parse_timestamp, timestamp
-from volcano.controllers.events import EventRecorder
+from volcano.controllers.events import OnceRecorder
 from volcano.controllers.metrics import ENDINGS, JobFlowMetrics
 from volcano.kube.client import Event, Options
 from volcano.kube.controller import NOTHING, Plan, Reconciler, Watch
@@ -47,7 +47,7 @@ class JobFlowController(Reconciler):
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         super().__init__()
-        self._recorder = EventRecorder(SOURCE)
+        self._recorder = OnceRecorder(SOURCE)
         self._metrics = JobFlowMetrics(registry or CollectorRegistry())
         self._ending: dict[Key, str] = {}  # flows whose final phase is being written
         self.indexer.add_controller_index(JOB)

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from decimal import Decimal
 
 from volcano.clock import Instant
-from volcano.controllers.events import EventRecorder
+from volcano.controllers.events import OnceRecorder
 from volcano.controllers.pod_requests import usage
 from volcano.kube import names
 from volcano.kube.client import Event, Options
@@ -58,7 +58,7 @@ class PodGroupController(Reconciler):
         )
         self._schedulers = scheduler_names
         self._inherit = inherit_annotations
-        self._recorder = EventRecorder(self.name)
+        self._recorder = OnceRecorder(self.name)
         self._rejections: dict[Hashable, str] = {}  # rejected groups and the reasons
         self.indexer.add_index(POD, "group", self._group_of)
 

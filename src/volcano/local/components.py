@@ -18,7 +18,7 @@ from volcano.controllers.kubernetes.deployment import DeploymentController
 from volcano.controllers.kubernetes.disruption import DisruptionController
 from volcano.controllers.kubernetes.endpoints import EndpointsController
 from volcano.controllers.kubernetes.garbage_collector import GarbageCollector
-from volcano.controllers.kubernetes.job import JobController as BatchJobController
+from volcano.controllers.kubernetes.job import BatchJobController
 from volcano.controllers.kubernetes.namespace import CrdFinalizer, NamespaceController
 from volcano.controllers.kubernetes.node_lifecycle import NodeLifecycleController
 from volcano.controllers.kubernetes.quota import ResourceQuotaController

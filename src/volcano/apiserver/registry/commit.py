@@ -13,7 +13,7 @@ from volcano.apiserver.registry import namespaces, object_meta
 from volcano.apiserver.registry.deletion import is_finished
 from volcano.apiserver.registry.kind_table import to_storage
 from volcano.apiserver.registry.result import Reply, reply_of
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.store import Store
 from volcano.kube.errors import ApiError
 from volcano.kube.manifest import Key, Manifest
@@ -71,7 +71,7 @@ async def insert(
 
 
 async def replace(
-    store: Store, request: Attributes, served: Served, new: Manifest, old: Manifest, record: Record
+    store: Store, request: Attributes, served: Served, new: Manifest, old: Manifest, record: StoredObject
 ) -> Reply:
     """Stores a changed object in place of `record`, or removes it when its last finalizer is removed. Raises Stale."""
     name = served.storage.resource

@@ -12,7 +12,7 @@ from volcano.apiserver.registry import subresources
 from volcano.apiserver.registry.kind_table import KindTable, from_storage, reader
 from volcano.apiserver.registry.lookup import StoreLookup
 from volcano.apiserver.registry.result import Reply
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.pagination import Page, parse_version, read_page, select_all
 from volcano.apiserver.storage.selection import Selection, select
 from volcano.apiserver.storage.store import Store
@@ -96,7 +96,7 @@ class ReadRegistry:
             raise unserved()
         return served
 
-    def decode(self, served: Served, record: Record) -> Manifest:
+    def decode(self, served: Served, record: StoredObject) -> Manifest:
         """A new copy of a stored object in the version it is served in."""
         manifest: Manifest = orjson.loads(record.data)
         rewrite = from_storage(served)

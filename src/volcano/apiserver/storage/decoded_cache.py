@@ -6,7 +6,7 @@ import msgspec
 import orjson
 
 from volcano.apiserver.storage.content_cache import ContentCache
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.kube.manifest import Manifest
 
 KEPT, LARGEST = 2048, 16 * 1024  # number and size in bytes of objects that stay decoded after a write
@@ -22,12 +22,12 @@ class DecodedCache:
         self._places: list[tuple[int, Manifest]] = [(0, {})] * KEPT
         self._parts: ContentCache[Any] = ContentCache()
 
-    def keep(self, record: Record, manifest: Manifest) -> None:
+    def keep(self, record: StoredObject, manifest: Manifest) -> None:
         """Takes over an object, which is read-only from then on."""
         if len(record.data) <= LARGEST:
             self._places[record.version % KEPT] = record.version, manifest
 
-    def manifest(self, record: Record) -> Manifest:
+    def manifest(self, record: StoredObject) -> Manifest:
         """The object of a record, decoded unless cached. It is shared and read-only."""
         version, known = self._places[record.version % KEPT]
         return known if version == record.version else decode(record.data, self._parts)

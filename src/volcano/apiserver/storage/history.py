@@ -13,7 +13,7 @@ EMPTY: Mapping[str, str] = {}
 TRIM = 64
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
+class StoredObject(msgspec.Struct, frozen=True, gc=False):
     """One version of one object: its JSON and the values that selection needs."""
 
     key: Key
@@ -31,8 +31,8 @@ class Change(msgspec.Struct, gc=False):
 
     version: int
     key: Key
-    old: Record | None
-    new: Record | None
+    old: StoredObject | None
+    new: StoredObject | None
     data: bytes
 
     @property

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selection import Selection
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.kube.client import Query
@@ -80,17 +80,17 @@ def read_page(store: Store, collection: Collection, kind: Kind, selection: Selec
     return _cut(kind, selection, records, version, query.limit)
 
 
-def select_all(store: Store, collection: Collection, selection: Selection) -> list[Record]:
+def select_all(store: Store, collection: Collection, selection: Selection) -> list[StoredObject]:
     """Every committed object that is selected, in order."""
     records = _ordered(collection, store.committed_version, selection, None)
     return [record for record in records if _selected(selection, record)]
 
 
-def _selected(selection: Selection, record: Record) -> bool:
+def _selected(selection: Selection, record: StoredObject) -> bool:
     return selection.everything or selection.matches(record)
 
 
-def _cut(kind: Kind, selection: Selection, records: list[Record], version: int, limit: int) -> Page:
+def _cut(kind: Kind, selection: Selection, records: list[StoredObject], version: int, limit: int) -> Page:
     items: list[bytes] = []
     for position, record in enumerate(records):
         if not _selected(selection, record):
@@ -102,7 +102,9 @@ def _cut(kind: Kind, selection: Selection, records: list[Record], version: int, 
     return Page(kind, items, version)
 
 
-def _ordered(collection: Collection, version: int, selection: Selection, start: Key | None) -> list[Record]:
+def _ordered(
+    collection: Collection, version: int, selection: Selection, start: Key | None
+) -> list[StoredObject]:
     """The objects of the selection's namespace as of `version`, in order; only candidates where an index
     applies."""
     changed = collection.changed_since(version) if collection.history.newest_version() > version else {}

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from volcano.apiserver.storage.history import Record
+from volcano.apiserver.storage.history import StoredObject
 from volcano.apiserver.storage.selectable_fields import ALIASES, NAME, NAMESPACE, as_text, selectable
 from volcano.kube.errors import BadRequest
 from volcano.kube.kinds import Kind
@@ -21,7 +21,7 @@ from volcano.kube.selectors import (
     parse_labels,
 )
 
-Test = Callable[[Record], bool]
+Test = Callable[[StoredObject], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Selection:
         """Whether every object of the namespace (or of all) is selected."""
         return not self.tests
 
-    def matches(self, record: Record) -> bool:
+    def matches(self, record: StoredObject) -> bool:
         """Whether the object is selected, its namespace included."""
         if self.namespace and record.key.namespace != self.namespace:
             return False

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 import orjson
 
 from volcano.apiserver.storage.decoded_cache import DecodedCache
-from volcano.apiserver.storage.history import EMPTY, Change, History, Record
+from volcano.apiserver.storage.history import EMPTY, Change, History, StoredObject
 from volcano.apiserver.storage.selectable_fields import INDEXED, reader_of, selectable
 from volcano.kube.errors import BadRequest, TooLarge, Unavailable
 from volcano.kube.manifest import Key, Manifest, key_of
@@ -65,7 +65,7 @@ class Collection:
 
     def __init__(self, name: str, history: int) -> None:
         self.name = name
-        self.records: dict[Key, Record] = {}
+        self.records: dict[Key, StoredObject] = {}
         self.keys: list[Key] = []
         self.history = History(history)
         self.watchers: dict[Callable[[], None], None] = {}
@@ -76,8 +76,8 @@ class Collection:
         }
 
     def describe(
-        self, manifest: Manifest, version: int, data: bytes, previous: Record | None = None
-    ) -> Record:
+        self, manifest: Manifest, version: int, data: bytes, previous: StoredObject | None = None
+    ) -> StoredObject:
         """The record of an object stored as `data`. It shares values with that of the previous version where
         they are equal."""
         metadata = manifest["metadata"]
@@ -92,9 +92,9 @@ class Collection:
             labels = previous.labels if labels == previous.labels else dict(labels)
             fields = previous.fields if fields == previous.fields else tuple(map(sys.intern, fields))
         uids = tuple([owner["uid"] for owner in owners]) if owners else ()
-        return Record(key, version, metadata.get("uid", ""), data, labels, uids, fields)
+        return StoredObject(key, version, metadata.get("uid", ""), data, labels, uids, fields)
 
-    def replace(self, old: Record | None, new: Record | None) -> None:
+    def replace(self, old: StoredObject | None, new: StoredObject | None) -> None:
         """Replaces `old` by `new`; either may be absent."""
         if old is not None and new is None:
             del self.records[old.key]
@@ -116,11 +116,11 @@ class Collection:
             if new is not None and after is not None:
                 index.setdefault(after, {})[new.key] = None
 
-    def changed_since(self, version: int) -> dict[Key, Record | None]:
+    def changed_since(self, version: int) -> dict[Key, StoredObject | None]:
         """The objects that changed since `version`, as of that version."""
         return {change.key: change.old for change in self.history.newest_first(version)}
 
-    def at(self, key: Key, version: int) -> Record | None:
+    def at(self, key: Key, version: int) -> StoredObject | None:
         """One object as of `version`, which the history must reach."""
         record = self.records.get(key)
         if self.history.newest_version() <= version:
@@ -184,15 +184,15 @@ class Store:
     def collections(self) -> Iterator[Collection]:
         return iter(list(self._collections.values()))
 
-    def get(self, name: str, key: Key) -> Record | None:
+    def get(self, name: str, key: Key) -> StoredObject | None:
         """The newest version of an object, committed or not: the base of a write."""
         return self.collection(name).records.get(key)
 
-    def get_committed(self, name: str, key: Key) -> Record | None:
+    def get_committed(self, name: str, key: Key) -> StoredObject | None:
         """An object as of the newest durable version."""
         return self.collection(name).at(key, self.committed_version)
 
-    def put(self, name: str, manifest: Manifest, previous: Record | None) -> Record:
+    def put(self, name: str, manifest: Manifest, previous: StoredObject | None) -> StoredObject:
         """Stores an object in place of `previous` (None to create). Sets its resourceVersion; from then on it
         is read-only.
 
@@ -211,7 +211,7 @@ class Store:
         self._write(collection, Change(version, key, previous, record, data))
         return record
 
-    def remove(self, name: str, manifest: Manifest, previous: Record) -> bytes:
+    def remove(self, name: str, manifest: Manifest, previous: StoredObject) -> bytes:
         """Removes an object; returns its last state, under the version of the removal. Raises Stale like
         `put`."""
         collection = self.collection(name)
@@ -222,7 +222,7 @@ class Store:
         self._write(collection, Change(version, previous.key, previous, None, data))
         return data
 
-    def manifest(self, record: Record) -> Manifest:
+    def manifest(self, record: StoredObject) -> Manifest:
         """The object of a record. It is shared and read-only."""
         return self._decoded.manifest(record)
 
@@ -301,7 +301,7 @@ class Store:
                 for owner in new.owners:
                     self.dependents.setdefault(owner, {})[place] = None
 
-    def _unlink(self, place: Place, old: Record) -> None:
+    def _unlink(self, place: Place, old: StoredObject) -> None:
         self.places.pop(old.uid, None)
         for owner in old.owners:
             places = self.dependents.get(owner)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import orjson
 
-from volcano.apiserver.storage.history import Change, Record
+from volcano.apiserver.storage.history import Change, StoredObject
 from volcano.apiserver.storage.selection import Selection
 from volcano.apiserver.storage.store import Collection, Store
 from volcano.clock import Clock
@@ -67,7 +67,7 @@ class Watcher:
         self._version = version
         self._position = history.after(version)
 
-    def begin(self, records: list[Record], *, mark_end: bool) -> None:
+    def begin(self, records: list[StoredObject], *, mark_end: bool) -> None:
         """Sends these objects first; with `mark_end`, followed by a bookmark that ends the initial events."""
         self._initial.extend(self._event(EventType.ADDED, record.data, record.key) for record in records)
         if mark_end:

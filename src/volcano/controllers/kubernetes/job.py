@@ -46,7 +46,7 @@ class Tally:
     uncounted: list[Manifest]  # finished, with the tracking finalizer
 
 
-class JobController(Reconciler):
+class BatchJobController(Reconciler):
     """Counts a pod before it is deleted: a finalizer on each pod makes the counters exact across restarts."""
 
     name = "job"
