@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import orjson
@@ -138,3 +139,21 @@ def test_the_environment_enables_the_detector(value: str, expected: str) -> None
         check=True,
     )
     assert printed.stdout.strip().removesuffix("Type") == expected
+
+
+def test_objects_may_be_added_while_others_are_checked() -> None:
+    detector = MutationDetector()
+    stop = threading.Event()
+
+    def add() -> None:
+        while not stop.is_set():
+            detector.add({"metadata": {"name": "a"}})
+
+    adding = threading.Thread(target=add)
+    adding.start()
+    try:
+        for _ in range(200):
+            detector.check()
+    finally:
+        stop.set()
+        adding.join()

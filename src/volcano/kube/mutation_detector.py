@@ -5,6 +5,7 @@ VOLCANO_CACHE_MUTATION_DETECTOR=true; without it there is no detector.
 """
 
 import os
+import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -41,22 +42,27 @@ class MutationDetector:
         self._window = window
         self._entries: OrderedDict[int, _Entry] = OrderedDict()
         self._error: CacheMutationError | None = None
+        self._lock = threading.Lock()  # a test may check while a cluster in another thread adds
 
     def add(self, manifest: Any) -> None:
         """Watches an object from now on. Ignores decoded objects that are no manifests."""
         if not isinstance(manifest, dict) or id(manifest) in self._entries:
             return
         try:
-            self._entries[id(manifest)] = _Entry(manifest, orjson.dumps(manifest))
+            entry = _Entry(manifest, orjson.dumps(manifest))
         except TypeError:  # holds values that are not JSON
             return
-        if len(self._entries) > self._window:
-            self._compare(self._entries.popitem(last=False)[1])
+        with self._lock:
+            self._entries[id(manifest)] = entry
+            oldest = self._entries.popitem(last=False)[1] if len(self._entries) > self._window else None
+        if oldest is not None:
+            self._compare(oldest)
 
     def check(self, manifests: Iterable[Any] | None = None) -> None:
         """Raises CacheMutationError when an object (one of `manifests`, if given) was modified, or an earlier check
         found one."""
-        watched = self._entries.values() if manifests is None else self._watched(manifests)
+        with self._lock:
+            watched = list(self._entries.values()) if manifests is None else self._watched(manifests)
         for entry in watched:
             self._compare(entry)
         if self._error is not None:
@@ -64,10 +70,11 @@ class MutationDetector:
 
     def clear(self) -> None:
         """Stops watching the present objects."""
-        self._entries.clear()
+        with self._lock:
+            self._entries.clear()
         self._error = None
 
-    def _watched(self, manifests: Iterable[Any]) -> Iterable[_Entry]:
+    def _watched(self, manifests: Iterable[Any]) -> list[_Entry]:
         entries = (self._entries.get(id(manifest)) for manifest in manifests)
         return [entry for entry in entries if entry is not None]
 

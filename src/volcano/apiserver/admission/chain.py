@@ -64,10 +64,8 @@ def admission_chain(
         ("CustomResourceTypes", CustomResourceTypes(kinds)),
         # Mutating plugins come first, so that webhooks receive complete objects.
         ("TokenSecrets", TokenSecrets(access.tokens, access.authority)),
-        (
-            "PodDefaults",
-            PodAdmission(),
-        ),  # priority, service account, tolerations, default requests and limits
+        # Priority, service account, tolerations, default requests and limits.
+        ("PodDefaults", PodAdmission()),
         ("DefaultStorageClass", admit_claim),
         ("CustomResourceNames", admit_crd),  # a CRD with conflicting names is stored, but not served
         ("BatchDefaults", mutating),
