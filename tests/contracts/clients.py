@@ -1,4 +1,4 @@
-"""The clients that the contract holds for: each a way to reach an API server, opened afresh for every test."""
+"""The clients under contract, each with its own API server for every test."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ Opened = AbstractAsyncContextManager[Client]
 
 
 def api_server(store: Store) -> tuple[Registry, ApiServer]:
-    """A whole API server over a store, with the admission of a real one."""
+    """A complete API server on a store, with its admission chain."""
     made = registry(store, clock=SystemClock())
     count = itertools.count(1)
     setup = Setup(
@@ -44,7 +44,7 @@ def api_server(store: Store) -> tuple[Registry, ApiServer]:
 
 @asynccontextmanager
 async def direct(directory: Path) -> AsyncIterator[Client]:
-    """Straight onto a store in memory."""
+    """In process, on a store in memory."""
     made, server = api_server(Store())
     await server.start()
     yield DirectClient(made)
@@ -53,7 +53,7 @@ async def direct(directory: Path) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def durable(directory: Path) -> AsyncIterator[Client]:
-    """Straight onto a store on disk."""
+    """In process, on a store on disk."""
     opened = Durable(directory / "data")
     made, server = api_server(opened.store)
     await server.start()
@@ -85,8 +85,8 @@ async def real(cluster: RealCluster) -> AsyncIterator[Client]:
     client = HttpClient(pool, SystemClock(), chance=Random(1).random, credentials=bearer(cluster.token))
     yield client
     await client.close()
-    await asyncio.sleep(0.05)  # TLS connections say goodbye before they close
+    await asyncio.sleep(0.05)  # TLS connections send close_notify before they close
 
 
-# Ours, by name; the real server is a fixture of its own.
+# Our clients, by name; the real server has its own fixture.
 OURS: dict[str, Callable[[Path], Opened]] = {"direct": direct, "durable": durable, "http": http}

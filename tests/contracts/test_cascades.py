@@ -1,4 +1,4 @@
-"""Cascading deletion, by our controllers and by the real ones alike."""
+"""Cascading deletion, by our controllers and by kube-controller-manager."""
 
 import asyncio
 import itertools
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.clients import api_server, real
-from tests.contracts.rooms import Room
+from tests.contracts.namespaced_client import NamespacedClient
 from tests.k8s.control_plane import build, cluster
 from volcano.apiserver.direct import DirectClient
 from volcano.apiserver.storage.journal import Durable
@@ -53,99 +53,99 @@ async def ours(directory: Path) -> AsyncIterator[DirectClient]:
 
 
 @pytest.fixture(params=["ours", pytest.param("real", marks=pytest.mark.k8s)])
-async def room(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Room]:
+async def api(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[NamespacedClient]:
     name = f"cascade-{next(_numbers)}"
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     if request.param == "real":
         async with real(request.getfixturevalue("real_controllers")) as client:
             await client.create(NAMESPACE, manifest)
-            yield Room(client, name)
+            yield NamespacedClient(client, name)
     else:
         async for client in ours(tmp_path):
             await client.create(NAMESPACE, manifest)
-            yield Room(client, name)
+            yield NamespacedClient(client, name)
 
 
-async def until(room: Room, names: list[str]) -> None:
-    """Waits until exactly these are left."""
+async def until(api: NamespacedClient, names: list[str]) -> None:
+    """Waits until exactly these objects exist."""
     present: list[str] = []
     for _ in range(int(WITHIN / 0.05)):
-        present = await room.names()
+        present = await api.names()
         if present == names:
             return
         await asyncio.sleep(0.05)
-    raise AssertionError(f"{present} are left, not {names}")
+    raise AssertionError(f"{present} exist, not {names}")
 
 
-def owned(room: Room, name: str, *owners: Manifest) -> Manifest:
-    manifest = room.config(name)
+def owned(api: NamespacedClient, name: str, *owners: Manifest) -> Manifest:
+    manifest = api.config(name)
     manifest["metadata"]["ownerReferences"] = [owner_reference(owner, controller=False) for owner in owners]
     return manifest
 
 
-async def family(room: Room) -> None:
-    mother = await room.create(room.config("mother"))
-    child = await room.create(owned(room, "child", mother))
-    await room.create(owned(room, "grandchild", child))
+async def owner_chain(api: NamespacedClient) -> None:
+    owner = await api.create(api.config("owner"))
+    child = await api.create(owned(api, "child", owner))
+    await api.create(owned(api, "grandchild", child))
 
 
 @pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-async def test_dependents_go_with_their_owner(room: Room, propagation: str) -> None:
-    await family(room)
-    await room.client.delete(CONFIG_MAP, room.key("mother"), options=Options(propagation=propagation))
-    await until(room, [])
+async def test_dependents_are_deleted_with_their_owner(api: NamespacedClient, propagation: str) -> None:
+    await owner_chain(api)
+    await api.client.delete(CONFIG_MAP, api.key("owner"), options=Options(propagation=propagation))
+    await until(api, [])
 
 
-async def test_orphans_stay(room: Room) -> None:
-    await family(room)
-    await room.client.delete(CONFIG_MAP, room.key("mother"), options=Options(propagation="Orphan"))
-    await until(room, ["child", "grandchild"])
-    child = await room.client.get(CONFIG_MAP, room.key("child"))
+async def test_orphaned_dependents_are_kept(api: NamespacedClient) -> None:
+    await owner_chain(api)
+    await api.client.delete(CONFIG_MAP, api.key("owner"), options=Options(propagation="Orphan"))
+    await until(api, ["child", "grandchild"])
+    child = await api.client.get(CONFIG_MAP, api.key("child"))
     assert not child["metadata"].get("ownerReferences")
 
 
-async def test_an_owner_waits_in_the_foreground_for_what_is_held(room: Room) -> None:
-    mother = await room.create(room.config("mother"))
-    held = owned(room, "held", mother)
+async def test_foreground_deletion_waits_for_dependents_with_finalizers(api: NamespacedClient) -> None:
+    owner = await api.create(api.config("owner"))
+    held = owned(api, "held", owner)
     held["metadata"]["finalizers"] = ["example.com/hold"]
-    await room.create(held)
-    await room.create(owned(room, "free", mother))
-    await room.client.delete(CONFIG_MAP, room.key("mother"), options=Options(propagation="Foreground"))
-    await until(room, ["held", "mother"])
-    await room.client.patch(CONFIG_MAP, room.key("held"), {"metadata": {"finalizers": None}})
-    await until(room, [])
+    await api.create(held)
+    await api.create(owned(api, "free", owner))
+    await api.client.delete(CONFIG_MAP, api.key("owner"), options=Options(propagation="Foreground"))
+    await until(api, ["held", "owner"])
+    await api.client.patch(CONFIG_MAP, api.key("held"), {"metadata": {"finalizers": None}})
+    await until(api, [])
 
 
-async def test_one_owner_is_enough(room: Room) -> None:
-    mother, father = await room.create(room.config("mother")), await room.create(room.config("father"))
-    await room.create(owned(room, "child", mother, father))
-    await room.client.delete(CONFIG_MAP, room.key("mother"))
+async def test_a_dependent_with_another_owner_is_kept(api: NamespacedClient) -> None:
+    owner, other = await api.create(api.config("owner")), await api.create(api.config("other"))
+    await api.create(owned(api, "child", owner, other))
+    await api.client.delete(CONFIG_MAP, api.key("owner"))
     for _ in range(int(WITHIN / 0.05)):
-        child = await room.client.get(CONFIG_MAP, room.key("child"))
+        child = await api.client.get(CONFIG_MAP, api.key("child"))
         if len(child["metadata"]["ownerReferences"]) == 1:
             break
         await asyncio.sleep(0.05)
-    assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["father"]
+    assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["other"]
 
 
-async def test_what_is_born_without_its_owner_goes(room: Room) -> None:
-    mother = await room.create(room.config("mother"))
-    await room.client.delete(CONFIG_MAP, room.key("mother"))
-    await room.create(owned(room, "late", mother))
-    await until(room, [])
+async def test_a_dependent_created_after_its_owner_is_deleted(api: NamespacedClient) -> None:
+    owner = await api.create(api.config("owner"))
+    await api.client.delete(CONFIG_MAP, api.key("owner"))
+    await api.create(owned(api, "late", owner))
+    await until(api, [])
 
 
-async def test_a_namespace_goes_with_everything_in_it(room: Room) -> None:
-    await family(room)
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": room.namespace}}
-    await room.client.create(SECRET, secret)
-    await room.client.delete(NAMESPACE, Key("", room.namespace))
+async def test_a_namespace_is_deleted_with_its_objects(api: NamespacedClient) -> None:
+    await owner_chain(api)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": api.namespace}}
+    await api.client.create(SECRET, secret)
+    await api.client.delete(NAMESPACE, Key("", api.namespace))
     for _ in range(int(WITHIN / 0.05)):
         try:
-            await room.client.get(NAMESPACE, Key("", room.namespace))
+            await api.client.get(NAMESPACE, Key("", api.namespace))
         except NotFound:
             break
         await asyncio.sleep(0.05)
-    assert (await room.client.list(SECRET, room.query())).items == []
+    assert (await api.client.list(SECRET, api.query())).items == []
     with pytest.raises(NotFound):
-        await room.client.get(NAMESPACE, Key("", room.namespace))
+        await api.client.get(NAMESPACE, Key("", api.namespace))

@@ -1,4 +1,4 @@
-"""What every client may rely on when it deletes, lists and watches."""
+"""The contract of delete, list and watch."""
 
 import asyncio
 from dataclasses import replace
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.rooms import Room, bind, everywhere
+from tests.contracts.namespaced_client import NamespacedClient, bind, in_every_namespace
 from volcano.kube.client import EventType, Options, Query
 from volcano.kube.errors import (
     ApiError,
@@ -19,97 +19,97 @@ from volcano.kube.errors import (
 from volcano.kube.kinds import CONFIG_MAP, NAMESPACE, POD, SECRET, Kind
 from volcano.kube.manifest import Key, uid_of
 
-# Deleting
+# Delete
 
 
-async def test_a_deleted_object_is_gone(room: Room) -> None:
-    await room.create(room.config())
-    await room.client.delete(CONFIG_MAP, room.key("settings"))
+async def test_a_deleted_object_is_not_found(api: NamespacedClient) -> None:
+    await api.create(api.config())
+    await api.client.delete(CONFIG_MAP, api.key("settings"))
     with pytest.raises(NotFound):
-        await room.client.get(CONFIG_MAP, room.key("settings"))
+        await api.client.get(CONFIG_MAP, api.key("settings"))
 
 
-async def test_a_deletion_may_say_which_object_it_means(room: Room) -> None:
-    created = await room.create(room.config())
+async def test_a_deletion_may_have_preconditions(api: NamespacedClient) -> None:
+    created = await api.create(api.config())
     wrong = Options(uid="11111111-2222-3333-4444-555555555555")
     with pytest.raises(Conflict, match="does not match the UID in record"):
-        await room.client.delete(CONFIG_MAP, room.key("settings"), options=wrong)
+        await api.client.delete(CONFIG_MAP, api.key("settings"), options=wrong)
     stale = Options(resource_version="1")
     with pytest.raises(Conflict, match="does not match the ResourceVersion in record"):
-        await room.client.delete(CONFIG_MAP, room.key("settings"), options=stale)
-    await room.client.delete(CONFIG_MAP, room.key("settings"), options=Options(uid=uid_of(created)))
-    assert await room.names() == []
+        await api.client.delete(CONFIG_MAP, api.key("settings"), options=stale)
+    await api.client.delete(CONFIG_MAP, api.key("settings"), options=Options(uid=uid_of(created)))
+    assert await api.names() == []
 
 
-async def test_a_finalizer_holds_an_object_until_it_is_taken_off(room: Room) -> None:
-    manifest = room.config()
+async def test_an_object_with_a_finalizer_is_kept_until_it_is_removed(api: NamespacedClient) -> None:
+    manifest = api.config()
     manifest["metadata"]["finalizers"] = ["example.com/hold"]
-    await room.create(manifest)
-    await room.client.delete(CONFIG_MAP, room.key("settings"))
-    held = await room.client.get(CONFIG_MAP, room.key("settings"))
+    await api.create(manifest)
+    await api.client.delete(CONFIG_MAP, api.key("settings"))
+    held = await api.client.get(CONFIG_MAP, api.key("settings"))
     assert held["metadata"]["deletionTimestamp"]
     with pytest.raises(Invalid, match="no new finalizers can be added if the object is being deleted"):
-        await room.client.patch(
+        await api.client.patch(
             CONFIG_MAP,
-            room.key("settings"),
+            api.key("settings"),
             {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}},
         )
-    await room.client.patch(CONFIG_MAP, room.key("settings"), {"metadata": {"finalizers": None}})
+    await api.client.patch(CONFIG_MAP, api.key("settings"), {"metadata": {"finalizers": None}})
     with pytest.raises(NotFound):
-        await room.client.get(CONFIG_MAP, room.key("settings"))
+        await api.client.get(CONFIG_MAP, api.key("settings"))
 
 
-async def test_a_pod_that_runs_nowhere_goes_at_once(room: Room) -> None:
-    await room.create(room.pod(), POD)
-    gone = await room.client.delete(POD, room.key("web"))
-    assert gone["metadata"]["name"] == "web"
-    assert await room.names(POD) == []
+async def test_an_unbound_pod_is_deleted_at_once(api: NamespacedClient) -> None:
+    await api.create(api.pod(), POD)
+    deleted = await api.client.delete(POD, api.key("web"))
+    assert deleted["metadata"]["name"] == "web"
+    assert await api.names(POD) == []
 
 
-async def test_a_bound_pod_gets_its_grace_period_which_can_be_shortened(room: Room) -> None:
-    await room.create(room.pod(nodeName="n1"), POD)
-    going = await room.client.delete(POD, room.key("web"))
-    assert going["metadata"]["deletionGracePeriodSeconds"] == 30
-    assert going["metadata"]["generation"] == 2
-    again = await room.client.delete(POD, room.key("web"), options=Options(grace_seconds=60))
+async def test_a_bound_pod_gets_its_grace_period_which_can_be_shortened(api: NamespacedClient) -> None:
+    await api.create(api.pod(nodeName="n1"), POD)
+    terminating = await api.client.delete(POD, api.key("web"))
+    assert terminating["metadata"]["deletionGracePeriodSeconds"] == 30
+    assert terminating["metadata"]["generation"] == 2
+    again = await api.client.delete(POD, api.key("web"), options=Options(grace_seconds=60))
     assert again["metadata"]["deletionGracePeriodSeconds"] == 30
-    sooner = await room.client.delete(POD, room.key("web"), options=Options(grace_seconds=5))
+    sooner = await api.client.delete(POD, api.key("web"), options=Options(grace_seconds=5))
     assert sooner["metadata"]["deletionGracePeriodSeconds"] == 5
-    await room.client.delete(POD, room.key("web"), options=Options(grace_seconds=0))
-    assert await room.names(POD) == []
+    await api.client.delete(POD, api.key("web"), options=Options(grace_seconds=0))
+    assert await api.names(POD) == []
 
 
-async def test_the_first_namespaces_cannot_be_deleted(room: Room) -> None:
+async def test_the_first_namespaces_cannot_be_deleted(api: NamespacedClient) -> None:
     with pytest.raises(
         ApiError, match='namespaces "default" is forbidden: this namespace may not be deleted'
     ):
-        await room.client.delete(NAMESPACE, Key("", "default"))
+        await api.client.delete(NAMESPACE, Key("", "default"))
 
 
-async def test_a_terminating_namespace_takes_nothing_new(room: Room) -> None:
-    await room.create(room.config())
-    await room.client.patch(
-        CONFIG_MAP, room.key("settings"), {"metadata": {"finalizers": ["example.com/hold"]}}
+async def test_nothing_is_created_in_a_terminating_namespace(api: NamespacedClient) -> None:
+    await api.create(api.config())
+    await api.client.patch(
+        CONFIG_MAP, api.key("settings"), {"metadata": {"finalizers": ["example.com/hold"]}}
     )
-    ended = await room.client.delete(NAMESPACE, Key("", room.namespace))
+    ended = await api.client.delete(NAMESPACE, Key("", api.namespace))
     assert ended["status"]["phase"] == "Terminating"
-    with pytest.raises(ApiError) as refused:
-        await room.create(room.config("late"))
-    assert refused.value.code == 403
-    assert "because it is being terminated" in refused.value.message
+    with pytest.raises(ApiError) as caught:
+        await api.create(api.config("late"))
+    assert caught.value.code == 403
+    assert "because it is being terminated" in caught.value.message
 
 
-# Listing
+# List
 
 
-async def test_lists_are_in_order_and_selected_by_labels_and_fields(room: Room) -> None:
+async def test_lists_are_in_order_and_selected_by_labels_and_fields(api: NamespacedClient) -> None:
     for name, tier in (("c", "front"), ("a", "back"), ("b", "front")):
-        await room.create(room.config(name, {"tier": tier}))
-    assert await room.names() == ["a", "b", "c"]
-    assert await room.names(labels="tier=front") == ["b", "c"]
-    assert await room.names(labels="tier in (back),!missing") == ["a"]
-    assert await room.names(fields="metadata.name=b") == ["b"]
-    assert await room.names(fields=f"metadata.name!=b,metadata.namespace={room.namespace}") == ["a", "c"]
+        await api.create(api.config(name, {"tier": tier}))
+    assert await api.names() == ["a", "b", "c"]
+    assert await api.names(labels="tier=front") == ["b", "c"]
+    assert await api.names(labels="tier in (back),!missing") == ["a"]
+    assert await api.names(fields="metadata.name=b") == ["b"]
+    assert await api.names(fields=f"metadata.name!=b,metadata.namespace={api.namespace}") == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -121,86 +121,86 @@ async def test_lists_are_in_order_and_selected_by_labels_and_fields(room: Room) 
         pytest.param("status.phase=Pending", ["bound", "free"], id="the phase"),
         pytest.param("spec.restartPolicy=Never", ["free"], id="the restart policy"),
         pytest.param("spec.schedulerName=volcano,spec.nodeName=n1", ["bound"], id="both"),
-        pytest.param("spec.hostNetwork=false", ["bound", "free"], id="a flag that is not there"),
+        pytest.param("spec.hostNetwork=false", ["bound", "free"], id="a flag that is not set"),
     ],
 )
-async def test_pods_are_selected_by_field(room: Room, fields: str, expected: list[str]) -> None:
-    await room.create(room.pod("bound", nodeName="n1", schedulerName="volcano"), POD)
-    await room.create(room.pod("free", restartPolicy="Never"), POD)
-    assert await room.names(POD, fields=fields) == expected
+async def test_pods_are_selected_by_field(api: NamespacedClient, fields: str, expected: list[str]) -> None:
+    await api.create(api.pod("bound", nodeName="n1", schedulerName="volcano"), POD)
+    await api.create(api.pod("free", restartPolicy="Never"), POD)
+    assert await api.names(POD, fields=fields) == expected
 
 
-async def test_secrets_are_selected_by_type(room: Room) -> None:
+async def test_secrets_are_selected_by_type(api: NamespacedClient) -> None:
     for name, kind in (("plain", "Opaque"), ("other", "example.com/other")):
-        secret = {"metadata": {"name": name, "namespace": room.namespace}, "type": kind}
-        await room.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", **secret})
-    assert await room.names(SECRET, fields="type=example.com/other") == ["other"]
+        secret = {"metadata": {"name": name, "namespace": api.namespace}, "type": kind}
+        await api.client.create(SECRET, {"apiVersion": "v1", "kind": "Secret", **secret})
+    assert await api.names(SECRET, fields="type=example.com/other") == ["other"]
 
 
-async def test_fields_nobody_knows_are_refused(room: Room) -> None:
+async def test_unknown_field_selectors_are_rejected(api: NamespacedClient) -> None:
     with pytest.raises(BadRequest, match=r"field label not supported: spec.colour"):
-        await room.names(POD, fields="spec.colour=blue")
+        await api.names(POD, fields="spec.colour=blue")
     with pytest.raises(BadRequest, match=r'"data.a" is not a known field selector'):
-        await room.names(CONFIG_MAP, fields="data.a=b")
+        await api.names(CONFIG_MAP, fields="data.a=b")
     with pytest.raises(BadRequest):
-        await room.names(CONFIG_MAP, labels="a in (")
+        await api.names(CONFIG_MAP, labels="a in (")
 
 
-async def test_pages_show_one_moment_however_late_they_are_read(room: Room) -> None:
+async def test_pages_are_of_one_resource_version(api: NamespacedClient) -> None:
     for number in range(5):
-        await room.create(room.config(f"c{number}", {"set": "x"}))
-    query = room.query(labels="set=x", limit=2)
-    first = await room.client.list(CONFIG_MAP, query)
-    await room.client.delete(CONFIG_MAP, room.key("c3"))
-    await room.create(room.config("c25", {"set": "x"}))
-    await room.client.patch(CONFIG_MAP, room.key("c4"), {"data": {"late": "yes"}})
+        await api.create(api.config(f"c{number}", {"set": "x"}))
+    query = api.query(labels="set=x", limit=2)
+    first = await api.client.list(CONFIG_MAP, query)
+    await api.client.delete(CONFIG_MAP, api.key("c3"))
+    await api.create(api.config("c25", {"set": "x"}))
+    await api.client.patch(CONFIG_MAP, api.key("c4"), {"data": {"late": "yes"}})
     seen, page = list(first.items), first
     while page.continue_token:
-        page = await room.client.list(CONFIG_MAP, replace(query, continue_token=page.continue_token))
+        page = await api.client.list(CONFIG_MAP, replace(query, continue_token=page.continue_token))
         seen += page.items
         assert page.resource_version == first.resource_version
     assert [item["metadata"]["name"] for item in seen] == ["c0", "c1", "c2", "c3", "c4"]
     assert not any((item.get("data") or {}).get("late") for item in seen)
 
 
-async def test_a_page_says_how_much_is_left(room: Room) -> None:
+async def test_a_page_has_the_remaining_item_count(api: NamespacedClient) -> None:
     for number in range(5):
-        await room.create(room.pod(f"p{number}"), POD)
-    page = await room.client.list(POD, room.query(limit=2))
+        await api.create(api.pod(f"p{number}"), POD)
+    page = await api.client.list(POD, api.query(limit=2))
     assert page.remaining == 3
-    selected = await room.client.list(POD, room.query(limit=2, fields="status.phase=Pending"))
+    selected = await api.client.list(POD, api.query(limit=2, fields="status.phase=Pending"))
     assert selected.remaining is None
 
 
-async def test_a_list_can_be_of_an_exact_version(room: Room) -> None:
-    created = await room.create(room.config("one"))
-    await room.create(room.config("two"))
+async def test_a_list_can_be_of_an_exact_version(api: NamespacedClient) -> None:
+    created = await api.create(api.config("one"))
+    await api.create(api.config("two"))
     version = created["metadata"]["resourceVersion"]
-    assert await room.names(resource_version=version, resource_version_match="Exact") == ["one"]
-    assert await room.names(resource_version=version, resource_version_match="NotOlderThan") == ["one", "two"]
-    assert await room.names(resource_version="0") == ["one", "two"]
+    assert await api.names(resource_version=version, resource_version_match="Exact") == ["one"]
+    assert await api.names(resource_version=version, resource_version_match="NotOlderThan") == ["one", "two"]
+    assert await api.names(resource_version="0") == ["one", "two"]
 
 
-async def test_a_list_of_the_future_is_refused(room: Room) -> None:
-    listing = await room.client.list(CONFIG_MAP, room.query())
+async def test_a_list_of_a_future_version_is_rejected(api: NamespacedClient) -> None:
+    listing = await api.client.list(CONFIG_MAP, api.query())
     future = str(int(listing.resource_version) + 1_000_000)
     with pytest.raises(Timeout, match="Too large resource version"):
-        await room.names(resource_version=future, resource_version_match="NotOlderThan")
+        await api.names(resource_version=future, resource_version_match="NotOlderThan")
 
 
-# Watching
+# Watch
 
 
 async def watched(
-    room: Room, query: Query, count: int, kind: Kind = CONFIG_MAP
+    api: NamespacedClient, query: Query, count: int, kind: Kind = CONFIG_MAP
 ) -> list[tuple[str, str, str]]:
     """The next `count` events as (type, name, version), bookmarks left out."""
     seen: list[tuple[str, str, str]] = []
 
     async def follow() -> None:
-        async for event in room.client.watch(kind, query):
+        async for event in api.client.watch(kind, query):
             metadata = event.object["metadata"]
-            if event.type is not EventType.BOOKMARK and not everywhere(event.object):
+            if event.type is not EventType.BOOKMARK and not in_every_namespace(event.object):
                 seen.append((event.type.value, metadata["name"], metadata["resourceVersion"]))
             if len(seen) == count:
                 return
@@ -209,12 +209,12 @@ async def watched(
     return seen
 
 
-async def test_a_watch_tells_what_happened_since_a_version(room: Room) -> None:
-    start = (await room.client.list(CONFIG_MAP, room.query())).resource_version
-    created = await room.create(room.config(a="1"))
-    changed = await room.client.patch(CONFIG_MAP, room.key("settings"), {"data": {"a": "2"}})
-    await room.client.delete(CONFIG_MAP, room.key("settings"))
-    events = await watched(room, room.query(resource_version=start), 3)
+async def test_a_watch_sends_the_events_since_a_version(api: NamespacedClient) -> None:
+    start = (await api.client.list(CONFIG_MAP, api.query())).resource_version
+    created = await api.create(api.config(a="1"))
+    changed = await api.client.patch(CONFIG_MAP, api.key("settings"), {"data": {"a": "2"}})
+    await api.client.delete(CONFIG_MAP, api.key("settings"))
+    events = await watched(api, api.query(resource_version=start), 3)
     versions = [int(version) for _, _, version in events]
     assert [type_ for type_, _, _ in events] == ["ADDED", "MODIFIED", "DELETED"]
     assert versions[0] == int(created["metadata"]["resourceVersion"])
@@ -222,54 +222,54 @@ async def test_a_watch_tells_what_happened_since_a_version(room: Room) -> None:
     assert versions[2] > versions[1]
 
 
-async def test_a_watch_goes_on_with_what_happens_next(room: Room) -> None:
-    start = (await room.client.list(CONFIG_MAP, room.query())).resource_version
-    watching = asyncio.create_task(watched(room, room.query(resource_version=start), 2))
+async def test_a_watch_continues_with_new_events(api: NamespacedClient) -> None:
+    start = (await api.client.list(CONFIG_MAP, api.query())).resource_version
+    watching = asyncio.create_task(watched(api, api.query(resource_version=start), 2))
     await asyncio.sleep(0.05)
-    await room.create(room.config("one"))
-    await room.create(room.config("two"))
+    await api.create(api.config("one"))
+    await api.create(api.config("two"))
     assert [name for _, name, _ in await watching] == ["one", "two"]
 
 
-async def test_what_stops_being_selected_is_gone_for_the_watcher(room: Room) -> None:
-    start = (await room.client.list(CONFIG_MAP, room.query())).resource_version
-    await room.create(room.config("x", {"tier": "front"}))
-    await room.client.patch(CONFIG_MAP, room.key("x"), {"metadata": {"labels": {"tier": "back"}}})
-    await room.client.patch(CONFIG_MAP, room.key("x"), {"metadata": {"labels": {"tier": "front"}}})
-    await room.client.patch(CONFIG_MAP, room.key("x"), {"data": {"a": "b"}})
-    await room.client.delete(CONFIG_MAP, room.key("x"))
-    events = await watched(room, room.query(resource_version=start, labels="tier=front"), 5)
+async def test_an_object_that_stops_matching_is_deleted_for_the_watch(api: NamespacedClient) -> None:
+    start = (await api.client.list(CONFIG_MAP, api.query())).resource_version
+    await api.create(api.config("x", {"tier": "front"}))
+    await api.client.patch(CONFIG_MAP, api.key("x"), {"metadata": {"labels": {"tier": "back"}}})
+    await api.client.patch(CONFIG_MAP, api.key("x"), {"metadata": {"labels": {"tier": "front"}}})
+    await api.client.patch(CONFIG_MAP, api.key("x"), {"data": {"a": "b"}})
+    await api.client.delete(CONFIG_MAP, api.key("x"))
+    events = await watched(api, api.query(resource_version=start, labels="tier=front"), 5)
     assert [type_ for type_, _, _ in events] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
     versions = [int(version) for _, _, version in events]
     assert versions == sorted(set(versions))
 
 
-async def test_a_watch_follows_pods_of_one_node(room: Room) -> None:
-    start = (await room.client.list(POD, room.query())).resource_version
-    await room.create(room.pod("here"), POD)
-    await room.create(room.pod("there", nodeName="n2"), POD)
-    await bind(room, "here", "n1")
-    query = room.query(resource_version=start, fields="spec.nodeName=n1")
-    assert [(type_, name) for type_, name, _ in await watched(room, query, 1, POD)] == [("ADDED", "here")]
+async def test_a_watch_selects_the_pods_of_one_node(api: NamespacedClient) -> None:
+    start = (await api.client.list(POD, api.query())).resource_version
+    await api.create(api.pod("here"), POD)
+    await api.create(api.pod("there", nodeName="n2"), POD)
+    await bind(api, "here", "n1")
+    query = api.query(resource_version=start, fields="spec.nodeName=n1")
+    assert [(type_, name) for type_, name, _ in await watched(api, query, 1, POD)] == [("ADDED", "here")]
 
 
-async def test_a_watch_without_a_version_begins_with_what_is_there(room: Room) -> None:
-    await room.create(room.config("one"))
-    await room.create(room.config("two"))
-    watching = asyncio.create_task(watched(room, room.query(), 3))
+async def test_a_watch_without_a_version_starts_with_existing_objects(api: NamespacedClient) -> None:
+    await api.create(api.config("one"))
+    await api.create(api.config("two"))
+    watching = asyncio.create_task(watched(api, api.query(), 3))
     await asyncio.sleep(0.05)
-    await room.create(room.config("three"))
+    await api.create(api.config("three"))
     events = await watching
     assert [type_ for type_, _, _ in events] == ["ADDED"] * 3
     assert sorted(name for _, name, _ in events[:2]) == ["one", "two"]
     assert events[2][1] == "three"
 
 
-async def test_a_streamed_list_ends_with_a_bookmark(room: Room) -> None:
-    await room.create(room.config("one"))
-    query = room.query(send_initial_events=True, resource_version_match="NotOlderThan", timeout_seconds=10)
+async def test_a_streamed_list_ends_with_a_bookmark(api: NamespacedClient) -> None:
+    await api.create(api.config("one"))
+    query = api.query(send_initial_events=True, resource_version_match="NotOlderThan", timeout_seconds=10)
     names = []
-    async for event in room.client.watch(CONFIG_MAP, query):
+    async for event in api.client.watch(CONFIG_MAP, query):
         if event.type is EventType.BOOKMARK:
             annotations = event.object["metadata"].get("annotations") or {}
             assert annotations.get("k8s.io/initial-events-end") == "true"
@@ -279,12 +279,12 @@ async def test_a_streamed_list_ends_with_a_bookmark(room: Room) -> None:
     assert [name for name in names if name != "kube-root-ca.crt"] == ["one"]
 
 
-async def test_a_watch_ends_when_its_time_is_over(room: Room) -> None:
-    start = (await room.client.list(CONFIG_MAP, room.query())).resource_version
-    query = room.query(resource_version=start, timeout_seconds=1)
-    events = await asyncio.wait_for(_collected(room, query), 5)
+async def test_a_watch_ends_after_its_timeout(api: NamespacedClient) -> None:
+    start = (await api.client.list(CONFIG_MAP, api.query())).resource_version
+    query = api.query(resource_version=start, timeout_seconds=1)
+    events = await asyncio.wait_for(_collected(api, query), 5)
     assert all(event.type is EventType.BOOKMARK for event in events)
 
 
-async def _collected(room: Room, query: Query) -> list[Any]:
-    return [event async for event in room.client.watch(CONFIG_MAP, query)]
+async def _collected(api: NamespacedClient, query: Query) -> list[Any]:
+    return [event async for event in api.client.watch(CONFIG_MAP, query)]

@@ -1,4 +1,4 @@
-"""What every client may rely on of subresources, events and custom kinds."""
+"""The contract of subresources, events and custom resources."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.contracts.rooms import APPLY, Room, bind
+from tests.contracts.namespaced_client import APPLY, NamespacedClient, bind
 from volcano.kube import kinds
 from volcano.kube.client import Options, PatchType
 from volcano.kube.errors import (
@@ -22,114 +22,114 @@ from volcano.kube.manifest import Manifest
 # Subresources
 
 
-async def test_binding_puts_a_pod_on_a_node_once(room: Room) -> None:
-    await room.create(room.pod(), POD)
-    await bind(room, "web", "n1")
-    pod = await room.client.get(POD, room.key("web"))
+async def test_a_pod_is_bound_only_once(api: NamespacedClient) -> None:
+    await api.create(api.pod(), POD)
+    await bind(api, "web", "n1")
+    pod = await api.client.get(POD, api.key("web"))
     assert pod["spec"]["nodeName"] == "n1"
     (scheduled,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
     assert scheduled["status"] == "True"
-    with pytest.raises(Conflict) as refused:
-        await bind(room, "web", "n2")
-    assert refused.value.message == (
+    with pytest.raises(Conflict) as caught:
+        await bind(api, "web", "n2")
+    assert caught.value.message == (
         'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "n1"'
     )
 
 
-async def test_a_gated_pod_cannot_be_bound(room: Room) -> None:
-    await room.create(room.pod(schedulingGates=[{"name": "example.com/wait"}]), POD)
+async def test_a_gated_pod_cannot_be_bound(api: NamespacedClient) -> None:
+    await api.create(api.pod(schedulingGates=[{"name": "example.com/wait"}]), POD)
     with pytest.raises(Conflict, match=r"has non-empty .spec.schedulingGates"):
-        await bind(room, "web", "n1")
+        await bind(api, "web", "n1")
 
 
-async def test_status_and_spec_are_written_apart(room: Room) -> None:
-    pod = await room.create(room.pod(), POD)
+async def test_status_and_spec_are_updated_separately(api: NamespacedClient) -> None:
+    pod = await api.create(api.pod(), POD)
     pod["status"] = {"phase": "Running", "message": "hello"}
     pod["spec"]["activeDeadlineSeconds"] = 5
-    told = await room.client.update(POD, pod, subresource="status")
-    assert told["status"]["message"] == "hello"
-    assert "activeDeadlineSeconds" not in told["spec"]
-    told["status"]["message"] = "changed"
-    told["spec"]["activeDeadlineSeconds"] = 5
-    asked = await room.client.update(POD, told)
-    assert asked["status"]["message"] == "hello"
-    assert asked["spec"]["activeDeadlineSeconds"] == 5
+    with_status = await api.client.update(POD, pod, subresource="status")
+    assert with_status["status"]["message"] == "hello"
+    assert "activeDeadlineSeconds" not in with_status["spec"]
+    with_status["status"]["message"] = "changed"
+    with_status["spec"]["activeDeadlineSeconds"] = 5
+    with_spec = await api.client.update(POD, with_status)
+    assert with_spec["status"]["message"] == "hello"
+    assert with_spec["spec"]["activeDeadlineSeconds"] == 5
 
 
-async def test_a_status_patch_touches_the_status_only(room: Room) -> None:
-    await room.create(room.deployment(replicas=2), DEPLOYMENT)
+async def test_a_status_patch_changes_the_status_only(api: NamespacedClient) -> None:
+    await api.create(api.deployment(replicas=2), DEPLOYMENT)
     patch = {"status": {"replicas": 1, "observedGeneration": 1}, "spec": {"replicas": 9}}
-    patched = await room.client.patch(DEPLOYMENT, room.key("web"), patch, subresource="status")
+    patched = await api.client.patch(DEPLOYMENT, api.key("web"), patch, subresource="status")
     assert (patched["spec"]["replicas"], patched["status"]["replicas"]) == (2, 1)
     assert patched["metadata"]["generation"] == 1
 
 
-async def test_a_workload_is_scaled_through_its_scale(room: Room) -> None:
-    await room.create(room.deployment(replicas=2), DEPLOYMENT)
-    scale = await room.client.get(DEPLOYMENT, room.key("web"), subresource="scale")
+async def test_a_workload_is_scaled_through_its_scale_subresource(api: NamespacedClient) -> None:
+    await api.create(api.deployment(replicas=2), DEPLOYMENT)
+    scale = await api.client.get(DEPLOYMENT, api.key("web"), subresource="scale")
     assert (scale["kind"], scale["apiVersion"]) == ("Scale", "autoscaling/v1")
     assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "app=web"})
     scale["spec"]["replicas"] = 4
-    updated = await room.client.update(DEPLOYMENT, scale, subresource="scale")
+    updated = await api.client.update(DEPLOYMENT, scale, subresource="scale")
     assert updated["spec"]["replicas"] == 4
-    patched = await room.client.patch(
-        DEPLOYMENT, room.key("web"), {"spec": {"replicas": 7}}, subresource="scale"
+    patched = await api.client.patch(
+        DEPLOYMENT, api.key("web"), {"spec": {"replicas": 7}}, subresource="scale"
     )
     assert patched["spec"]["replicas"] == 7
-    deployment = await room.client.get(DEPLOYMENT, room.key("web"))
+    deployment = await api.client.get(DEPLOYMENT, api.key("web"))
     assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (7, 3)
 
 
-async def test_a_negative_scale_is_refused(room: Room) -> None:
-    await room.create(room.deployment(), DEPLOYMENT)
+async def test_a_negative_scale_is_rejected(api: NamespacedClient) -> None:
+    await api.create(api.deployment(), DEPLOYMENT)
     with pytest.raises(Invalid, match="must be greater than or equal to 0"):
-        await room.client.patch(DEPLOYMENT, room.key("web"), {"spec": {"replicas": -1}}, subresource="scale")
+        await api.client.patch(DEPLOYMENT, api.key("web"), {"spec": {"replicas": -1}}, subresource="scale")
 
 
-async def test_a_pod_without_a_budget_can_be_evicted(room: Room) -> None:
-    await room.create(room.pod(), POD)
+async def test_a_pod_without_a_budget_can_be_evicted(api: NamespacedClient) -> None:
+    await api.create(api.pod(), POD)
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
-        "metadata": {"name": "web", "namespace": room.namespace},
+        "metadata": {"name": "web", "namespace": api.namespace},
     }
-    await room.client.create(POD, eviction, subresource="eviction")
-    assert await room.names(POD) == []
+    await api.client.create(POD, eviction, subresource="eviction")
+    assert await api.names(POD) == []
 
 
-# Events in two forms
+# Events in two API groups
 
 
-async def test_an_event_has_two_faces(room: Room) -> None:
+async def test_an_event_is_served_in_both_api_groups(api: NamespacedClient) -> None:
     event = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": "e1", "namespace": room.namespace},
-        "involvedObject": {"kind": "Pod", "name": "web", "namespace": room.namespace, "uid": "u1"},
+        "metadata": {"name": "e1", "namespace": api.namespace},
+        "involvedObject": {"kind": "Pod", "name": "web", "namespace": api.namespace, "uid": "u1"},
         "reason": "Started",
         "message": "hello",
         "type": "Normal",
     }
-    await room.client.create(kinds.EVENT, event)
-    other = await room.client.get(kinds.EVENTS_EVENT, room.key("e1"))
+    await api.client.create(kinds.EVENT, event)
+    other = await api.client.get(kinds.EVENTS_EVENT, api.key("e1"))
     assert (other["apiVersion"], other["note"], other["regarding"]["name"]) == (
         "events.k8s.io/v1",
         "hello",
         "web",
     )
-    assert await room.names(kinds.EVENTS_EVENT, fields="regarding.uid=u1") == ["e1"]
-    assert await room.names(kinds.EVENT, fields="involvedObject.uid=u1,reason=Started") == ["e1"]
-    assert await room.names(kinds.EVENT, fields="involvedObject.uid=u2") == []
+    assert await api.names(kinds.EVENTS_EVENT, fields="regarding.uid=u1") == ["e1"]
+    assert await api.names(kinds.EVENT, fields="involvedObject.uid=u1,reason=Started") == ["e1"]
+    assert await api.names(kinds.EVENT, fields="involvedObject.uid=u2") == []
 
 
-# Custom kinds
+# Custom resources
 
 
 WIDGET = Kind("example.com", "v1", "Widget", "widgets")
 
 
-async def widgets(room: Room) -> None:
-    """Has Widgets served, and waits until they are."""
+async def widgets(api: NamespacedClient) -> None:
+    """Creates the CRD of Widgets and waits until they are served."""
     properties = {
         "size": {"type": "integer", "default": 1},
         "weight": {"type": "integer", "minimum": 0},
@@ -164,64 +164,64 @@ async def widgets(room: Room) -> None:
         },
     }
     with contextlib.suppress(AlreadyExists):
-        await room.client.create(kinds.CRD, crd)
+        await api.client.create(kinds.CRD, crd)
     for _ in range(100):
         with contextlib.suppress(NotFound):
-            await room.client.list(WIDGET, room.query())
-            await room.client.create(WIDGET, widget(room, "probe"), options=Options(dry_run=True))
+            await api.client.list(WIDGET, api.query())
+            await api.client.create(WIDGET, widget(api, "probe"), options=Options(dry_run=True))
             return
         await asyncio.sleep(0.1)
     raise AssertionError("Widgets were not served within ten seconds")
 
 
-def widget(room: Room, name: str = "w", **spec: Any) -> Manifest:
-    metadata = {"name": name, "namespace": room.namespace}
+def widget(api: NamespacedClient, name: str = "w", **spec: Any) -> Manifest:
+    metadata = {"name": name, "namespace": api.namespace}
     return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata, "spec": spec}
 
 
-async def test_custom_objects_are_defaulted_pruned_and_validated(room: Room) -> None:
-    await widgets(room)
-    created = await room.create(widget(room, colour="blue"), WIDGET)
+async def test_custom_objects_are_defaulted_pruned_and_validated(api: NamespacedClient) -> None:
+    await widgets(api)
+    created = await api.create(widget(api, colour="blue"), WIDGET)
     assert created["spec"] == {"size": 1}
     assert created["metadata"]["generation"] == 1
-    with pytest.raises(Invalid) as refused:
-        await room.create(widget(room, "wrong", weight=-1), WIDGET)
-    assert refused.value.message == (
+    with pytest.raises(Invalid) as caught:
+        await api.create(widget(api, "wrong", weight=-1), WIDGET)
+    assert caught.value.message == (
         'Widget.example.com "wrong" is invalid: spec.weight: Invalid value: -1: '
         "spec.weight in body should be greater than or equal to 0"
     )
 
 
-async def test_custom_objects_are_patched_but_not_strategically(room: Room) -> None:
-    await widgets(room)
-    await room.create(widget(room, size=1), WIDGET)
-    patched = await room.client.patch(WIDGET, room.key("w"), {"spec": {"size": 5}})
+async def test_custom_objects_are_patched_but_not_strategically(api: NamespacedClient) -> None:
+    await widgets(api)
+    await api.create(widget(api, size=1), WIDGET)
+    patched = await api.client.patch(WIDGET, api.key("w"), {"spec": {"size": 5}})
     assert (patched["spec"]["size"], patched["metadata"]["generation"]) == (5, 2)
     with pytest.raises(UnsupportedMediaType):
-        await room.client.patch(
-            WIDGET, room.key("w"), {"spec": {"size": 6}}, options=Options(patch_type=PatchType.STRATEGIC)
+        await api.client.patch(
+            WIDGET, api.key("w"), {"spec": {"size": 6}}, options=Options(patch_type=PatchType.STRATEGIC)
         )
-    applied = await room.client.patch(WIDGET, room.key("w"), widget(room, size=5), options=APPLY)
+    applied = await api.client.patch(WIDGET, api.key("w"), widget(api, size=5), options=APPLY)
     assert applied["spec"]["size"] == 5
 
 
-async def test_custom_objects_are_updated_only_on_a_version(room: Room) -> None:
-    await widgets(room)
-    created = await room.create(widget(room), WIDGET)
+async def test_updates_of_custom_objects_need_a_version(api: NamespacedClient) -> None:
+    await widgets(api)
+    created = await api.create(widget(api), WIDGET)
     with pytest.raises(Invalid, match=r"metadata\.resourceVersion: Invalid value: .*: must be specified"):
-        await room.client.update(WIDGET, widget(room, size=3))
+        await api.client.update(WIDGET, widget(api, size=3))
     created["spec"]["size"] = 3
     created["status"] = {"size": 7}
-    updated = await room.client.update(WIDGET, created)
+    updated = await api.client.update(WIDGET, created)
     assert (updated["spec"], updated.get("status")) == ({"size": 3}, None)
     updated["status"] = {"size": 7}
-    told = await room.client.update(WIDGET, updated, subresource="status")
-    assert (told["status"], told["metadata"]["generation"]) == ({"size": 7}, 2)
+    with_status = await api.client.update(WIDGET, updated, subresource="status")
+    assert (with_status["status"], with_status["metadata"]["generation"]) == ({"size": 7}, 2)
 
 
-async def test_custom_objects_are_scaled(room: Room) -> None:
-    await widgets(room)
-    await room.create(widget(room, size=2), WIDGET)
-    scaled = await room.client.patch(WIDGET, room.key("w"), {"spec": {"replicas": 4}}, subresource="scale")
+async def test_custom_objects_are_scaled(api: NamespacedClient) -> None:
+    await widgets(api)
+    await api.create(widget(api, size=2), WIDGET)
+    scaled = await api.client.patch(WIDGET, api.key("w"), {"spec": {"replicas": 4}}, subresource="scale")
     assert scaled["spec"] == {"replicas": 4}
-    assert (await room.client.get(WIDGET, room.key("w")))["spec"] == {"size": 4}
+    assert (await api.client.get(WIDGET, api.key("w")))["spec"] == {"size": 4}

@@ -1,4 +1,4 @@
-"""Time, chance and waiting enter at the edge, as arguments: controllers call none of them by themselves."""
+"""Clock, randomness and sleeping are arguments: only the outermost packages call them directly."""
 
 import ast
 from collections.abc import Iterator
@@ -25,14 +25,14 @@ FORBIDDEN = {
     "secrets.token_urlsafe",
     "os.urandom",
 }
-# Where the world comes in: programs, sockets, files, and the few drivers that let others run.
+# Packages that may use them: programs, sockets, files, and the clock itself.
 EDGE = {"clock.py", "net", "clients", "entry", "local"}
-# `asyncio.sleep(0)` yields to others without waiting.
+# `asyncio.sleep(0)` yields to other tasks without waiting.
 YIELDING = {"asyncio.sleep"}
 
 
 def calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
-    """The calls of imported things in a module; a parameter called `random` is an argument, as it should be."""
+    """The calls of imported names in a module; a parameter called `random` is not one."""
     tree = ast.parse(path.read_text())
     imported = {
         (alias.asname or alias.name).split(".")[0]
@@ -49,7 +49,7 @@ def is_yield(name: str, call: ast.Call) -> bool:
     return name in YIELDING and [ast.unparse(argument) for argument in call.args] == ["0"]
 
 
-def test_brains_take_time_and_chance_as_arguments() -> None:
+def test_clock_and_randomness_are_arguments() -> None:
     offenders = [
         f"{path.relative_to(ROOT)}:{call.lineno} calls {name}"
         for path in ROOT.rglob("*.py")

@@ -1,4 +1,4 @@
-"""A room on a server: a client and a namespace of its own, for what every client may rely on."""
+"""A client with its own namespace, and builders of objects in it, for the contract tests."""
 
 import itertools
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ APPLY = Options(patch_type=PatchType.APPLY, field_manager="tester")
 
 
 @dataclass
-class Room:
-    """A client and a namespace of its own."""
+class NamespacedClient:
+    """A client and its own namespace."""
 
     client: Client
     namespace: str
@@ -63,19 +63,19 @@ class Room:
 
     async def names(self, kind: Kind = CONFIG_MAP, **query: Any) -> list[str]:
         listing = await self.client.list(kind, self.query(**query))
-        return [item["metadata"]["name"] for item in listing.items if not everywhere(item)]
+        return [item["metadata"]["name"] for item in listing.items if not in_every_namespace(item)]
 
 
-def everywhere(item: Manifest) -> bool:
-    """Whether a controller puts this object into every namespace."""
+def in_every_namespace(item: Manifest) -> bool:
+    """Whether a controller creates this object in every namespace."""
     return bool(item["metadata"]["name"] == "kube-root-ca.crt")
 
 
-async def bind(room: Room, name: str, node: str) -> Manifest:
+async def bind(api: NamespacedClient, name: str, node: str) -> Manifest:
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
-        "metadata": {"name": name, "namespace": room.namespace},
+        "metadata": {"name": name, "namespace": api.namespace},
         "target": {"kind": "Node", "name": node},
     }
-    return await room.client.create(POD, binding, subresource="binding")
+    return await api.client.create(POD, binding, subresource="binding")
