@@ -1,4 +1,4 @@
-"""Runs the benchmarks: a table for people, or one JSON object per case with --json."""
+"""Runs the benchmarks: prints a table, or one JSON object per case with --json."""
 
 import argparse
 import importlib
@@ -25,8 +25,8 @@ def run(name: str, scale: float) -> Iterator[Case]:
 def show(case: Case) -> None:
     metrics = "  ".join(f"{name}={value:,.4g}" for name, value in case.metrics.items())
     missed = case.missed()
-    verdict = "" if not case.targets else f"  MISSED {', '.join(missed)}" if missed else "  met"
-    print(f"{case.bench:<14} {case.case:<44} {metrics}{verdict}", flush=True)
+    result = "" if not case.targets else f"  MISSED {', '.join(missed)}" if missed else "  met"
+    print(f"{case.bench:<14} {case.case:<44} {metrics}{result}", flush=True)
 
 
 def main() -> int:

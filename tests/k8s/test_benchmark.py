@@ -12,7 +12,7 @@ pytestmark = pytest.mark.k8s
 def test_every_figure_is_measured() -> None:
     if build.missing():
         pytest.skip("the control plane is not built; `make test-k8s` builds it where Go is installed")
-    case = kubernetes.measure(Shape("tiny", jobs=2, members=3, nodes=3, queues=2), patient=False)
+    case = kubernetes.measure(Shape("tiny", jobs=2, members=3, nodes=3, queues=2), wait_idle=False)
     zero = [name for name, value in case.metrics.items() if value < 0 or (value == 0 and "cpu" not in name)]
     assert zero == []
     # The least possible: a job, its PodGroup, a status of each, and two writes for each pod.
