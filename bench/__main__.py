@@ -33,7 +33,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("benches", nargs="*", help=f"which to run (default: all of {', '.join(names())})")
     parser.add_argument("--json", action="store_true", help="one JSON object per case")
-    parser.add_argument("--scale", type=float, default=1.0, help="size of the run; 0.1 is a quick look")
+    parser.add_argument("--scale", type=float, default=1.0, help="size of the run; 0.1 is a quick run")
     arguments = parser.parse_args()
     unknown = set(arguments.benches) - set(names())
     if unknown:

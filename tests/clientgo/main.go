@@ -51,17 +51,17 @@ type check struct {
 }
 
 var checks = []check{
-	{"an informer sees what is there and every change", informer},
+	{"an informer receives existing objects and every change", informer},
 	{"a typed client creates, reads, updates and deletes", typed},
 	{"an outdated update conflicts and is retried", conflict},
-	{"patches of every type are taken", patches},
-	{"server-side apply keeps owners apart", apply},
-	{"status is a subresource of its own", status},
+	{"patches of every type are accepted", patches},
+	{"server-side apply separates field managers", apply},
+	{"status is a separate subresource", status},
 	{"a pod is bound and evicted", binding},
-	{"leader election hands over", election},
+	{"leader election elects the next leader", election},
 	{"events are recorded and counted", events},
-	{"the dynamic client knows our kinds", dynamicClient},
-	{"an informer on our kinds sees changes", dynamicInformer},
+	{"the dynamic client finds our kinds", dynamicClient},
+	{"an informer on our kinds receives changes", dynamicInformer},
 	{"errors are those a Go program tests for", errorResponses},
 }
 
@@ -414,7 +414,7 @@ func events(w *world) error {
 		return err
 	}
 	for range 3 {
-		recorder.Event(about, corev1.EventTypeWarning, "FailedScheduling", "no room")
+		recorder.Event(about, corev1.EventTypeWarning, "FailedScheduling", "no node fits")
 	}
 	return eventually(func() (bool, error) {
 		found, err := w.client.CoreV1().Events(w.namespace).List(w.context, metav1.ListOptions{

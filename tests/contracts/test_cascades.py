@@ -128,7 +128,7 @@ async def test_a_dependent_with_another_owner_is_kept(api: NamespacedClient) -> 
     assert [owner["name"] for owner in child["metadata"]["ownerReferences"]] == ["other"]
 
 
-async def test_a_dependent_created_after_its_owner_is_deleted(api: NamespacedClient) -> None:
+async def test_a_dependent_of_a_deleted_owner_is_deleted(api: NamespacedClient) -> None:
     owner = await api.create(api.config("owner"))
     await api.client.delete(CONFIG_MAP, api.key("owner"))
     await api.create(owned(api, "late", owner))

@@ -43,20 +43,20 @@ def wait_for(real: Vcctl, programs: Programs) -> Callable[[str, str], None]:
 
 def test_a_job_from_run_to_delete(real: Vcctl, wait_for: Callable[[str, str], None]) -> None:
     assert real("job", "list", "-n", NAMESPACE).out == "No resources found\n"
-    ran = real("job", "run", "-N", "first", "-n", NAMESPACE, "-r", "2")
-    assert (ran.code, ran.out) == (0, "run job first successfully\n")
-    wait_for("first", "Completed")
+    ran = real("job", "run", "-N", "once", "-n", NAMESPACE, "-r", "2")
+    assert (ran.code, ran.out) == (0, "run job once successfully\n")
+    wait_for("once", "Completed")
     header, row = real("job", "list", "-n", NAMESPACE).lines
     assert header.startswith("Name   Creation       Phase       JobType")
     assert row.split()[2:5] == ["Completed", "Batch", "2"]
-    view = real("job", "view", "first", "-n", NAMESPACE)
+    view = real("job", "view", "once", "-n", NAMESPACE)
     assert "    Phase:\tCompleted" in view.lines
-    assert len(real("pod", "list", "-j", "first", "-n", NAMESPACE, "-o", "name").lines) == 2
-    group = real("podgroup", "describe", "first", "-n", NAMESPACE)
+    assert len(real("pod", "list", "-j", "once", "-n", NAMESPACE, "-o", "name").lines) == 2
+    group = real("podgroup", "describe", "once", "-n", NAMESPACE)
     assert (group.code, group.out) == (3, "")
-    assert "job 'first' has no podgroup: the job is Completed" in group.err
-    deleted = real("job", "delete", "first", "-n", NAMESPACE)
-    assert (deleted.code, deleted.out) == (0, "delete job first successfully\n")
+    assert "job 'once' has no podgroup: the job is Completed" in group.err
+    deleted = real("job", "delete", "once", "-n", NAMESPACE)
+    assert (deleted.code, deleted.out) == (0, "delete job once successfully\n")
 
 
 def test_a_job_is_suspended_and_resumed(real: Vcctl, wait_for: Callable[[str, str], None]) -> None:
@@ -90,9 +90,9 @@ def test_slurms_commands(real: Vcctl) -> None:
 
 
 def test_errors_have_the_same_exit_codes(real: Vcctl) -> None:
-    wrong = real("job", "view", "-N", "frist", "-n", NAMESPACE)
+    wrong = real("job", "view", "-N", "onec", "-n", NAMESPACE)
     assert (wrong.code, wrong.out) == (3, "")
-    assert "job 'frist' not found" in wrong.err
+    assert "job 'onec' not found" in wrong.err
     forbidden = real("job", "list", "-n", NAMESPACE, "--as", "eve")
     assert (forbidden.code, forbidden.out) == (4, "")
     assert 'User "eve" cannot list resource "jobs"' in forbidden.err
